@@ -467,7 +467,7 @@ var Model = (&api.Model{
 				{Name: "name", Type: "const char*", Word: 3, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5064, Name: "cuLinkCreate_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.5", Words: 4,
+		{ID: 5064, Name: "cuLinkCreate_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 4,
 			Doc: "begins to link",
 			Params: []api.Param{
 				{Name: "numOptions", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Dropped: true},
@@ -476,7 +476,7 @@ var Model = (&api.Model{
 				{Name: "stateOut", Type: "CUlinkState*", Word: 3, Words: 1, Width: 8, Role: 2, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5065, Name: "cuLinkAddData_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.5", Words: 8,
+		{ID: 5065, Name: "cuLinkAddData_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 8,
 			Doc: "adds an input from memory",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 1, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -500,7 +500,7 @@ var Model = (&api.Model{
 				{Name: "optionValues", Type: "void**", Word: 5, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Dropped: true},
 			},
 		},
-		{ID: 5067, Name: "cuLinkComplete", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "5.5", Words: 3,
+		{ID: 5067, Name: "cuLinkComplete", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 3,
 			Doc: "ends linking and tells where the cubin is",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 1, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -508,7 +508,7 @@ var Model = (&api.Model{
 				{Name: "sizeOut", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5068, Name: "cuLinkDestroy", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "5.5", Words: 1,
+		{ID: 5068, Name: "cuLinkDestroy", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 1,
 			Doc: "frees what linking has used",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 4, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2917,7 +2917,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5360, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessor", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.5", Words: 4,
+		{ID: 5360, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessor", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 4,
 			Doc: "tells how many blocks of a kernel fit one multiprocessor",
 			Params: []api.Param{
 				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2936,7 +2936,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5362, Name: "cuOccupancyMaxPotentialBlockSize", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.5", Words: 6,
+		{ID: 5362, Name: "cuOccupancyMaxPotentialBlockSize", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 6,
 			Doc:  "suggests a size of blocks",
 			Idle: true,
 			Params: []api.Param{
@@ -3558,7 +3558,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5438, Name: "cuLinkCreate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "5.5", Words: 4,
+		{ID: 5438, Name: "cuLinkCreate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 4,
 			Doc: "begins to link",
 			Params: []api.Param{
 				{Name: "numOptions", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Dropped: true},
@@ -3567,7 +3567,7 @@ var Model = (&api.Model{
 				{Name: "stateOut", Type: "CUlinkState*", Word: 3, Words: 1, Width: 8, Role: 2, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5439, Name: "cuLinkAddData", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "5.5", Words: 8,
+		{ID: 5439, Name: "cuLinkAddData", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 8,
 			Doc: "adds an input from memory",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 1, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

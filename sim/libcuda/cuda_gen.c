@@ -146,28 +146,6 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions
 	return fake_unsupported("cuModuleEnumerateFunctions");
 }
 
-CUresult cuLinkCreate_v2(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
-{
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	(void)stateOut;
-	return fake_unsupported("cuLinkCreate_v2");
-}
-
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
-{
-	(void)state;
-	(void)type;
-	(void)data;
-	(void)size;
-	(void)name;
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	return fake_unsupported("cuLinkAddData_v2");
-}
-
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	(void)state;
@@ -177,20 +155,6 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 	(void)options;
 	(void)optionValues;
 	return fake_unsupported("cuLinkAddFile_v2");
-}
-
-CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
-{
-	(void)state;
-	(void)cubinOut;
-	(void)sizeOut;
-	return fake_unsupported("cuLinkComplete");
-}
-
-CUresult cuLinkDestroy(CUlinkState state)
-{
-	(void)state;
-	return fake_unsupported("cuLinkDestroy");
 }
 
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
@@ -1413,15 +1377,6 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, uint32_t c
 	return fake_unsupported("cuGraphReleaseUserObject");
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
-{
-	(void)numBlocks;
-	(void)func;
-	(void)blockSize;
-	(void)dynamicSMemSize;
-	return fake_unsupported("cuOccupancyMaxActiveBlocksPerMultiprocessor");
-}
-
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags)
 {
 	(void)numBlocks;
@@ -1430,17 +1385,6 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CU
 	(void)dynamicSMemSize;
 	(void)flags;
 	return fake_unsupported("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
-}
-
-CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
-{
-	(void)minGridSize;
-	(void)blockSize;
-	(void)func;
-	(void)blockSizeToDynamicSMemSize;
-	(void)dynamicSMemSize;
-	(void)blockSizeLimit;
-	return fake_unsupported("cuOccupancyMaxPotentialBlockSize");
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags)
@@ -1964,28 +1908,6 @@ CUresult cuGraphicsResourceSetMapFlags(CUgraphicsResource resource, uint32_t fla
 	(void)resource;
 	(void)flags;
 	return fake_unsupported("cuGraphicsResourceSetMapFlags");
-}
-
-CUresult cuLinkCreate(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
-{
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	(void)stateOut;
-	return fake_unsupported("cuLinkCreate");
-}
-
-CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
-{
-	(void)state;
-	(void)type;
-	(void)data;
-	(void)size;
-	(void)name;
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	return fake_unsupported("cuLinkAddData");
 }
 
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)

@@ -39,7 +39,7 @@ static bool initialized;
 static pid_t process;
 
 /* What a handle leads to begins with its kind, and is in a list of its kind. */
-enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, KINDS };
+enum kind { CONTEXT, STREAM, EVENT, MODULE, LINK, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, KINDS };
 struct object {
 	enum kind kind;
 	bool gone;
@@ -1211,8 +1211,8 @@ static CUresult parse(struct module *m, const char *p)
 	return any ? OK : CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* PTX text, a fat binary with PTX, or an ELF file with PTX in its section .ptx. */
-static CUresult load(struct module *m, const uint8_t *image)
+/* The PTX of an image, which is text, a fat binary or an ELF file with a section .ptx. */
+static CUresult text_of(const uint8_t *image, const char **text)
 {
 	uint32_t magic;
 	if (image == NULL)
@@ -1220,7 +1220,7 @@ static CUresult load(struct module *m, const uint8_t *image)
 	memcpy(&magic, image, sizeof magic);
 	if (magic == 0x466243b1) {
 		memcpy(&image, image + 8, sizeof image);
-		return load(m, image);
+		return text_of(image, text);
 	}
 	if (magic == 0xba55ed50) {
 		uint16_t header;
@@ -1234,8 +1234,10 @@ static CUresult load(struct module *m, const uint8_t *image)
 			memcpy(&kind, p, 2);
 			memcpy(&head, p + 4, 4);
 			memcpy(&body, p + 8, 8);
-			if (kind == 1)
-				return parse(m, (const char *)p + head);
+			if (kind == 1) {
+				*text = (const char *)p + head;
+				return OK;
+			}
 			p += head + body;
 		}
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -1244,11 +1246,21 @@ static CUresult load(struct module *m, const uint8_t *image)
 		const Elf64_Ehdr *e = (const void *)image;
 		const Elf64_Shdr *s = (const void *)(image + e->e_shoff);
 		for (unsigned i = 0; i < e->e_shnum; i++)
-			if (strcmp((const char *)image + s[e->e_shstrndx].sh_offset + s[i].sh_name, ".ptx") == 0)
-				return parse(m, (const char *)image + s[i].sh_offset);
+			if (strcmp((const char *)image + s[e->e_shstrndx].sh_offset + s[i].sh_name, ".ptx") == 0) {
+				*text = (const char *)image + s[i].sh_offset;
+				return OK;
+			}
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
-	return parse(m, (const char *)image);
+	*text = (const char *)image;
+	return OK;
+}
+
+static CUresult load(struct module *m, const uint8_t *image)
+{
+	const char *text;
+	CUresult e = text_of(image, &text);
+	return e ? e : parse(m, text);
 }
 
 static CUresult load_module(void **out, const void *image, bool context)
@@ -1415,9 +1427,27 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
+	if (pi == NULL || attrib < 0 || attrib >= CU_FUNC_ATTRIBUTE_MAX)
+		return INVALID;
 	pthread_mutex_lock(&lock);
 	bool there = function_known(hfunc, false);
-	*pi = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+	switch ((int)attrib) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*pi = 1024;
+		break;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS:
+		*pi = 32;
+		break;
+	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*pi = 90;
+		break;
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		*pi = device_attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK];
+		break;
+	default:
+		*pi = 0;
+	}
 	return leave(there ? OK : HANDLE);
 }
 
@@ -1426,6 +1456,130 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 	(void)attrib, (void)value;
 	pthread_mutex_lock(&lock);
 	return leave(function_known(hfunc, false) ? OK : HANDLE);
+}
+
+static CUresult potential_block(int *minGridSize, int *blockSize, CUfunction func, int most)
+{
+	struct context *c;
+	CUresult e = minGridSize == NULL || blockSize == NULL || most < 0 ? INVALID : enter(&c);
+	if (e)
+		return e;
+	if (function_known(func, false) == NULL)
+		return leave(HANDLE);
+	*blockSize = most > 0 && most < 1024 ? most : 1024;
+	*minGridSize = device_attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] * (2048 / *blockSize);
+	return leave(OK);
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize shared, size_t dynamicSMemSize, int blockSizeLimit)
+{
+	(void)shared, (void)dynamicSMemSize;
+	return potential_block(minGridSize, blockSize, func, blockSizeLimit);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
+{
+	struct context *c;
+	(void)dynamicSMemSize;
+	CUresult e = numBlocks == NULL || blockSize <= 0 ? INVALID : enter(&c);
+	if (e)
+		return e;
+	*numBlocks = blockSize > 1024 ? 0 : 2048 / blockSize < 32 ? 2048 / blockSize : 32;
+	return leave(function_known(func, false) ? OK : HANDLE);
+}
+
+/* ---- what links PTX ---- */
+
+struct link {
+	struct object o;
+	char *text;
+	size_t length;
+	void *image;
+};
+
+CUresult cuLinkCreate_v2(unsigned numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+{
+	struct context *c;
+	CUresult e = stateOut == NULL || (numOptions && (options == NULL || optionValues == NULL)) ? INVALID : enter(&c);
+	if (e)
+		return e;
+	*stateOut = (CUlinkState)make(LINK, sizeof(struct link));
+	return leave(OK);
+}
+CUresult cuLinkCreate(unsigned numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) { return cuLinkCreate_v2(numOptions, options, optionValues, stateOut); }
+
+/* An input ends where its size says, or before. */
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned numOptions, CUjit_option *options, void **optionValues)
+{
+	(void)name, (void)numOptions, (void)options, (void)optionValues;
+	if (data == NULL || size == 0 || type == CU_JIT_INPUT_NVVM)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	struct link *l = known(LINK, state);
+	if (l == NULL || l->image)
+		return leave(l ? INVALID : HANDLE);
+	const char *text = data;
+	size_t n = size;
+	if (type != CU_JIT_INPUT_PTX) {
+		CUresult e = text_of(data, &text);
+		if (e)
+			return leave(e);
+		n = (const char *)data + size > text ? (size_t)((const char *)data + size - text) : 0;
+	}
+	n = strnlen(text, n);
+	if (memmem(text, n, ".version", strlen(".version")) == NULL)
+		return leave(CUDA_ERROR_INVALID_PTX);
+	l->text = realloc(l->text, l->length + n + 1);
+	memcpy(l->text + l->length, text, n);
+	l->text[l->length + n] = '\n';
+	l->length += n + 1;
+	return leave(OK);
+}
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned numOptions, CUjit_option *options, void **optionValues)
+{
+	return cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+}
+
+/* The PTX as an ELF file, which is what a cubin is. */
+CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+{
+	static const char names[] = "\0.ptx\0.names";
+	pthread_mutex_lock(&lock);
+	struct link *l = known(LINK, state);
+	if (l == NULL || cubinOut == NULL)
+		return leave(l ? INVALID : HANDLE);
+	if (l->length == 0)
+		return leave(CUDA_ERROR_NO_BINARY_FOR_GPU);
+	struct { Elf64_Ehdr head; Elf64_Shdr sections[3]; char names[16]; } f = {0};
+	size_t size = sizeof f + l->length + 1;
+	memcpy(f.head.e_ident, ELFMAG, SELFMAG);
+	f.head.e_ident[EI_CLASS] = ELFCLASS64, f.head.e_ident[EI_DATA] = ELFDATA2LSB, f.head.e_ident[EI_VERSION] = EV_CURRENT;
+	f.head.e_type = ET_EXEC, f.head.e_machine = EM_CUDA, f.head.e_version = EV_CURRENT, f.head.e_ehsize = sizeof f.head;
+	f.head.e_shoff = sizeof f.head, f.head.e_shentsize = sizeof *f.sections, f.head.e_shnum = 3, f.head.e_shstrndx = 2;
+	f.sections[1] = (Elf64_Shdr){.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = sizeof f, .sh_size = l->length + 1, .sh_addralign = 1};
+	f.sections[2] = (Elf64_Shdr){.sh_name = 6, .sh_type = SHT_STRTAB, .sh_offset = offsetof(__typeof__(f), names), .sh_size = sizeof names, .sh_addralign = 1};
+	memcpy(f.names, names, sizeof names);
+	uint8_t *image = l->image ? l->image : calloc(1, size);
+	memcpy(image, &f, sizeof f);
+	memcpy(image + sizeof f, l->text, l->length);
+	l->image = image;
+	*cubinOut = image;
+	if (sizeOut)
+		*sizeOut = size;
+	return leave(OK);
+}
+
+/* What was linked goes with it. */
+CUresult cuLinkDestroy(CUlinkState state)
+{
+	pthread_mutex_lock(&lock);
+	struct link *l = known(LINK, state);
+	if (l == NULL)
+		return leave(HANDLE);
+	l->o.gone = true;
+	free(l->text);
+	free(l->image);
+	l->text = l->image = NULL;
+	return leave(OK);
 }
 
 /* ---- memory that programs ask for ---- */
