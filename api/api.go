@@ -149,6 +149,10 @@ const (
 	// Thread and Process are no objects of the runtime's but of the system: a parameter holds a pthread_t, or ids of processes.
 	Thread  Object = "thread"
 	Process Object = "process"
+	// Grid is memory that has no address.
+	Grid Object = "array"
+	// Levels is several arrays, each of which ends with it.
+	Levels Object = "mipmapped array"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
 )
@@ -380,8 +384,8 @@ type Block struct {
 func (b *Block) Shifted(by uint32) *Block {
 	c := *b
 	for _, at := range []*uint32{&c.Width, &c.Height, &c.Depth,
-		&c.From.Kind, &c.From.Host, &c.From.Device, &c.From.X, &c.From.Y, &c.From.Z, &c.From.Pitch, &c.From.Rows,
-		&c.To.Kind, &c.To.Host, &c.To.Device, &c.To.X, &c.To.Y, &c.To.Z, &c.To.Pitch, &c.To.Rows} {
+		&c.From.Kind, &c.From.Host, &c.From.Device, &c.From.Array, &c.From.X, &c.From.Y, &c.From.Z, &c.From.Pitch, &c.From.Rows,
+		&c.To.Kind, &c.To.Host, &c.To.Device, &c.To.Array, &c.To.X, &c.To.Y, &c.To.Z, &c.To.Pitch, &c.To.Rows} {
 		if *at != NoField {
 			*at += by
 		}
@@ -396,6 +400,7 @@ const NoField = ^uint32(0)
 type Side struct {
 	Kind         uint32 // of what kind of memory it is, a number of 4 bytes: HostSide, DeviceSide
 	Host, Device uint32 // its address
+	Array        uint32 // or its handle
 	X, Y, Z      uint32 // where it begins: bytes, rows, planes
 	Pitch, Rows  uint32 // bytes of a row and rows of a plane
 }
@@ -404,6 +409,7 @@ type Side struct {
 const (
 	HostSide    = 1
 	DeviceSide  = 2
+	ArraySide   = 3
 	UnifiedSide = 4 // the address tells
 )
 
@@ -426,6 +432,24 @@ type Field struct {
 	// where it has a size, says by a value other than 0 that the memory is the device's.
 	Unit          uint64
 	Count, Unless Member
+	// Tag and Case say of a member of a union when it counts: where the member Tag, if it has a size, has the value Case.
+	Tag  Member
+	Case uint64
+}
+
+// Counts reports whether the field is one of the structure that these bytes are.
+func (f *Field) Counts(b []byte) bool {
+	if f.Tag.Size == 0 {
+		return true
+	}
+	v := uint64(0)
+	for k := f.Tag.Size; k > 0; k-- {
+		if int(f.Tag.Offset+k) > len(b) {
+			return false
+		}
+		v = v<<8 | uint64(b[f.Tag.Offset+k-1])
+	}
+	return v == f.Case
 }
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.

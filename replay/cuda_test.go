@@ -274,13 +274,16 @@ func aDriver(t *testing.T) string {
 		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
 }
 
-// What can't be made again is recorded with what it was given, and refused by name.
-func TestCUDARefused(t *testing.T) {
+// Textures and surfaces are made again of what they were made of, and the numbers by which kernels know them are those of the replay, but not words
+// that equal one of them and mean something else.
+func TestCUDATexture(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "texture", []string{"testdata/texture.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "texture", []string{"testdata/texture.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "texture.so", []string{"testdata/texture.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
 	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "wrong"}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
@@ -289,20 +292,50 @@ func TestCUDARefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	seen := false
+	seen, launches := false, []uint64{}
 	for c, err := range r.Calls(nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Schema().FuncName(c.Func) == "cuTexObjectCreate" {
-			seen = len(c.Data) == 2 && c.Data[0].Len == 144 && c.Data[1].Len == 104 && len(c.Outs) == 1
+		switch r.Schema().FuncName(c.Func) {
+		case "cuTexObjectCreate":
+			seen = seen || len(c.Data) == 2 && c.Data[0].Len == 144 && c.Data[1].Len == 104 && len(c.Outs) == 1
+		case "cuLaunchKernel":
+			launches = append(launches, c.Index)
 		}
 	}
-	if !seen {
+	if !seen || len(launches) != 7 {
 		t.Error("a texture was not recorded with what it is made of")
 	}
-	rep, err := replay.Run(context.Background(), path, cuda.Model, &replay.Options{Verify: true})
-	if err != nil || len(rep.Unsupported) == 0 || rep.Unsupported[0].Func != "cuTexObjectCreate" || !strings.Contains(rep.Unsupported[0].Reason, "among their arguments") {
-		t.Errorf("%v, %+v", err, rep)
+	same := func(path string, results uint64, numbers int) {
+		t.Helper()
+		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+			if err != nil || !rep.Identical || rep.Verified.Results != results {
+				t.Errorf("%s: %v, %+v", place, err, rep)
+				continue
+			}
+			n := 0
+			for _, r := range rep.Relocated {
+				if r.Evidence == replay.ByHandle {
+					n++
+				}
+			}
+			if n != numbers {
+				t.Errorf("%s: %d numbers of %d, %+v", place, n, numbers, rep.Relocated)
+			}
+		}
+	}
+	same(path, 8, 10)
+	// A launch alone has what its textures are made of, and what lies there.
+	one := filepath.Join(t.TempDir(), "one.aclt")
+	for k, want := range map[int]struct {
+		results uint64
+		numbers int
+	}{4: {2, 2}, 5: {1, 9}, 6: {1, 10}} {
+		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k], one, nil); err != nil {
+			t.Fatal(err)
+		}
+		same(one, want.results, want.numbers)
 	}
 }

@@ -136,6 +136,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 				k.made = append(k.made, u.Object)
 			}
 		}
+		k.uses = append(k.uses, q.named...)
 		x.byCall[k.index] = len(x.calls)
 		x.calls = append(x.calls, k)
 		x.late = q.late

@@ -22,6 +22,9 @@ func (p *planner) newSlot(o *timeline.Object) uint32 {
 
 func (p *planner) bind(o *timeline.Object, op operand) {
 	p.objects[o] = op
+	if slices.Contains(p.model.Numbers, o.Kind) {
+		p.counted++
+	}
 	p.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 
@@ -190,8 +193,13 @@ func (s rows) span() uint64 {
 	return (s.len/s.width-1)*s.pitch + s.width
 }
 
+// constant reports whether a handle is none, or one that no call makes.
+func (p *planner) constant(kind api.Object, w uint64) bool {
+	return w == 0 || kind == api.Stream && w <= p.model.Constants
+}
+
 func (p *planner) handle(i int, w uint64) (operand, error) {
-	if w <= p.model.Constants {
+	if p.constant(p.f.Params[i].Object, w) {
 		return imm(w), nil
 	}
 	u, ok := p.e.Use(i)
@@ -204,8 +212,6 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 			}
 		}
 		return op, nil
-	case w <= p.model.Constants:
-		return imm(w), nil
 	}
 	// An allocation that is not live: the program has given back what it did not have, or no longer.
 	if op, ok := p.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
@@ -908,27 +914,10 @@ func (p *planner) arguments(i int, item uint32, n uint64) (operand, error) {
 	q := p.f.Params[i]
 	q.Addresses = true
 	from, err := p.input(i, &q, item, n)
-	if d := p.find(i, item, format.DirIn); err == nil && len(p.model.Numbers) > 0 && d != nil && d.Status == format.Whole {
+	if d := p.find(i, item, format.DirIn); err == nil && d != nil && d.Status == format.Whole {
 		err = p.numbers(i, d, from)
 	}
 	return from, err
-}
-
-// numbers replaces the handles of objects that kernels are given as numbers among their arguments.
-func (p *planner) numbers(i int, d *format.Data, from operand) error {
-	b, err := p.bytes(d)
-	for k := 0; k+8 <= len(b); k += 8 {
-		for _, kind := range p.model.Numbers {
-			o := p.state.Known(p.owner(), kind, number(b[k:][:8]))
-			if o == nil {
-				continue
-			}
-			op := p.object(o)
-			p.relo = append(p.relo, reloc{At: from.Addend + uint64(k), Addend: op.Addend, Slot: op.Slot})
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(o.Handle), Allocation: o.Created, Evidence: ByHandle})
-		}
-	}
-	return err
 }
 
 // array is an array of pointers to the arguments of a kernel, which are the items behind one.

@@ -55,6 +55,8 @@ type planner struct {
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
 	contexts contexts
+	numbered map[numberPlace]*numbered
+	counted  int // objects of api.Model.Numbers
 	contents map[*timeline.Object]*content
 	captured map[*timeline.Object]bool // what tasks of graphs touch
 	blind    bool                      // a payload is missing that may have had addresses
@@ -76,7 +78,9 @@ type planner struct {
 	after   []instruction
 	relo    []reloc
 	temp    uint64 // bytes of the thread's own scratch memory in use
-	cant    string // why the call can't be replayed
+	pending []pendingNumber
+	named   []*timeline.Object // by numbers among arguments
+	cant    string             // why the call can't be replayed
 }
 
 type objectKey struct {
@@ -156,7 +160,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
-		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
+		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
 	p.contexts = newContexts(plan.model)
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
@@ -199,6 +203,7 @@ func (p *planner) compile() error {
 	if d := p.r.Damage(); len(d) > 0 {
 		return &d[0]
 	}
+	p.settleNumbers()
 	p.graphResults()
 	if err := p.hostFunctions(); err != nil {
 		return err
@@ -414,6 +419,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
+	p.pending, p.named = p.pending[:0], p.named[:0]
 	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
 	p.args, p.asked = nil, false
 	switch {
@@ -465,6 +471,7 @@ func (p *planner) call(e *timeline.Event) error {
 	if err := p.graph(); err != nil {
 		return err
 	}
+	p.arraysTouched()
 	p.effects()
 	p.taint()
 	if p.see != nil {
@@ -480,6 +487,9 @@ func (p *planner) call(e *timeline.Event) error {
 		in.Flags |= instStop
 	}
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
+	for _, n := range p.pending {
+		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
+	}
 	words = p.poll(&in, p.replace(&in, words))
 	in.Operands = p.operands(words...)
 	p.hostLaunch(in.Operands)

@@ -190,11 +190,11 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 		}
 	}
 	for _, f := range q.Fields {
-		if uint64(len(b)) < uint64(f.Offset)+8 {
+		if uint64(len(b)) < uint64(f.Offset)+8 || !f.Counts(b) {
 			continue
 		}
 		v := number(b[f.Offset:][:8])
-		if v == 0 || f.Item == 0 && v <= p.model.Constants {
+		if v == 0 || f.Item == 0 && p.constant(f.Object, v) {
 			continue
 		}
 		op, err := p.field(i, q, &f, v)
@@ -227,6 +227,9 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		op, ok := p.former[objectKey{p.owner(), f.Object, v}]
 		if !ok && p.ok {
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
+		}
+		if f.Tag.Size != 0 {
+			p.touch(p.state.Known(p.owner(), f.Object, v), 0, 0, touchNames) // what is made of it leads there
 		}
 		return op, nil
 	}

@@ -68,6 +68,26 @@ func (p *planner) contentOf(o *timeline.Object) *content {
 	return c
 }
 
+// arraysTouched adds the arrays that a copy names: what of them it comes to is not looked at.
+func (p *planner) arraysTouched() {
+	if p.f.Task != api.Copy {
+		return
+	}
+	for _, u := range p.e.Uses {
+		if u.Object.Kind != api.Grid || u.Param >= len(p.f.Params) {
+			continue
+		}
+		how := touchWrites
+		if q := &p.f.Params[u.Param]; q.Block != nil && u.Field == q.Block.From.Array || q.Block == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
+			how = touchReads
+		}
+		p.touch(u.Object, 1, 1, how)
+		if of := u.Object.Parent; of != nil && of.Kind == api.Levels {
+			p.touch(of, 1, 1, how)
+		}
+	}
+}
+
 // effects turns the touches of a call into what it may read and write, and follows where addresses go.
 func (p *planner) effects() {
 	e, f := p.e, p.f
@@ -88,7 +108,7 @@ func (p *planner) effects() {
 			}
 		}
 		for _, u := range e.Uses {
-			if u.Object.Kind == api.ArgsList {
+			if u.Object.Kind == api.ArgsList || slices.Contains(p.model.Numbers, u.Object.Kind) && u.Object.Created == e.Call.Index {
 				to = append(to, u.Object)
 			}
 		}
@@ -136,6 +156,7 @@ func (p *planner) reach() {
 			next = append(next, u.Object)
 		}
 	}
+	next = append(next, p.named...)
 	for len(next) > 0 {
 		c := p.contents[next[0]]
 		next = next[1:]

@@ -46,6 +46,7 @@ type Use struct {
 	Param  int // number of the parameter, RetParam for the returned value
 	Object *Object
 	Offset uint64 // of an address in its allocation; of one of several handles that the call has stored, its place among them in bytes
+	Field  uint32 // of a handle in a structure, where it stands there
 }
 
 // An Event is a call with its meaning.
@@ -92,7 +93,7 @@ type State struct {
 	shadow   *shadow          // nil: device memory is not followed
 	reader   *format.Reader   // nil: binaries are not looked into
 	binaries map[*Object]*kernelbin.File
-	found    map[*Object][]*Object // of a binary, or a function, the functions that were found by it
+	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
 }
 
 type key struct {
@@ -250,9 +251,9 @@ func (s *State) fields(process uint32, e *Event, i int) {
 				return
 			}
 		}
-		if at := int(f.Offset); at+8 <= len(b) {
+		if at := int(f.Offset); at+8 <= len(b) && f.Counts(b) {
 			if o := s.used(process, e, f.Object, word(b[at:at+8])); o != nil {
-				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+				e.Uses = append(e.Uses, Use{Param: i, Object: o, Field: f.Offset})
 			}
 		}
 	}
@@ -426,7 +427,7 @@ func (s *State) retire(o *Object, call uint64) {
 			}
 		}
 	}
-	// A program may name a function of a binary that is gone; what is found by that handle from then on is another.
+	// A program may name what was of a binary that is gone; what is found by that handle from then on is another.
 	for _, f := range s.found[o] {
 		s.retire(f, call)
 	}
@@ -484,7 +485,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		s.allocated(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
-		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function) {
+		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.Levels) {
 			s.found[o.Parent] = append(s.found[o.Parent], o)
 		}
 	}

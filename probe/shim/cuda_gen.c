@@ -6693,6 +6693,239 @@ static CUresult copy_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescri
 	return other_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray, &second_cuArrayGetDescriptor_v2);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(sparseProperties, array);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)sparseProperties;
+	w[1] = (uint64_t)(uintptr_t)array;
+	struct shim_call c;
+	if (!shim_enter(&c, 5148, w, 2, 0)) {
+		CUresult ret = real(sparseProperties, array);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(sparseProperties, array);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, sparseProperties, 48, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuArrayGetSparseProperties = {NULL, "cuArrayGetSparseProperties"};
+static SHIM_BODY CUresult main_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
+{
+	return wrap_cuArrayGetSparseProperties(sparseProperties, array, &target_cuArrayGetSparseProperties);
+}
+
+SHIM_ENTRY(cuArrayGetSparseProperties, main_cuArrayGetSparseProperties);
+
+static __attribute__((noinline, cold)) CUresult other_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array, struct shim_target *target)
+{
+	return wrap_cuArrayGetSparseProperties(sparseProperties, array, target);
+}
+
+static struct shim_target second_cuArrayGetSparseProperties = {NULL, "cuArrayGetSparseProperties"};
+static CUresult copy_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
+{
+	return other_cuArrayGetSparseProperties(sparseProperties, array, &second_cuArrayGetSparseProperties);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(sparseProperties, mipmap);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)sparseProperties;
+	w[1] = (uint64_t)(uintptr_t)mipmap;
+	struct shim_call c;
+	if (!shim_enter(&c, 5149, w, 2, 0)) {
+		CUresult ret = real(sparseProperties, mipmap);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(sparseProperties, mipmap);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, sparseProperties, 48, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMipmappedArrayGetSparseProperties = {NULL, "cuMipmappedArrayGetSparseProperties"};
+static SHIM_BODY CUresult main_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
+{
+	return wrap_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap, &target_cuMipmappedArrayGetSparseProperties);
+}
+
+SHIM_ENTRY(cuMipmappedArrayGetSparseProperties, main_cuMipmappedArrayGetSparseProperties);
+
+static __attribute__((noinline, cold)) CUresult other_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap, struct shim_target *target)
+{
+	return wrap_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap, target);
+}
+
+static struct shim_target second_cuMipmappedArrayGetSparseProperties = {NULL, "cuMipmappedArrayGetSparseProperties"};
+static CUresult copy_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
+{
+	return other_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap, &second_cuMipmappedArrayGetSparseProperties);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(memoryRequirements, array, device);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)memoryRequirements;
+	w[1] = (uint64_t)(uintptr_t)array;
+	w[2] = (uint64_t)(uint32_t)device;
+	struct shim_call c;
+	if (!shim_enter(&c, 5150, w, 3, 0)) {
+		CUresult ret = real(memoryRequirements, array, device);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(memoryRequirements, array, device);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, memoryRequirements, 32, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuArrayGetMemoryRequirements = {NULL, "cuArrayGetMemoryRequirements"};
+static SHIM_BODY CUresult main_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
+{
+	return wrap_cuArrayGetMemoryRequirements(memoryRequirements, array, device, &target_cuArrayGetMemoryRequirements);
+}
+
+SHIM_ENTRY(cuArrayGetMemoryRequirements, main_cuArrayGetMemoryRequirements);
+
+static __attribute__((noinline, cold)) CUresult other_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device, struct shim_target *target)
+{
+	return wrap_cuArrayGetMemoryRequirements(memoryRequirements, array, device, target);
+}
+
+static struct shim_target second_cuArrayGetMemoryRequirements = {NULL, "cuArrayGetMemoryRequirements"};
+static CUresult copy_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
+{
+	return other_cuArrayGetMemoryRequirements(memoryRequirements, array, device, &second_cuArrayGetMemoryRequirements);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(memoryRequirements, mipmap, device);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)memoryRequirements;
+	w[1] = (uint64_t)(uintptr_t)mipmap;
+	w[2] = (uint64_t)(uint32_t)device;
+	struct shim_call c;
+	if (!shim_enter(&c, 5151, w, 3, 0)) {
+		CUresult ret = real(memoryRequirements, mipmap, device);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(memoryRequirements, mipmap, device);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, memoryRequirements, 32, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMipmappedArrayGetMemoryRequirements = {NULL, "cuMipmappedArrayGetMemoryRequirements"};
+static SHIM_BODY CUresult main_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device)
+{
+	return wrap_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device, &target_cuMipmappedArrayGetMemoryRequirements);
+}
+
+SHIM_ENTRY(cuMipmappedArrayGetMemoryRequirements, main_cuMipmappedArrayGetMemoryRequirements);
+
+static __attribute__((noinline, cold)) CUresult other_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device, struct shim_target *target)
+{
+	return wrap_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device, target);
+}
+
+static struct shim_target second_cuMipmappedArrayGetMemoryRequirements = {NULL, "cuMipmappedArrayGetMemoryRequirements"};
+static CUresult copy_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device)
+{
+	return other_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device, &second_cuMipmappedArrayGetMemoryRequirements);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx, struct shim_target *target)
+{
+	CUresult (*real)(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pPlaneArray, hArray, planeIdx);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)pPlaneArray;
+	w[1] = (uint64_t)(uintptr_t)hArray;
+	w[2] = (uint64_t)(uint32_t)planeIdx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5152, w, 3, 16)) {
+		CUresult ret = real(pPlaneArray, hArray, planeIdx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pPlaneArray, hArray, planeIdx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pPlaneArray, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuArrayGetPlane = {NULL, "cuArrayGetPlane"};
+static SHIM_BODY CUresult main_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx)
+{
+	return wrap_cuArrayGetPlane(pPlaneArray, hArray, planeIdx, &target_cuArrayGetPlane);
+}
+
+SHIM_ENTRY(cuArrayGetPlane, main_cuArrayGetPlane);
+
+static __attribute__((noinline, cold)) CUresult other_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx, struct shim_target *target)
+{
+	return wrap_cuArrayGetPlane(pPlaneArray, hArray, planeIdx, target);
+}
+
+static struct shim_target second_cuArrayGetPlane = {NULL, "cuArrayGetPlane"};
+static CUresult copy_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx)
+{
+	return other_cuArrayGetPlane(pPlaneArray, hArray, planeIdx, &second_cuArrayGetPlane);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuArrayDestroy(CUarray hArray, struct shim_target *target)
 {
 	CUresult (*real)(CUarray hArray) = shim_real(&target->real, target->name);
@@ -6829,6 +7062,146 @@ static struct shim_target second_cuArray3DGetDescriptor_v2 = {NULL, "cuArray3DGe
 static CUresult copy_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	return other_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray, &second_cuArray3DGetDescriptor_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels, struct shim_target *target)
+{
+	CUresult (*real)(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)pHandle;
+	w[1] = (uint64_t)(uintptr_t)pMipmappedArrayDesc;
+	w[2] = (uint64_t)(uint32_t)numMipmapLevels;
+	struct shim_call c;
+	if (!shim_enter(&c, 5156, w, 3, 16)) {
+		CUresult ret = real(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pHandle, 8);
+	shim_in(&c, 1, pMipmappedArrayDesc, 40ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, pMipmappedArrayDesc, 40ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMipmappedArrayCreate = {NULL, "cuMipmappedArrayCreate"};
+static SHIM_BODY CUresult main_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels)
+{
+	return wrap_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels, &target_cuMipmappedArrayCreate);
+}
+
+SHIM_ENTRY(cuMipmappedArrayCreate, main_cuMipmappedArrayCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels, struct shim_target *target)
+{
+	return wrap_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels, target);
+}
+
+static struct shim_target second_cuMipmappedArrayCreate = {NULL, "cuMipmappedArrayCreate"};
+static CUresult copy_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels)
+{
+	return other_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels, &second_cuMipmappedArrayCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level, struct shim_target *target)
+{
+	CUresult (*real)(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pLevelArray, hMipmappedArray, level);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)pLevelArray;
+	w[1] = (uint64_t)(uintptr_t)hMipmappedArray;
+	w[2] = (uint64_t)(uint32_t)level;
+	struct shim_call c;
+	if (!shim_enter(&c, 5157, w, 3, 16)) {
+		CUresult ret = real(pLevelArray, hMipmappedArray, level);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pLevelArray, hMipmappedArray, level);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pLevelArray, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMipmappedArrayGetLevel = {NULL, "cuMipmappedArrayGetLevel"};
+static SHIM_BODY CUresult main_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level)
+{
+	return wrap_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level, &target_cuMipmappedArrayGetLevel);
+}
+
+SHIM_ENTRY(cuMipmappedArrayGetLevel, main_cuMipmappedArrayGetLevel);
+
+static __attribute__((noinline, cold)) CUresult other_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level, struct shim_target *target)
+{
+	return wrap_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level, target);
+}
+
+static struct shim_target second_cuMipmappedArrayGetLevel = {NULL, "cuMipmappedArrayGetLevel"};
+static CUresult copy_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level)
+{
+	return other_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level, &second_cuMipmappedArrayGetLevel);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray, struct shim_target *target)
+{
+	CUresult (*real)(CUmipmappedArray hMipmappedArray) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hMipmappedArray);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)hMipmappedArray;
+	struct shim_call c;
+	if (!shim_enter(&c, 5158, w, 1, 0)) {
+		CUresult ret = real(hMipmappedArray);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hMipmappedArray);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMipmappedArrayDestroy = {NULL, "cuMipmappedArrayDestroy"};
+static SHIM_BODY CUresult main_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	return wrap_cuMipmappedArrayDestroy(hMipmappedArray, &target_cuMipmappedArrayDestroy);
+}
+
+SHIM_ENTRY(cuMipmappedArrayDestroy, main_cuMipmappedArrayDestroy);
+
+static __attribute__((noinline, cold)) CUresult other_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray, struct shim_target *target)
+{
+	return wrap_cuMipmappedArrayDestroy(hMipmappedArray, target);
+}
+
+static struct shim_target second_cuMipmappedArrayDestroy = {NULL, "cuMipmappedArrayDestroy"};
+static CUresult copy_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	return other_cuMipmappedArrayDestroy(hMipmappedArray, &second_cuMipmappedArrayDestroy);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags, struct shim_target *target)
@@ -24401,119 +24774,111 @@ SHIM_COUNTED(cuModuleGetTexRef, 3);
 SHIM_COUNTED(cuModuleGetSurfRef, 4);
 SHIM_COUNTED(cuDeviceRegisterAsyncNotification, 5);
 SHIM_COUNTED(cuDeviceUnregisterAsyncNotification, 6);
-SHIM_COUNTED(cuArrayGetSparseProperties, 7);
-SHIM_COUNTED(cuMipmappedArrayGetSparseProperties, 8);
-SHIM_COUNTED(cuArrayGetMemoryRequirements, 9);
-SHIM_COUNTED(cuMipmappedArrayGetMemoryRequirements, 10);
-SHIM_COUNTED(cuArrayGetPlane, 11);
-SHIM_COUNTED(cuMipmappedArrayCreate, 12);
-SHIM_COUNTED(cuMipmappedArrayGetLevel, 13);
-SHIM_COUNTED(cuMipmappedArrayDestroy, 14);
-SHIM_COUNTED(cuMemGetHandleForAddressRange, 15);
-SHIM_COUNTED(cuMemMapArrayAsync, 16);
-SHIM_COUNTED(cuMemExportToShareableHandle, 17);
-SHIM_COUNTED(cuMemImportFromShareableHandle, 18);
-SHIM_COUNTED(cuMemPoolExportToShareableHandle, 19);
-SHIM_COUNTED(cuMemPoolImportFromShareableHandle, 20);
-SHIM_COUNTED(cuMemPoolExportPointer, 21);
-SHIM_COUNTED(cuMemPoolImportPointer, 22);
-SHIM_COUNTED(cuImportExternalMemory, 23);
-SHIM_COUNTED(cuExternalMemoryGetMappedBuffer, 24);
-SHIM_COUNTED(cuExternalMemoryGetMappedMipmappedArray, 25);
-SHIM_COUNTED(cuDestroyExternalMemory, 26);
-SHIM_COUNTED(cuImportExternalSemaphore, 27);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync, 28);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync, 29);
-SHIM_COUNTED(cuDestroyExternalSemaphore, 30);
-SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 31);
-SHIM_COUNTED(cuFuncSetBlockShape, 32);
-SHIM_COUNTED(cuFuncSetSharedSize, 33);
-SHIM_COUNTED(cuParamSetSize, 34);
-SHIM_COUNTED(cuParamSeti, 35);
-SHIM_COUNTED(cuParamSetf, 36);
-SHIM_COUNTED(cuParamSetv, 37);
-SHIM_COUNTED(cuLaunch, 38);
-SHIM_COUNTED(cuLaunchGrid, 39);
-SHIM_COUNTED(cuLaunchGridAsync, 40);
-SHIM_COUNTED(cuParamSetTexRef, 41);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresSignalNode, 42);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeGetParams, 43);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeSetParams, 44);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresWaitNode, 45);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeGetParams, 46);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeSetParams, 47);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresSignalNodeSetParams, 48);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresWaitNodeSetParams, 49);
-SHIM_COUNTED(cuUserObjectCreate, 50);
-SHIM_COUNTED(cuUserObjectRetain, 51);
-SHIM_COUNTED(cuUserObjectRelease, 52);
-SHIM_COUNTED(cuGraphRetainUserObject, 53);
-SHIM_COUNTED(cuGraphReleaseUserObject, 54);
-SHIM_COUNTED(cuTexRefSetArray, 55);
-SHIM_COUNTED(cuTexRefSetMipmappedArray, 56);
-SHIM_COUNTED(cuTexRefSetAddress_v2, 57);
-SHIM_COUNTED(cuTexRefSetAddress2D_v3, 58);
-SHIM_COUNTED(cuTexRefSetFormat, 59);
-SHIM_COUNTED(cuTexRefSetAddressMode, 60);
-SHIM_COUNTED(cuTexRefSetFilterMode, 61);
-SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 62);
-SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 63);
-SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 64);
-SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 65);
-SHIM_COUNTED(cuTexRefSetBorderColor, 66);
-SHIM_COUNTED(cuTexRefSetFlags, 67);
-SHIM_COUNTED(cuTexRefGetAddress_v2, 68);
-SHIM_COUNTED(cuTexRefGetArray, 69);
-SHIM_COUNTED(cuTexRefGetMipmappedArray, 70);
-SHIM_COUNTED(cuTexRefGetAddressMode, 71);
-SHIM_COUNTED(cuTexRefGetFilterMode, 72);
-SHIM_COUNTED(cuTexRefGetFormat, 73);
-SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 74);
-SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 75);
-SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 76);
-SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 77);
-SHIM_COUNTED(cuTexRefGetBorderColor, 78);
-SHIM_COUNTED(cuTexRefGetFlags, 79);
-SHIM_COUNTED(cuTexRefCreate, 80);
-SHIM_COUNTED(cuTexRefDestroy, 81);
-SHIM_COUNTED(cuSurfRefSetArray, 82);
-SHIM_COUNTED(cuSurfRefGetArray, 83);
-SHIM_COUNTED(cuTensorMapEncodeIm2col, 84);
-SHIM_COUNTED(cuTensorMapReplaceAddress, 85);
-SHIM_COUNTED(cuGraphicsUnregisterResource, 86);
-SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 87);
-SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 88);
-SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 89);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 90);
-SHIM_COUNTED(cuGraphicsMapResources, 91);
-SHIM_COUNTED(cuGraphicsUnmapResources, 92);
-SHIM_COUNTED(cuCoredumpGetAttribute, 93);
-SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 94);
-SHIM_COUNTED(cuCoredumpSetAttribute, 95);
-SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 96);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 97);
-SHIM_COUNTED(cuTexRefSetAddress2D_v2, 98);
-SHIM_COUNTED(cuMemcpy3DBatchAsync, 99);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 100);
-SHIM_COUNTED(cuMemBatchDecompressAsync, 101);
-SHIM_COUNTED(cuMemPrefetchBatchAsync, 102);
-SHIM_COUNTED(cuMemDiscardBatchAsync, 103);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 104);
-SHIM_COUNTED(cuProfilerInitialize, 105);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 106);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync_ptsz, 107);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync_ptsz, 108);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 109);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 110);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 111);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 112);
-SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 113);
-SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 114);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 115);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 116);
+SHIM_COUNTED(cuMemGetHandleForAddressRange, 7);
+SHIM_COUNTED(cuMemMapArrayAsync, 8);
+SHIM_COUNTED(cuMemExportToShareableHandle, 9);
+SHIM_COUNTED(cuMemImportFromShareableHandle, 10);
+SHIM_COUNTED(cuMemPoolExportToShareableHandle, 11);
+SHIM_COUNTED(cuMemPoolImportFromShareableHandle, 12);
+SHIM_COUNTED(cuMemPoolExportPointer, 13);
+SHIM_COUNTED(cuMemPoolImportPointer, 14);
+SHIM_COUNTED(cuImportExternalMemory, 15);
+SHIM_COUNTED(cuExternalMemoryGetMappedBuffer, 16);
+SHIM_COUNTED(cuExternalMemoryGetMappedMipmappedArray, 17);
+SHIM_COUNTED(cuDestroyExternalMemory, 18);
+SHIM_COUNTED(cuImportExternalSemaphore, 19);
+SHIM_COUNTED(cuSignalExternalSemaphoresAsync, 20);
+SHIM_COUNTED(cuWaitExternalSemaphoresAsync, 21);
+SHIM_COUNTED(cuDestroyExternalSemaphore, 22);
+SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 23);
+SHIM_COUNTED(cuFuncSetBlockShape, 24);
+SHIM_COUNTED(cuFuncSetSharedSize, 25);
+SHIM_COUNTED(cuParamSetSize, 26);
+SHIM_COUNTED(cuParamSeti, 27);
+SHIM_COUNTED(cuParamSetf, 28);
+SHIM_COUNTED(cuParamSetv, 29);
+SHIM_COUNTED(cuLaunch, 30);
+SHIM_COUNTED(cuLaunchGrid, 31);
+SHIM_COUNTED(cuLaunchGridAsync, 32);
+SHIM_COUNTED(cuParamSetTexRef, 33);
+SHIM_COUNTED(cuGraphAddExternalSemaphoresSignalNode, 34);
+SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeGetParams, 35);
+SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeSetParams, 36);
+SHIM_COUNTED(cuGraphAddExternalSemaphoresWaitNode, 37);
+SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeGetParams, 38);
+SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeSetParams, 39);
+SHIM_COUNTED(cuGraphExecExternalSemaphoresSignalNodeSetParams, 40);
+SHIM_COUNTED(cuGraphExecExternalSemaphoresWaitNodeSetParams, 41);
+SHIM_COUNTED(cuUserObjectCreate, 42);
+SHIM_COUNTED(cuUserObjectRetain, 43);
+SHIM_COUNTED(cuUserObjectRelease, 44);
+SHIM_COUNTED(cuGraphRetainUserObject, 45);
+SHIM_COUNTED(cuGraphReleaseUserObject, 46);
+SHIM_COUNTED(cuTexRefSetArray, 47);
+SHIM_COUNTED(cuTexRefSetMipmappedArray, 48);
+SHIM_COUNTED(cuTexRefSetAddress_v2, 49);
+SHIM_COUNTED(cuTexRefSetAddress2D_v3, 50);
+SHIM_COUNTED(cuTexRefSetFormat, 51);
+SHIM_COUNTED(cuTexRefSetAddressMode, 52);
+SHIM_COUNTED(cuTexRefSetFilterMode, 53);
+SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 54);
+SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 55);
+SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 56);
+SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 57);
+SHIM_COUNTED(cuTexRefSetBorderColor, 58);
+SHIM_COUNTED(cuTexRefSetFlags, 59);
+SHIM_COUNTED(cuTexRefGetAddress_v2, 60);
+SHIM_COUNTED(cuTexRefGetArray, 61);
+SHIM_COUNTED(cuTexRefGetMipmappedArray, 62);
+SHIM_COUNTED(cuTexRefGetAddressMode, 63);
+SHIM_COUNTED(cuTexRefGetFilterMode, 64);
+SHIM_COUNTED(cuTexRefGetFormat, 65);
+SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 66);
+SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 67);
+SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 68);
+SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 69);
+SHIM_COUNTED(cuTexRefGetBorderColor, 70);
+SHIM_COUNTED(cuTexRefGetFlags, 71);
+SHIM_COUNTED(cuTexRefCreate, 72);
+SHIM_COUNTED(cuTexRefDestroy, 73);
+SHIM_COUNTED(cuSurfRefSetArray, 74);
+SHIM_COUNTED(cuSurfRefGetArray, 75);
+SHIM_COUNTED(cuTensorMapEncodeIm2col, 76);
+SHIM_COUNTED(cuTensorMapReplaceAddress, 77);
+SHIM_COUNTED(cuGraphicsUnregisterResource, 78);
+SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 79);
+SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 80);
+SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 81);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 82);
+SHIM_COUNTED(cuGraphicsMapResources, 83);
+SHIM_COUNTED(cuGraphicsUnmapResources, 84);
+SHIM_COUNTED(cuCoredumpGetAttribute, 85);
+SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 86);
+SHIM_COUNTED(cuCoredumpSetAttribute, 87);
+SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 88);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 89);
+SHIM_COUNTED(cuTexRefSetAddress2D_v2, 90);
+SHIM_COUNTED(cuMemcpy3DBatchAsync, 91);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 92);
+SHIM_COUNTED(cuMemBatchDecompressAsync, 93);
+SHIM_COUNTED(cuMemPrefetchBatchAsync, 94);
+SHIM_COUNTED(cuMemDiscardBatchAsync, 95);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 96);
+SHIM_COUNTED(cuProfilerInitialize, 97);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 98);
+SHIM_COUNTED(cuSignalExternalSemaphoresAsync_ptsz, 99);
+SHIM_COUNTED(cuWaitExternalSemaphoresAsync_ptsz, 100);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 101);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 102);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 103);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 104);
+SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 105);
+SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 106);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 107);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 108);
 
-struct shim_counted shim_counted[117];
-const uint32_t shim_counted_count = 117;
+struct shim_counted shim_counted[109];
+const uint32_t shim_counted_count = 109;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuCtxAttach",
@@ -24522,14 +24887,6 @@ const char *const shim_counted_names[] = {
 	"cuModuleGetSurfRef",
 	"cuDeviceRegisterAsyncNotification",
 	"cuDeviceUnregisterAsyncNotification",
-	"cuArrayGetSparseProperties",
-	"cuMipmappedArrayGetSparseProperties",
-	"cuArrayGetMemoryRequirements",
-	"cuMipmappedArrayGetMemoryRequirements",
-	"cuArrayGetPlane",
-	"cuMipmappedArrayCreate",
-	"cuMipmappedArrayGetLevel",
-	"cuMipmappedArrayDestroy",
 	"cuMemGetHandleForAddressRange",
 	"cuMemMapArrayAsync",
 	"cuMemExportToShareableHandle",
@@ -24641,13 +24998,13 @@ const struct shim_name shim_names[] = {
 	{"cuArrayCreate_v2", (void *)cuArrayCreate_v2, &target_cuArrayCreate_v2.real, (void *)copy_cuArrayCreate_v2, &second_cuArrayCreate_v2.real, 3020},
 	{"cuArrayDestroy", (void *)cuArrayDestroy, &target_cuArrayDestroy.real, (void *)copy_cuArrayDestroy, &second_cuArrayDestroy.real, 2000},
 	{"cuArrayGetDescriptor_v2", (void *)cuArrayGetDescriptor_v2, &target_cuArrayGetDescriptor_v2.real, (void *)copy_cuArrayGetDescriptor_v2, &second_cuArrayGetDescriptor_v2.real, 3020},
-	{"cuArrayGetMemoryRequirements", counted_cuArrayGetMemoryRequirements, &shim_counted[9].real, NULL, NULL, 11060},
-	{"cuArrayGetPlane", counted_cuArrayGetPlane, &shim_counted[11].real, NULL, NULL, 11020},
-	{"cuArrayGetSparseProperties", counted_cuArrayGetSparseProperties, &shim_counted[7].real, NULL, NULL, 11010},
-	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[93].real, NULL, NULL, 12010},
-	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[94].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[95].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[96].real, NULL, NULL, 12010},
+	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
+	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
+	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
+	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[85].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[86].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[87].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[88].real, NULL, NULL, 12010},
 	{"cuCtxAttach", counted_cuCtxAttach, &shim_counted[1].real, NULL, NULL, 2000},
 	{"cuCtxCreate", (void *)cuCtxCreate, &target_cuCtxCreate.real, (void *)copy_cuCtxCreate, &second_cuCtxCreate.real, 2000},
 	{"cuCtxCreate_v2", (void *)cuCtxCreate_v2, &target_cuCtxCreate_v2.real, (void *)copy_cuCtxCreate_v2, &second_cuCtxCreate_v2.real, 3020},
@@ -24685,8 +25042,8 @@ const struct shim_name shim_names[] = {
 	{"cuCtxSynchronize", (void *)cuCtxSynchronize, &target_cuCtxSynchronize.real, (void *)copy_cuCtxSynchronize, &second_cuCtxSynchronize.real, 2000},
 	{"cuCtxSynchronize_v2", (void *)cuCtxSynchronize_v2, &target_cuCtxSynchronize_v2.real, (void *)copy_cuCtxSynchronize_v2, &second_cuCtxSynchronize_v2.real, 13000},
 	{"cuCtxWaitEvent", (void *)cuCtxWaitEvent, &target_cuCtxWaitEvent.real, (void *)copy_cuCtxWaitEvent, &second_cuCtxWaitEvent.real, 12050},
-	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[26].real, NULL, NULL, 10000},
-	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[30].real, NULL, NULL, 10000},
+	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[18].real, NULL, NULL, 10000},
+	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[22].real, NULL, NULL, 10000},
 	{"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc, &target_cuDevResourceGenerateDesc.real, (void *)copy_cuDevResourceGenerateDesc, &second_cuDevResourceGenerateDesc.real, 12040},
 	{"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount, &target_cuDevSmResourceSplitByCount.real, (void *)copy_cuDevSmResourceSplitByCount, &second_cuDevSmResourceSplitByCount.real, 12040},
 	{"cuDeviceCanAccessPeer", (void *)cuDeviceCanAccessPeer, &target_cuDeviceCanAccessPeer.real, (void *)copy_cuDeviceCanAccessPeer, &second_cuDeviceCanAccessPeer.real, 4000},
@@ -24737,8 +25094,8 @@ const struct shim_name shim_names[] = {
 	{"cuEventRecordWithFlags_ptsz", (void *)cuEventRecordWithFlags_ptsz, &target_cuEventRecordWithFlags_ptsz.real, (void *)copy_cuEventRecordWithFlags_ptsz, &second_cuEventRecordWithFlags_ptsz.real, 11010},
 	{"cuEventRecord_ptsz", (void *)cuEventRecord_ptsz, &target_cuEventRecord_ptsz.real, (void *)copy_cuEventRecord_ptsz, &second_cuEventRecord_ptsz.real, 2000},
 	{"cuEventSynchronize", (void *)cuEventSynchronize, &target_cuEventSynchronize.real, (void *)copy_cuEventSynchronize, &second_cuEventSynchronize.real, 2000},
-	{"cuExternalMemoryGetMappedBuffer", counted_cuExternalMemoryGetMappedBuffer, &shim_counted[24].real, NULL, NULL, 10000},
-	{"cuExternalMemoryGetMappedMipmappedArray", counted_cuExternalMemoryGetMappedMipmappedArray, &shim_counted[25].real, NULL, NULL, 10000},
+	{"cuExternalMemoryGetMappedBuffer", counted_cuExternalMemoryGetMappedBuffer, &shim_counted[16].real, NULL, NULL, 10000},
+	{"cuExternalMemoryGetMappedMipmappedArray", counted_cuExternalMemoryGetMappedMipmappedArray, &shim_counted[17].real, NULL, NULL, 10000},
 	{"cuFlushGPUDirectRDMAWrites", (void *)cuFlushGPUDirectRDMAWrites, &target_cuFlushGPUDirectRDMAWrites.real, (void *)copy_cuFlushGPUDirectRDMAWrites, &second_cuFlushGPUDirectRDMAWrites.real, 11030},
 	{"cuFuncGetAttribute", (void *)cuFuncGetAttribute, &target_cuFuncGetAttribute.real, (void *)copy_cuFuncGetAttribute, &second_cuFuncGetAttribute.real, 2020},
 	{"cuFuncGetModule", (void *)cuFuncGetModule, &target_cuFuncGetModule.real, (void *)copy_cuFuncGetModule, &second_cuFuncGetModule.real, 11000},
@@ -24747,10 +25104,10 @@ const struct shim_name shim_names[] = {
 	{"cuFuncIsLoaded", (void *)cuFuncIsLoaded, &target_cuFuncIsLoaded.real, (void *)copy_cuFuncIsLoaded, &second_cuFuncIsLoaded.real, 12040},
 	{"cuFuncLoad", (void *)cuFuncLoad, &target_cuFuncLoad.real, (void *)copy_cuFuncLoad, &second_cuFuncLoad.real, 12040},
 	{"cuFuncSetAttribute", (void *)cuFuncSetAttribute, &target_cuFuncSetAttribute.real, (void *)copy_cuFuncSetAttribute, &second_cuFuncSetAttribute.real, 9000},
-	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[32].real, NULL, NULL, 2000},
+	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[24].real, NULL, NULL, 2000},
 	{"cuFuncSetCacheConfig", (void *)cuFuncSetCacheConfig, &target_cuFuncSetCacheConfig.real, (void *)copy_cuFuncSetCacheConfig, &second_cuFuncSetCacheConfig.real, 3000},
 	{"cuFuncSetSharedMemConfig", (void *)cuFuncSetSharedMemConfig, &target_cuFuncSetSharedMemConfig.real, (void *)copy_cuFuncSetSharedMemConfig, &second_cuFuncSetSharedMemConfig.real, 4020},
-	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[33].real, NULL, NULL, 2000},
+	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[25].real, NULL, NULL, 2000},
 	{"cuGetErrorName", (void *)cuGetErrorName, &target_cuGetErrorName.real, (void *)copy_cuGetErrorName, &second_cuGetErrorName.real, 6000},
 	{"cuGetErrorString", (void *)cuGetErrorString, &target_cuGetErrorString.real, (void *)copy_cuGetErrorString, &second_cuGetErrorString.real, 6000},
 	{"cuGetExportTable", (void *)cuGetExportTable, &target_cuGetExportTable.real, (void *)copy_cuGetExportTable, &second_cuGetExportTable.real, 3000},
@@ -24764,8 +25121,8 @@ const struct shim_name shim_names[] = {
 	{"cuGraphAddEmptyNode", (void *)cuGraphAddEmptyNode, &target_cuGraphAddEmptyNode.real, (void *)copy_cuGraphAddEmptyNode, &second_cuGraphAddEmptyNode.real, 10000},
 	{"cuGraphAddEventRecordNode", (void *)cuGraphAddEventRecordNode, &target_cuGraphAddEventRecordNode.real, (void *)copy_cuGraphAddEventRecordNode, &second_cuGraphAddEventRecordNode.real, 11010},
 	{"cuGraphAddEventWaitNode", (void *)cuGraphAddEventWaitNode, &target_cuGraphAddEventWaitNode.real, (void *)copy_cuGraphAddEventWaitNode, &second_cuGraphAddEventWaitNode.real, 11010},
-	{"cuGraphAddExternalSemaphoresSignalNode", counted_cuGraphAddExternalSemaphoresSignalNode, &shim_counted[42].real, NULL, NULL, 11020},
-	{"cuGraphAddExternalSemaphoresWaitNode", counted_cuGraphAddExternalSemaphoresWaitNode, &shim_counted[45].real, NULL, NULL, 11020},
+	{"cuGraphAddExternalSemaphoresSignalNode", counted_cuGraphAddExternalSemaphoresSignalNode, &shim_counted[34].real, NULL, NULL, 11020},
+	{"cuGraphAddExternalSemaphoresWaitNode", counted_cuGraphAddExternalSemaphoresWaitNode, &shim_counted[37].real, NULL, NULL, 11020},
 	{"cuGraphAddHostNode", (void *)cuGraphAddHostNode, &target_cuGraphAddHostNode.real, (void *)copy_cuGraphAddHostNode, &second_cuGraphAddHostNode.real, 10000},
 	{"cuGraphAddKernelNode", (void *)cuGraphAddKernelNode, &target_cuGraphAddKernelNode.real, (void *)copy_cuGraphAddKernelNode, &second_cuGraphAddKernelNode.real, 10000},
 	{"cuGraphAddKernelNode_v2", (void *)cuGraphAddKernelNode_v2, &target_cuGraphAddKernelNode_v2.real, (void *)copy_cuGraphAddKernelNode_v2, &second_cuGraphAddKernelNode_v2.real, 12000},
@@ -24793,8 +25150,8 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExecDestroy", (void *)cuGraphExecDestroy, &target_cuGraphExecDestroy.real, (void *)copy_cuGraphExecDestroy, &second_cuGraphExecDestroy.real, 10000},
 	{"cuGraphExecEventRecordNodeSetEvent", (void *)cuGraphExecEventRecordNodeSetEvent, &target_cuGraphExecEventRecordNodeSetEvent.real, (void *)copy_cuGraphExecEventRecordNodeSetEvent, &second_cuGraphExecEventRecordNodeSetEvent.real, 11010},
 	{"cuGraphExecEventWaitNodeSetEvent", (void *)cuGraphExecEventWaitNodeSetEvent, &target_cuGraphExecEventWaitNodeSetEvent.real, (void *)copy_cuGraphExecEventWaitNodeSetEvent, &second_cuGraphExecEventWaitNodeSetEvent.real, 11010},
-	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[48].real, NULL, NULL, 11020},
-	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[49].real, NULL, NULL, 11020},
+	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[40].real, NULL, NULL, 11020},
+	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[41].real, NULL, NULL, 11020},
 	{"cuGraphExecGetFlags", (void *)cuGraphExecGetFlags, &target_cuGraphExecGetFlags.real, (void *)copy_cuGraphExecGetFlags, &second_cuGraphExecGetFlags.real, 12000},
 	{"cuGraphExecHostNodeSetParams", (void *)cuGraphExecHostNodeSetParams, &target_cuGraphExecHostNodeSetParams.real, (void *)copy_cuGraphExecHostNodeSetParams, &second_cuGraphExecHostNodeSetParams.real, 10020},
 	{"cuGraphExecKernelNodeSetParams", (void *)cuGraphExecKernelNodeSetParams, &target_cuGraphExecKernelNodeSetParams.real, (void *)copy_cuGraphExecKernelNodeSetParams, &second_cuGraphExecKernelNodeSetParams.real, 10010},
@@ -24804,10 +25161,10 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExecNodeSetParams", (void *)cuGraphExecNodeSetParams, &target_cuGraphExecNodeSetParams.real, (void *)copy_cuGraphExecNodeSetParams, &second_cuGraphExecNodeSetParams.real, 12020},
 	{"cuGraphExecUpdate", (void *)cuGraphExecUpdate, &target_cuGraphExecUpdate.real, (void *)copy_cuGraphExecUpdate, &second_cuGraphExecUpdate.real, 10020},
 	{"cuGraphExecUpdate_v2", (void *)cuGraphExecUpdate_v2, &target_cuGraphExecUpdate_v2.real, (void *)copy_cuGraphExecUpdate_v2, &second_cuGraphExecUpdate_v2.real, 12000},
-	{"cuGraphExternalSemaphoresSignalNodeGetParams", counted_cuGraphExternalSemaphoresSignalNodeGetParams, &shim_counted[43].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresSignalNodeSetParams", counted_cuGraphExternalSemaphoresSignalNodeSetParams, &shim_counted[44].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeGetParams", counted_cuGraphExternalSemaphoresWaitNodeGetParams, &shim_counted[46].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[47].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresSignalNodeGetParams", counted_cuGraphExternalSemaphoresSignalNodeGetParams, &shim_counted[35].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresSignalNodeSetParams", counted_cuGraphExternalSemaphoresSignalNodeSetParams, &shim_counted[36].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeGetParams", counted_cuGraphExternalSemaphoresWaitNodeGetParams, &shim_counted[38].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[39].real, NULL, NULL, 11020},
 	{"cuGraphGetEdges", (void *)cuGraphGetEdges, &target_cuGraphGetEdges.real, (void *)copy_cuGraphGetEdges, &second_cuGraphGetEdges.real, 10000},
 	{"cuGraphGetEdges_v2", (void *)cuGraphGetEdges_v2, &target_cuGraphGetEdges_v2.real, (void *)copy_cuGraphGetEdges_v2, &second_cuGraphGetEdges_v2.real, 12030},
 	{"cuGraphGetNodes", (void *)cuGraphGetNodes, &target_cuGraphGetNodes.real, (void *)copy_cuGraphGetNodes, &second_cuGraphGetNodes.real, 10000},
@@ -24843,22 +25200,22 @@ const struct shim_name shim_names[] = {
 	{"cuGraphNodeGetType", (void *)cuGraphNodeGetType, &target_cuGraphNodeGetType.real, (void *)copy_cuGraphNodeGetType, &second_cuGraphNodeGetType.real, 10000},
 	{"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, &target_cuGraphNodeSetEnabled.real, (void *)copy_cuGraphNodeSetEnabled, &second_cuGraphNodeSetEnabled.real, 11060},
 	{"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, &target_cuGraphNodeSetParams.real, (void *)copy_cuGraphNodeSetParams, &second_cuGraphNodeSetParams.real, 12020},
-	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[54].real, NULL, NULL, 11030},
+	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[46].real, NULL, NULL, 11030},
 	{"cuGraphRemoveDependencies", (void *)cuGraphRemoveDependencies, &target_cuGraphRemoveDependencies.real, (void *)copy_cuGraphRemoveDependencies, &second_cuGraphRemoveDependencies.real, 10000},
 	{"cuGraphRemoveDependencies_v2", (void *)cuGraphRemoveDependencies_v2, &target_cuGraphRemoveDependencies_v2.real, (void *)copy_cuGraphRemoveDependencies_v2, &second_cuGraphRemoveDependencies_v2.real, 12030},
-	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[53].real, NULL, NULL, 11030},
+	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[45].real, NULL, NULL, 11030},
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
-	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[91].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[109].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[88].real, NULL, NULL, 5000},
-	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[89].real, NULL, NULL, 3020},
-	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[97].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[90].real, NULL, NULL, 6050},
-	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[87].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[92].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[110].real, NULL, NULL, 3000},
-	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[86].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[83].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[101].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[80].real, NULL, NULL, 5000},
+	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[81].real, NULL, NULL, 3020},
+	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[89].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[82].real, NULL, NULL, 6050},
+	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[79].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[84].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[102].real, NULL, NULL, 3000},
+	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[78].real, NULL, NULL, 3000},
 	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
 	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
 	{"cuGreenCtxGetDevResource", (void *)cuGreenCtxGetDevResource, &target_cuGreenCtxGetDevResource.real, (void *)copy_cuGreenCtxGetDevResource, &second_cuGreenCtxGetDevResource.real, 12040},
@@ -24866,8 +25223,8 @@ const struct shim_name shim_names[] = {
 	{"cuGreenCtxRecordEvent", (void *)cuGreenCtxRecordEvent, &target_cuGreenCtxRecordEvent.real, (void *)copy_cuGreenCtxRecordEvent, &second_cuGreenCtxRecordEvent.real, 12040},
 	{"cuGreenCtxStreamCreate", (void *)cuGreenCtxStreamCreate, &target_cuGreenCtxStreamCreate.real, (void *)copy_cuGreenCtxStreamCreate, &second_cuGreenCtxStreamCreate.real, 12050},
 	{"cuGreenCtxWaitEvent", (void *)cuGreenCtxWaitEvent, &target_cuGreenCtxWaitEvent.real, (void *)copy_cuGreenCtxWaitEvent, &second_cuGreenCtxWaitEvent.real, 12040},
-	{"cuImportExternalMemory", counted_cuImportExternalMemory, &shim_counted[23].real, NULL, NULL, 10000},
-	{"cuImportExternalSemaphore", counted_cuImportExternalSemaphore, &shim_counted[27].real, NULL, NULL, 10000},
+	{"cuImportExternalMemory", counted_cuImportExternalMemory, &shim_counted[15].real, NULL, NULL, 10000},
+	{"cuImportExternalSemaphore", counted_cuImportExternalSemaphore, &shim_counted[19].real, NULL, NULL, 10000},
 	{"cuInit", (void *)cuInit, &target_cuInit.real, (void *)copy_cuInit, &second_cuInit.real, 2000},
 	{"cuIpcCloseMemHandle", (void *)cuIpcCloseMemHandle, &target_cuIpcCloseMemHandle.real, (void *)copy_cuIpcCloseMemHandle, &second_cuIpcCloseMemHandle.real, 4010},
 	{"cuIpcGetEventHandle", (void *)cuIpcGetEventHandle, &target_cuIpcGetEventHandle.real, (void *)copy_cuIpcGetEventHandle, &second_cuIpcGetEventHandle.real, 4010},
@@ -24882,12 +25239,12 @@ const struct shim_name shim_names[] = {
 	{"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, &target_cuKernelGetParamInfo.real, (void *)copy_cuKernelGetParamInfo, &second_cuKernelGetParamInfo.real, 12040},
 	{"cuKernelSetAttribute", (void *)cuKernelSetAttribute, &target_cuKernelSetAttribute.real, (void *)copy_cuKernelSetAttribute, &second_cuKernelSetAttribute.real, 12000},
 	{"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, &target_cuKernelSetCacheConfig.real, (void *)copy_cuKernelSetCacheConfig, &second_cuKernelSetCacheConfig.real, 12000},
-	{"cuLaunch", counted_cuLaunch, &shim_counted[38].real, NULL, NULL, 2000},
+	{"cuLaunch", counted_cuLaunch, &shim_counted[30].real, NULL, NULL, 2000},
 	{"cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, &target_cuLaunchCooperativeKernel.real, (void *)copy_cuLaunchCooperativeKernel, &second_cuLaunchCooperativeKernel.real, 9000},
-	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[31].real, NULL, NULL, 9000},
+	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[23].real, NULL, NULL, 9000},
 	{"cuLaunchCooperativeKernel_ptsz", (void *)cuLaunchCooperativeKernel_ptsz, &target_cuLaunchCooperativeKernel_ptsz.real, (void *)copy_cuLaunchCooperativeKernel_ptsz, &second_cuLaunchCooperativeKernel_ptsz.real, 9000},
-	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[39].real, NULL, NULL, 2000},
-	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[40].real, NULL, NULL, 2000},
+	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[31].real, NULL, NULL, 2000},
+	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[32].real, NULL, NULL, 2000},
 	{"cuLaunchHostFunc", (void *)cuLaunchHostFunc, &target_cuLaunchHostFunc.real, (void *)copy_cuLaunchHostFunc, &second_cuLaunchHostFunc.real, 10000},
 	{"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, &target_cuLaunchHostFunc_ptsz.real, (void *)copy_cuLaunchHostFunc_ptsz, &second_cuLaunchHostFunc_ptsz.real, 10000},
 	{"cuLaunchKernel", (void *)cuLaunchKernel, &target_cuLaunchKernel.real, (void *)copy_cuLaunchKernel, &second_cuLaunchKernel.real, 4000},
@@ -24924,14 +25281,14 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocManaged", (void *)cuMemAllocManaged, &target_cuMemAllocManaged.real, (void *)copy_cuMemAllocManaged, &second_cuMemAllocManaged.real, 6000},
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
-	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[101].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[116].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[93].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[108].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
-	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[104].real, NULL, NULL, 13000},
-	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[115].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[103].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[114].real, NULL, NULL, 13000},
-	{"cuMemExportToShareableHandle", counted_cuMemExportToShareableHandle, &shim_counted[17].real, NULL, NULL, 10020},
+	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[96].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[107].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[95].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[106].real, NULL, NULL, 13000},
+	{"cuMemExportToShareableHandle", counted_cuMemExportToShareableHandle, &shim_counted[9].real, NULL, NULL, 10020},
 	{"cuMemFreeAsync", (void *)cuMemFreeAsync, &target_cuMemFreeAsync.real, (void *)copy_cuMemFreeAsync, &second_cuMemFreeAsync.real, 11020},
 	{"cuMemFreeAsync_ptsz", (void *)cuMemFreeAsync_ptsz, &target_cuMemFreeAsync_ptsz.real, (void *)copy_cuMemFreeAsync_ptsz, &second_cuMemFreeAsync_ptsz.real, 11020},
 	{"cuMemFreeHost", (void *)cuMemFreeHost, &target_cuMemFreeHost.real, (void *)copy_cuMemFreeHost, &second_cuMemFreeHost.real, 2000},
@@ -24941,7 +25298,7 @@ const struct shim_name shim_names[] = {
 	{"cuMemGetAllocationGranularity", (void *)cuMemGetAllocationGranularity, &target_cuMemGetAllocationGranularity.real, (void *)copy_cuMemGetAllocationGranularity, &second_cuMemGetAllocationGranularity.real, 10020},
 	{"cuMemGetAllocationPropertiesFromHandle", (void *)cuMemGetAllocationPropertiesFromHandle, &target_cuMemGetAllocationPropertiesFromHandle.real, (void *)copy_cuMemGetAllocationPropertiesFromHandle, &second_cuMemGetAllocationPropertiesFromHandle.real, 10020},
 	{"cuMemGetDefaultMemPool", (void *)cuMemGetDefaultMemPool, &target_cuMemGetDefaultMemPool.real, (void *)copy_cuMemGetDefaultMemPool, &second_cuMemGetDefaultMemPool.real, 13000},
-	{"cuMemGetHandleForAddressRange", counted_cuMemGetHandleForAddressRange, &shim_counted[15].real, NULL, NULL, 11070},
+	{"cuMemGetHandleForAddressRange", counted_cuMemGetHandleForAddressRange, &shim_counted[7].real, NULL, NULL, 11070},
 	{"cuMemGetInfo_v2", (void *)cuMemGetInfo_v2, &target_cuMemGetInfo_v2.real, (void *)copy_cuMemGetInfo_v2, &second_cuMemGetInfo_v2.real, 3020},
 	{"cuMemGetMemPool", (void *)cuMemGetMemPool, &target_cuMemGetMemPool.real, (void *)copy_cuMemGetMemPool, &second_cuMemGetMemPool.real, 13000},
 	{"cuMemHostAlloc", (void *)cuMemHostAlloc, &target_cuMemHostAlloc.real, (void *)copy_cuMemHostAlloc, &second_cuMemHostAlloc.real, 2020},
@@ -24950,18 +25307,18 @@ const struct shim_name shim_names[] = {
 	{"cuMemHostRegister", (void *)cuMemHostRegister, &target_cuMemHostRegister.real, (void *)copy_cuMemHostRegister, &second_cuMemHostRegister.real, 4000},
 	{"cuMemHostRegister_v2", (void *)cuMemHostRegister_v2, &target_cuMemHostRegister_v2.real, (void *)copy_cuMemHostRegister_v2, &second_cuMemHostRegister_v2.real, 6050},
 	{"cuMemHostUnregister", (void *)cuMemHostUnregister, &target_cuMemHostUnregister.real, (void *)copy_cuMemHostUnregister, &second_cuMemHostUnregister.real, 4000},
-	{"cuMemImportFromShareableHandle", counted_cuMemImportFromShareableHandle, &shim_counted[18].real, NULL, NULL, 10020},
+	{"cuMemImportFromShareableHandle", counted_cuMemImportFromShareableHandle, &shim_counted[10].real, NULL, NULL, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
-	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[16].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[106].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[8].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[98].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
-	{"cuMemPoolExportPointer", counted_cuMemPoolExportPointer, &shim_counted[21].real, NULL, NULL, 11020},
-	{"cuMemPoolExportToShareableHandle", counted_cuMemPoolExportToShareableHandle, &shim_counted[19].real, NULL, NULL, 11020},
+	{"cuMemPoolExportPointer", counted_cuMemPoolExportPointer, &shim_counted[13].real, NULL, NULL, 11020},
+	{"cuMemPoolExportToShareableHandle", counted_cuMemPoolExportToShareableHandle, &shim_counted[11].real, NULL, NULL, 11020},
 	{"cuMemPoolGetAccess", (void *)cuMemPoolGetAccess, &target_cuMemPoolGetAccess.real, (void *)copy_cuMemPoolGetAccess, &second_cuMemPoolGetAccess.real, 11020},
 	{"cuMemPoolGetAttribute", (void *)cuMemPoolGetAttribute, &target_cuMemPoolGetAttribute.real, (void *)copy_cuMemPoolGetAttribute, &second_cuMemPoolGetAttribute.real, 11020},
-	{"cuMemPoolImportFromShareableHandle", counted_cuMemPoolImportFromShareableHandle, &shim_counted[20].real, NULL, NULL, 11020},
-	{"cuMemPoolImportPointer", counted_cuMemPoolImportPointer, &shim_counted[22].real, NULL, NULL, 11020},
+	{"cuMemPoolImportFromShareableHandle", counted_cuMemPoolImportFromShareableHandle, &shim_counted[12].real, NULL, NULL, 11020},
+	{"cuMemPoolImportPointer", counted_cuMemPoolImportPointer, &shim_counted[14].real, NULL, NULL, 11020},
 	{"cuMemPoolSetAccess", (void *)cuMemPoolSetAccess, &target_cuMemPoolSetAccess.real, (void *)copy_cuMemPoolSetAccess, &second_cuMemPoolSetAccess.real, 11020},
 	{"cuMemPoolSetAttribute", (void *)cuMemPoolSetAttribute, &target_cuMemPoolSetAttribute.real, (void *)copy_cuMemPoolSetAttribute, &second_cuMemPoolSetAttribute.real, 11020},
 	{"cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, &target_cuMemPoolTrimTo.real, (void *)copy_cuMemPoolTrimTo, &second_cuMemPoolTrimTo.real, 11020},
@@ -24969,8 +25326,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemPrefetchAsync_ptsz", (void *)cuMemPrefetchAsync_ptsz, &target_cuMemPrefetchAsync_ptsz.real, (void *)copy_cuMemPrefetchAsync_ptsz, &second_cuMemPrefetchAsync_ptsz.real, 8000},
 	{"cuMemPrefetchAsync_v2", (void *)cuMemPrefetchAsync_v2, &target_cuMemPrefetchAsync_v2.real, (void *)copy_cuMemPrefetchAsync_v2, &second_cuMemPrefetchAsync_v2.real, 12020},
 	{"cuMemPrefetchAsync_v2_ptsz", (void *)cuMemPrefetchAsync_v2_ptsz, &target_cuMemPrefetchAsync_v2_ptsz.real, (void *)copy_cuMemPrefetchAsync_v2_ptsz, &second_cuMemPrefetchAsync_v2_ptsz.real, 12020},
-	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[102].real, NULL, NULL, 13000},
-	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[113].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[94].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[105].real, NULL, NULL, 13000},
 	{"cuMemRangeGetAttribute", (void *)cuMemRangeGetAttribute, &target_cuMemRangeGetAttribute.real, (void *)copy_cuMemRangeGetAttribute, &second_cuMemRangeGetAttribute.real, 8000},
 	{"cuMemRangeGetAttributes", (void *)cuMemRangeGetAttributes, &target_cuMemRangeGetAttributes.real, (void *)copy_cuMemRangeGetAttributes, &second_cuMemRangeGetAttributes.real, 8000},
 	{"cuMemRelease", (void *)cuMemRelease, &target_cuMemRelease.real, (void *)copy_cuMemRelease, &second_cuMemRelease.real, 10020},
@@ -24987,10 +25344,10 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy2D_v2_ptds", (void *)cuMemcpy2D_v2_ptds, &target_cuMemcpy2D_v2_ptds.real, (void *)copy_cuMemcpy2D_v2_ptds, &second_cuMemcpy2D_v2_ptds.real, 3020},
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
-	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[99].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[111].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[100].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[112].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[91].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[103].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[92].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[104].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
@@ -25058,11 +25415,11 @@ const struct shim_name shim_names[] = {
 	{"cuMemsetD8Async_ptsz", (void *)cuMemsetD8Async_ptsz, &target_cuMemsetD8Async_ptsz.real, (void *)copy_cuMemsetD8Async_ptsz, &second_cuMemsetD8Async_ptsz.real, 3020},
 	{"cuMemsetD8_v2", (void *)cuMemsetD8_v2, &target_cuMemsetD8_v2.real, (void *)copy_cuMemsetD8_v2, &second_cuMemsetD8_v2.real, 3020},
 	{"cuMemsetD8_v2_ptds", (void *)cuMemsetD8_v2_ptds, &target_cuMemsetD8_v2_ptds.real, (void *)copy_cuMemsetD8_v2_ptds, &second_cuMemsetD8_v2_ptds.real, 3020},
-	{"cuMipmappedArrayCreate", counted_cuMipmappedArrayCreate, &shim_counted[12].real, NULL, NULL, 5000},
-	{"cuMipmappedArrayDestroy", counted_cuMipmappedArrayDestroy, &shim_counted[14].real, NULL, NULL, 5000},
-	{"cuMipmappedArrayGetLevel", counted_cuMipmappedArrayGetLevel, &shim_counted[13].real, NULL, NULL, 5000},
-	{"cuMipmappedArrayGetMemoryRequirements", counted_cuMipmappedArrayGetMemoryRequirements, &shim_counted[10].real, NULL, NULL, 11060},
-	{"cuMipmappedArrayGetSparseProperties", counted_cuMipmappedArrayGetSparseProperties, &shim_counted[8].real, NULL, NULL, 11010},
+	{"cuMipmappedArrayCreate", (void *)cuMipmappedArrayCreate, &target_cuMipmappedArrayCreate.real, (void *)copy_cuMipmappedArrayCreate, &second_cuMipmappedArrayCreate.real, 5000},
+	{"cuMipmappedArrayDestroy", (void *)cuMipmappedArrayDestroy, &target_cuMipmappedArrayDestroy.real, (void *)copy_cuMipmappedArrayDestroy, &second_cuMipmappedArrayDestroy.real, 5000},
+	{"cuMipmappedArrayGetLevel", (void *)cuMipmappedArrayGetLevel, &target_cuMipmappedArrayGetLevel.real, (void *)copy_cuMipmappedArrayGetLevel, &second_cuMipmappedArrayGetLevel.real, 5000},
+	{"cuMipmappedArrayGetMemoryRequirements", (void *)cuMipmappedArrayGetMemoryRequirements, &target_cuMipmappedArrayGetMemoryRequirements.real, (void *)copy_cuMipmappedArrayGetMemoryRequirements, &second_cuMipmappedArrayGetMemoryRequirements.real, 11060},
+	{"cuMipmappedArrayGetSparseProperties", (void *)cuMipmappedArrayGetSparseProperties, &target_cuMipmappedArrayGetSparseProperties.real, (void *)copy_cuMipmappedArrayGetSparseProperties, &second_cuMipmappedArrayGetSparseProperties.real, 11010},
 	{"cuModuleEnumerateFunctions", (void *)cuModuleEnumerateFunctions, &target_cuModuleEnumerateFunctions.real, (void *)copy_cuModuleEnumerateFunctions, &second_cuModuleEnumerateFunctions.real, 0},
 	{"cuModuleGetFunction", (void *)cuModuleGetFunction, &target_cuModuleGetFunction.real, (void *)copy_cuModuleGetFunction, &second_cuModuleGetFunction.real, 2000},
 	{"cuModuleGetFunctionCount", (void *)cuModuleGetFunctionCount, &target_cuModuleGetFunctionCount.real, (void *)copy_cuModuleGetFunctionCount, &second_cuModuleGetFunctionCount.real, 0},
@@ -25088,19 +25445,19 @@ const struct shim_name shim_names[] = {
 	{"cuOccupancyMaxPotentialBlockSize", (void *)cuOccupancyMaxPotentialBlockSize, &target_cuOccupancyMaxPotentialBlockSize.real, (void *)copy_cuOccupancyMaxPotentialBlockSize, &second_cuOccupancyMaxPotentialBlockSize.real, 6050},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", (void *)cuOccupancyMaxPotentialBlockSizeWithFlags, &target_cuOccupancyMaxPotentialBlockSizeWithFlags.real, (void *)copy_cuOccupancyMaxPotentialBlockSizeWithFlags, &second_cuOccupancyMaxPotentialBlockSizeWithFlags.real, 7000},
 	{"cuOccupancyMaxPotentialClusterSize", (void *)cuOccupancyMaxPotentialClusterSize, &target_cuOccupancyMaxPotentialClusterSize.real, (void *)copy_cuOccupancyMaxPotentialClusterSize, &second_cuOccupancyMaxPotentialClusterSize.real, 11070},
-	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[34].real, NULL, NULL, 2000},
-	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[41].real, NULL, NULL, 2000},
-	{"cuParamSetf", counted_cuParamSetf, &shim_counted[36].real, NULL, NULL, 2000},
-	{"cuParamSeti", counted_cuParamSeti, &shim_counted[35].real, NULL, NULL, 2000},
-	{"cuParamSetv", counted_cuParamSetv, &shim_counted[37].real, NULL, NULL, 2000},
+	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[26].real, NULL, NULL, 2000},
+	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[33].real, NULL, NULL, 2000},
+	{"cuParamSetf", counted_cuParamSetf, &shim_counted[28].real, NULL, NULL, 2000},
+	{"cuParamSeti", counted_cuParamSeti, &shim_counted[27].real, NULL, NULL, 2000},
+	{"cuParamSetv", counted_cuParamSetv, &shim_counted[29].real, NULL, NULL, 2000},
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[105].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[97].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
-	{"cuSignalExternalSemaphoresAsync", counted_cuSignalExternalSemaphoresAsync, &shim_counted[28].real, NULL, NULL, 10000},
-	{"cuSignalExternalSemaphoresAsync_ptsz", counted_cuSignalExternalSemaphoresAsync_ptsz, &shim_counted[107].real, NULL, NULL, 10000},
+	{"cuSignalExternalSemaphoresAsync", counted_cuSignalExternalSemaphoresAsync, &shim_counted[20].real, NULL, NULL, 10000},
+	{"cuSignalExternalSemaphoresAsync_ptsz", counted_cuSignalExternalSemaphoresAsync_ptsz, &shim_counted[99].real, NULL, NULL, 10000},
 	{"cuStreamAddCallback", (void *)cuStreamAddCallback, &target_cuStreamAddCallback.real, (void *)copy_cuStreamAddCallback, &second_cuStreamAddCallback.real, 5000},
 	{"cuStreamAddCallback_ptsz", (void *)cuStreamAddCallback_ptsz, &target_cuStreamAddCallback_ptsz.real, (void *)copy_cuStreamAddCallback_ptsz, &second_cuStreamAddCallback_ptsz.real, 5000},
 	{"cuStreamAttachMemAsync", (void *)cuStreamAttachMemAsync, &target_cuStreamAttachMemAsync.real, (void *)copy_cuStreamAttachMemAsync, &second_cuStreamAttachMemAsync.real, 6000},
@@ -25170,50 +25527,50 @@ const struct shim_name shim_names[] = {
 	{"cuSurfObjectCreate", (void *)cuSurfObjectCreate, &target_cuSurfObjectCreate.real, (void *)copy_cuSurfObjectCreate, &second_cuSurfObjectCreate.real, 5000},
 	{"cuSurfObjectDestroy", (void *)cuSurfObjectDestroy, &target_cuSurfObjectDestroy.real, (void *)copy_cuSurfObjectDestroy, &second_cuSurfObjectDestroy.real, 5000},
 	{"cuSurfObjectGetResourceDesc", (void *)cuSurfObjectGetResourceDesc, &target_cuSurfObjectGetResourceDesc.real, (void *)copy_cuSurfObjectGetResourceDesc, &second_cuSurfObjectGetResourceDesc.real, 5000},
-	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[83].real, NULL, NULL, 3000},
-	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[82].real, NULL, NULL, 3000},
-	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[84].real, NULL, NULL, 12000},
+	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[75].real, NULL, NULL, 3000},
+	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[74].real, NULL, NULL, 3000},
+	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[76].real, NULL, NULL, 12000},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
-	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[85].real, NULL, NULL, 12000},
+	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[77].real, NULL, NULL, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
 	{"cuTexObjectDestroy", (void *)cuTexObjectDestroy, &target_cuTexObjectDestroy.real, (void *)copy_cuTexObjectDestroy, &second_cuTexObjectDestroy.real, 5000},
 	{"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, &target_cuTexObjectGetResourceDesc.real, (void *)copy_cuTexObjectGetResourceDesc, &second_cuTexObjectGetResourceDesc.real, 5000},
 	{"cuTexObjectGetResourceViewDesc", (void *)cuTexObjectGetResourceViewDesc, &target_cuTexObjectGetResourceViewDesc.real, (void *)copy_cuTexObjectGetResourceViewDesc, &second_cuTexObjectGetResourceViewDesc.real, 5000},
 	{"cuTexObjectGetTextureDesc", (void *)cuTexObjectGetTextureDesc, &target_cuTexObjectGetTextureDesc.real, (void *)copy_cuTexObjectGetTextureDesc, &second_cuTexObjectGetTextureDesc.real, 5000},
-	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[80].real, NULL, NULL, 2000},
-	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[81].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[71].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[68].real, NULL, NULL, 3020},
-	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[69].real, NULL, NULL, 2000},
-	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[78].real, NULL, NULL, 8000},
-	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[72].real, NULL, NULL, 2000},
-	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[79].real, NULL, NULL, 2000},
-	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[73].real, NULL, NULL, 2000},
-	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[77].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[74].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[75].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[76].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[70].real, NULL, NULL, 5000},
-	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[98].real, NULL, NULL, 3020},
-	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[58].real, NULL, NULL, 4010},
-	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[60].real, NULL, NULL, 2000},
-	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[57].real, NULL, NULL, 3020},
-	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[55].real, NULL, NULL, 2000},
-	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[66].real, NULL, NULL, 8000},
-	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[61].real, NULL, NULL, 2000},
-	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[67].real, NULL, NULL, 2000},
-	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[59].real, NULL, NULL, 2000},
-	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[65].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[62].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[63].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[64].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[56].real, NULL, NULL, 5000},
+	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[72].real, NULL, NULL, 2000},
+	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[73].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[63].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[60].real, NULL, NULL, 3020},
+	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[61].real, NULL, NULL, 2000},
+	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[70].real, NULL, NULL, 8000},
+	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[64].real, NULL, NULL, 2000},
+	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[71].real, NULL, NULL, 2000},
+	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[65].real, NULL, NULL, 2000},
+	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[69].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[66].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[67].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[68].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[62].real, NULL, NULL, 5000},
+	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[90].real, NULL, NULL, 3020},
+	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[50].real, NULL, NULL, 4010},
+	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[52].real, NULL, NULL, 2000},
+	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[49].real, NULL, NULL, 3020},
+	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[47].real, NULL, NULL, 2000},
+	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[58].real, NULL, NULL, 8000},
+	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[53].real, NULL, NULL, 2000},
+	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[59].real, NULL, NULL, 2000},
+	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[51].real, NULL, NULL, 2000},
+	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[57].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[54].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[55].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[56].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[48].real, NULL, NULL, 5000},
 	{"cuThreadExchangeStreamCaptureMode", (void *)cuThreadExchangeStreamCaptureMode, &target_cuThreadExchangeStreamCaptureMode.real, (void *)copy_cuThreadExchangeStreamCaptureMode, &second_cuThreadExchangeStreamCaptureMode.real, 10010},
-	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[50].real, NULL, NULL, 11030},
-	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[52].real, NULL, NULL, 11030},
-	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[51].real, NULL, NULL, 11030},
-	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[29].real, NULL, NULL, 10000},
-	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[108].real, NULL, NULL, 10000},
+	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[42].real, NULL, NULL, 11030},
+	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[44].real, NULL, NULL, 11030},
+	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[43].real, NULL, NULL, 11030},
+	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[21].real, NULL, NULL, 10000},
+	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[100].real, NULL, NULL, 10000},
 };
 const uint32_t shim_names_count = 578;
 

@@ -328,24 +328,6 @@ CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffs
 	return fake_unsupported("cuMemcpyAtoD_v2");
 }
 
-CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
-{
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcHost;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyHtoA_v2");
-}
-
-CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
-{
-	(void)dstHost;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoH_v2");
-}
-
 CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	(void)dstArray;
@@ -400,20 +382,6 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us,
 	return fake_unsupported("cuMemsetD2D16Async");
 }
 
-CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
-{
-	(void)pHandle;
-	(void)pAllocateArray;
-	return fake_unsupported("cuArrayCreate_v2");
-}
-
-CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
-{
-	(void)pArrayDescriptor;
-	(void)hArray;
-	return fake_unsupported("cuArrayGetDescriptor_v2");
-}
-
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
 {
 	(void)sparseProperties;
@@ -450,48 +418,6 @@ CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, uint32_t planeIdx
 	(void)hArray;
 	(void)planeIdx;
 	return fake_unsupported("cuArrayGetPlane");
-}
-
-CUresult cuArrayDestroy(CUarray hArray)
-{
-	(void)hArray;
-	return fake_unsupported("cuArrayDestroy");
-}
-
-CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
-{
-	(void)pHandle;
-	(void)pAllocateArray;
-	return fake_unsupported("cuArray3DCreate_v2");
-}
-
-CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
-{
-	(void)pArrayDescriptor;
-	(void)hArray;
-	return fake_unsupported("cuArray3DGetDescriptor_v2");
-}
-
-CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, uint32_t numMipmapLevels)
-{
-	(void)pHandle;
-	(void)pMipmappedArrayDesc;
-	(void)numMipmapLevels;
-	return fake_unsupported("cuMipmappedArrayCreate");
-}
-
-CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, uint32_t level)
-{
-	(void)pLevelArray;
-	(void)hMipmappedArray;
-	(void)level;
-	return fake_unsupported("cuMipmappedArrayGetLevel");
-}
-
-CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
-{
-	(void)hMipmappedArray;
-	return fake_unsupported("cuMipmappedArrayDestroy");
 }
 
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags)
@@ -1659,19 +1585,6 @@ CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, C
 	return fake_unsupported("cuTexObjectGetResourceViewDesc");
 }
 
-CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
-{
-	(void)pSurfObject;
-	(void)pResDesc;
-	return fake_unsupported("cuSurfObjectCreate");
-}
-
-CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
-{
-	(void)surfObject;
-	return fake_unsupported("cuSurfObjectDestroy");
-}
-
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
 {
 	(void)pResDesc;
@@ -2238,20 +2151,12 @@ CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t sr
 
 CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
 {
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcHost;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyHtoA_v2_ptds");
+	return cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
 }
 
 CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
-	(void)dstHost;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoH_v2_ptds");
+	return cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
 }
 
 CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)

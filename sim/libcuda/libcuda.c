@@ -39,7 +39,11 @@ static bool initialized;
 static pid_t process;
 
 /* What a handle leads to begins with its kind, and is in a list of its kind. */
+<<<<<<< HEAD
 enum kind { CONTEXT, STREAM, EVENT, MODULE, LINK, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, KINDS };
+=======
+enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, ARRAY, LEVELS, KINDS };
+>>>>>>> 706880c (replay: textures and surfaces are made again, and kernels get their new numbers)
 struct object {
 	enum kind kind;
 	bool gone;
@@ -2145,22 +2149,39 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
 	return put_copy(hStream, false, line(dstDevice, srcDevice, ByteCount));
 }
 
-/* Where one side of a copy begins, 0 for what is neither host nor device memory. */
-static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch, size_t rows)
+/* Arrays are memory of their own, row behind row. */
+struct array {
+	struct object o;
+	CUdeviceptr at;
+	size_t pitch, rows, size;
+	CUDA_ARRAY3D_DESCRIPTOR as;
+	bool level; /* of another one */
+};
+
+/* One side of a copy: where it begins, 0 for what is no memory. An array has its own pitch and its own rows of a plane. */
+static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x, size_t y, size_t z, uint64_t *pitch, uint64_t *rows)
 {
-	uint64_t at = type == CU_MEMORYTYPE_HOST ? (uint64_t)host : type == CU_MEMORYTYPE_ARRAY ? 0 : device;
-	return at ? at + x + pitch * (y + rows * z) : 0;
+	uint64_t at = type == CU_MEMORYTYPE_HOST ? (uint64_t)host : device;
+	if (type == CU_MEMORYTYPE_ARRAY) {
+		pthread_mutex_lock(&lock);
+		struct array *a = known(ARRAY, array);
+		at = a ? a->at : 0;
+		if (a)
+			*pitch = a->pitch, *rows = a->rows;
+		pthread_mutex_unlock(&lock);
+	}
+	return at ? at + x + *pitch * (y + *rows * z) : 0;
 }
 
 static CUresult copy2d(const CUDA_MEMCPY2D *p, CUstream h, bool wait)
 {
 	if (p == NULL)
 		return INVALID;
-	size_t from = p->srcPitch ? p->srcPitch : p->WidthInBytes, to = p->dstPitch ? p->dstPitch : p->WidthInBytes;
-	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = 1, .src_pitch = from, .dst_pitch = to};
-	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, from, 0);
-	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, to, 0);
-	return from < t.width || to < t.width || t.src == 0 || t.dst == 0 ? INVALID : put_copy(h, wait, t);
+	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = 1, .src_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes,
+		.dst_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes};
+	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, 0, &t.src_pitch, &t.src_plane);
+	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, 0, &t.dst_pitch, &t.dst_plane);
+	return t.src_pitch < t.width || t.dst_pitch < t.width || t.src == 0 || t.dst == 0 ? INVALID : put_copy(h, wait, t);
 }
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
@@ -2168,13 +2189,12 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) { retu
 
 static bool shape_of(const CUDA_MEMCPY3D *p, struct task *out)
 {
-	size_t from = p->srcPitch ? p->srcPitch : p->WidthInBytes, to = p->dstPitch ? p->dstPitch : p->WidthInBytes;
-	size_t above = p->srcHeight ? p->srcHeight : p->Height, below = p->dstHeight ? p->dstHeight : p->Height;
-	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .src_pitch = from, .dst_pitch = to, .src_plane = above, .dst_plane = below};
-	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ, from, above);
-	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ, to, below);
+	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .src_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes,
+		.dst_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes, .src_plane = p->srcHeight ? p->srcHeight : p->Height, .dst_plane = p->dstHeight ? p->dstHeight : p->Height};
+	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, &t.src_pitch, &t.src_plane);
+	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ, &t.dst_pitch, &t.dst_plane);
 	*out = t;
-	return from >= t.width && to >= t.width && t.src != 0 && t.dst != 0;
+	return t.src_pitch >= t.width && t.dst_pitch >= t.width && t.src != 0 && t.dst != 0;
 }
 
 static CUresult copy3d(const CUDA_MEMCPY3D *p, CUstream h, bool wait)
@@ -2350,26 +2370,226 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) { return cuDeviceGetDefaultMemPool(pool, dev); }
 
-/* Textures are numbers; no kernel here reads one. */
-static uint64_t textures;
+/* ---- arrays, textures and surfaces ---- */
 
-CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+static size_t element(CUarray_format format, unsigned channels)
 {
-	struct context *c;
-	(void)pResViewDesc;
-	CUresult e = pTexObject == NULL || pResDesc == NULL || pTexDesc == NULL ? INVALID : enter(&c);
-	if (e)
-		return e;
-	*pTexObject = ++textures;
-	return leave(OK);
+	size_t n = format == CU_AD_FORMAT_UNSIGNED_INT8 || format == CU_AD_FORMAT_SIGNED_INT8 ? 1 :
+		format == CU_AD_FORMAT_UNSIGNED_INT16 || format == CU_AD_FORMAT_SIGNED_INT16 || format == CU_AD_FORMAT_HALF ? 2 :
+		format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_FLOAT ? 4 : 0;
+	return channels == 1 || channels == 2 || channels == 4 ? n * channels : 0;
 }
 
-CUresult cuTexObjectDestroy(CUtexObject texObject)
+/* The lock is held. */
+static CUresult new_array(int device, const CUDA_ARRAY3D_DESCRIPTOR *d, bool level, CUarray *out)
+{
+	struct array a = {.as = *d, .rows = d->Height ? d->Height : 1, .level = level};
+	a.pitch = d->Width * element(d->Format, d->NumChannels);
+	a.size = a.pitch * a.rows * (d->Depth ? d->Depth : 1);
+	CUresult e = allocate_in(device, &a.at, a.size, PLAIN, 0, GRAPHS_AT, RESERVE_AT);
+	if (e)
+		return e;
+	struct array *n = make(ARRAY, sizeof *n);
+	a.o = n->o;
+	*n = a;
+	*out = (CUarray)n;
+	return OK;
+}
+
+CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+{
+	struct context *c;
+	CUresult e = pHandle == NULL || pAllocateArray == NULL ? INVALID : enter(&c);
+	return e ? e : leave(new_array(c->device, pAllocateArray, false, pHandle));
+}
+
+CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p)
+{
+	if (p == NULL)
+		return INVALID;
+	CUDA_ARRAY3D_DESCRIPTOR d = {.Width = p->Width, .Height = p->Height, .Format = p->Format, .NumChannels = p->NumChannels};
+	return cuArray3DCreate_v2(pHandle, &d);
+}
+
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+{
+	pthread_mutex_lock(&lock);
+	struct array *a = known(ARRAY, hArray);
+	if (a && pArrayDescriptor)
+		*pArrayDescriptor = a->as;
+	return leave(a == NULL ? HANDLE : pArrayDescriptor == NULL ? INVALID : OK);
+}
+
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+	CUresult e = pArrayDescriptor == NULL ? INVALID : cuArray3DGetDescriptor_v2(&d, hArray);
+	if (e == OK)
+		*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){.Width = d.Width, .Height = d.Height, .Format = d.Format, .NumChannels = d.NumChannels};
+	return e;
+}
+
+static CUresult end_array(CUarray h, bool level)
+{
+	struct array *a = known(ARRAY, h);
+	if (a == NULL || a->level != level)
+		return HANDLE;
+	a->o.gone = true;
+	return release_block(a->at);
+}
+CUresult cuArrayDestroy(CUarray hArray)
 {
 	struct context *c;
 	CUresult e = enter(&c);
-	return e ? e : leave(texObject && texObject <= textures ? OK : INVALID);
+	if (e)
+		return e;
+	all_done(c);
+	return leave(end_array(hArray, false));
 }
+
+/* Arrays of falling size. */
+struct levels { struct object o; unsigned count; CUarray level[16]; };
+
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *p, unsigned numMipmapLevels)
+{
+	struct context *c;
+	CUresult e = pHandle == NULL || p == NULL || numMipmapLevels == 0 || numMipmapLevels > 16 ? INVALID : enter(&c);
+	if (e)
+		return e;
+	struct levels *l = make(LEVELS, sizeof *l);
+	CUDA_ARRAY3D_DESCRIPTOR d = *p;
+	for (; e == OK && l->count < numMipmapLevels; l->count++) {
+		e = new_array(c->device, &d, true, &l->level[l->count]);
+		d.Width = d.Width > 1 ? d.Width / 2 : d.Width, d.Height = d.Height > 1 ? d.Height / 2 : d.Height, d.Depth = d.Depth > 1 ? d.Depth / 2 : d.Depth;
+	}
+	l->o.gone = e != OK;
+	*pHandle = (CUmipmappedArray)l;
+	return leave(e);
+}
+
+CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level)
+{
+	pthread_mutex_lock(&lock);
+	struct levels *l = known(LEVELS, hMipmappedArray);
+	if (l == NULL || pLevelArray == NULL || level >= l->count)
+		return leave(l ? INVALID : HANDLE);
+	*pLevelArray = l->level[level];
+	return leave(OK);
+}
+
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	all_done(c);
+	struct levels *l = known(LEVELS, hMipmappedArray);
+	if (l == NULL)
+		return leave(HANDLE);
+	for (unsigned i = 0; i < l->count; i++)
+		end_array(l->level[i], true);
+	l->o.gone = true;
+	return leave(OK);
+}
+
+CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+{
+	uint64_t pitch = 0, rows = 0, to = side(CU_MEMORYTYPE_ARRAY, NULL, 0, dstArray, dstOffset, 0, 0, &pitch, &rows);
+	return to ? put_copy(NULL, true, line(to, (uint64_t)srcHost, ByteCount)) : HANDLE;
+}
+CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	uint64_t pitch = 0, rows = 0, from = side(CU_MEMORYTYPE_ARRAY, NULL, 0, srcArray, srcOffset, 0, 0, &pitch, &rows);
+	return from ? put_copy(NULL, true, line((uint64_t)dstHost, from, ByteCount)) : HANDLE;
+}
+
+/*
+ * Textures and surfaces are small numbers, the least that is free: a driver counts the places in a table. Where device memory lies elsewhere the
+ * numbers are others too, as they may be in any other run.
+ */
+static struct image { bool used, surface; CUDA_RESOURCE_DESC of; } images[1024];
+
+static uint64_t first_image(void) { return 1 + (base >> 40) % 8; }
+
+static struct image *image_known(uint64_t number, bool surface)
+{
+	uint64_t i = number - first_image();
+	return i < sizeof images / sizeof *images && images[i].used && images[i].surface == surface ? &images[i] : NULL;
+}
+
+/* Where the content of a texture or surface lies: rows of so many bytes. The lock is held. */
+static bool image_memory(const CUDA_RESOURCE_DESC *of, CUdeviceptr *at, struct fakecuda_image *m)
+{
+	CUarray h = of->res.array.hArray;
+	switch (of->resType) {
+	case CU_RESOURCE_TYPE_LINEAR:
+		*at = of->res.linear.devPtr;
+		*m = (struct fakecuda_image){.width = of->res.linear.sizeInBytes, .height = 1, .pitch = of->res.linear.sizeInBytes};
+		return true;
+	case CU_RESOURCE_TYPE_PITCH2D:
+		*at = of->res.pitch2D.devPtr;
+		*m = (struct fakecuda_image){.width = of->res.pitch2D.width * element(of->res.pitch2D.format, of->res.pitch2D.numChannels), .height = of->res.pitch2D.height, .pitch = of->res.pitch2D.pitchInBytes};
+		return true;
+	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
+		struct levels *l = known(LEVELS, of->res.mipmap.hMipmappedArray);
+		if (l == NULL)
+			return false;
+		h = l->level[0];
+	}
+	/* fall through */
+	case CU_RESOURCE_TYPE_ARRAY: {
+		struct array *a = known(ARRAY, h);
+		if (a == NULL)
+			return false;
+		*at = a->at;
+		*m = (struct fakecuda_image){.width = a->pitch, .height = a->size / a->pitch, .pitch = a->pitch};
+		return true;
+	}
+	default:
+		return false;
+	}
+}
+
+static CUresult new_image(uint64_t *out, const CUDA_RESOURCE_DESC *of, bool surface)
+{
+	struct context *c;
+	struct fakecuda_image m;
+	CUdeviceptr at;
+	CUresult e = out == NULL || of == NULL ? INVALID : enter(&c);
+	if (e)
+		return e;
+	if (!image_memory(of, &at, &m) || (surface && of->resType != CU_RESOURCE_TYPE_ARRAY) || seen(at, m.pitch * (m.height - 1) + m.width) == NULL)
+		return leave(INVALID);
+	for (unsigned i = 0; i < sizeof images / sizeof *images; i++)
+		if (!images[i].used) {
+			images[i] = (struct image){true, surface, *of};
+			*out = i + first_image();
+			return leave(OK);
+		}
+	return leave(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static CUresult end_image(uint64_t number, bool surface)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct image *i = image_known(number, surface);
+	if (i)
+		i->used = false;
+	return leave(i ? OK : INVALID);
+}
+
+CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	(void)pResViewDesc;
+	return pTexDesc == NULL ? INVALID : new_image(pTexObject, pResDesc, false);
+}
+CUresult cuTexObjectDestroy(CUtexObject texObject) { return end_image(texObject, false); }
+CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) { return new_image(pSurfObject, pResDesc, true); }
+CUresult cuSurfObjectDestroy(CUsurfObject surfObject) { return end_image(surfObject, true); }
 
 /* ---- launches ---- */
 
@@ -2392,6 +2612,20 @@ static void *memory(uint64_t addr, size_t bytes)
 	return reach(running, addr, bytes);
 }
 
+static bool see_image(uint64_t number, bool surface, struct fakecuda_image *m)
+{
+	CUdeviceptr at = 0;
+	pthread_mutex_lock(&lock);
+	struct image *i = image_known(number, surface);
+	m->data = i && image_memory(&i->of, &at, m) ? seen(at, m->pitch * (m->height - 1) + m->width) : NULL;
+	if (m->data == NULL)
+		running->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	pthread_mutex_unlock(&lock);
+	return m->data != NULL;
+}
+static bool see_texture(uint64_t number, struct fakecuda_image *m) { return see_image(number, false, m); }
+static bool see_surface(uint64_t number, struct fakecuda_image *m) { return see_image(number, true, m); }
+
 static void set_condition(uint64_t handle, uint32_t value)
 {
 	pthread_mutex_lock(&lock);
@@ -2408,6 +2642,8 @@ static void run_kernel(struct task *t)
 	running = t;
 	t->launch.memory = memory;
 	t->launch.condition = set_condition;
+	t->launch.texture = see_texture;
+	t->launch.surface = see_surface;
 	t->launch.params = t->params;
 	if (t->function->run)
 		t->function->run(&t->launch);

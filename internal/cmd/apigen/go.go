@@ -326,6 +326,9 @@ func goFields(fields []api.Field) string {
 		if f.Unit != 0 {
 			s += fmt.Sprintf(", Unit: %d, Count: %#v, Unless: %#v", f.Unit, f.Count, f.Unless)
 		}
+		if f.Tag.Size != 0 {
+			s += fmt.Sprintf(", Tag: %#v, Case: %d", f.Tag, f.Case)
+		}
 		if f.New {
 			s += ", New: true"
 		}

@@ -1027,9 +1027,30 @@ func (m *model) fields(s *structType) []api.Field {
 			}
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
+			for _, side := range s.sides() {
+				if last := &fs[len(fs)-1]; side.Array == last.Offset {
+					last.Tag, last.Case = api.Member{Offset: side.Kind, Size: 4}, api.ArraySide
+				}
+			}
+		}
+	}
+	if l := m.Layout(s.name); l != nil && l.Tag != nil {
+		for _, v := range slices.Sorted(maps.Keys(l.Cases)) {
+			for _, c := range l.Cases[v] {
+				if c.Object != "" {
+					fs = append(fs, api.Field{Offset: c.Offset, Object: c.Object, Tag: *l.Tag, Case: uint64(v)})
+				}
+			}
 		}
 	}
 	return fs
+}
+
+func (s *structType) sides() []api.Side {
+	if s.block == nil {
+		return nil
+	}
+	return []api.Side{s.block.From, s.block.To}
 }
 
 // block is what the copies of semantics.yaml say: the fields of each side by what they are.
@@ -1056,7 +1077,7 @@ func (m *model) block(name string, b *block) error {
 		return uint32(s.fields[i].offset)
 	}
 	side := func(f map[string]string) api.Side {
-		return api.Side{Kind: at(f["kind"], 4), Host: at(f["host"], 8), Device: at(f["device"], 8), X: at(f["x"], 8), Y: at(f["y"], 8), Z: at(f["z"], 8), Pitch: at(f["pitch"], 8), Rows: at(f["rows"], 8)}
+		return api.Side{Kind: at(f["kind"], 4), Host: at(f["host"], 8), Device: at(f["device"], 8), Array: at(f["array"], 8), X: at(f["x"], 8), Y: at(f["y"], 8), Z: at(f["z"], 8), Pitch: at(f["pitch"], 8), Rows: at(f["rows"], 8)}
 	}
 	s.block = &api.Block{From: side(b.From), To: side(b.To), Width: at(b.Width, 8), Height: at(b.Height, 8), Depth: at(b.Depth, 8)}
 	return err

@@ -5,8 +5,15 @@
 #ifndef FAKECUDA_H
 #define FAKECUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What a texture or a surface shows: rows of so many bytes, as they lie in memory. */
+struct fakecuda_image {
+	void *data;
+	size_t width, height, pitch;
+};
 
 struct fakecuda_launch {
 	uint32_t grid[3], block[3], cluster[3];
@@ -17,6 +24,9 @@ struct fakecuda_launch {
 	void *(*memory)(uint64_t addr, size_t bytes);
 	/* Sets the value of a condition of a graph. */
 	void (*condition)(uint64_t handle, uint32_t value);
+	/* The content of a texture or a surface of a number; false where there is none, which fails the launch. */
+	bool (*texture)(uint64_t number, struct fakecuda_image *image);
+	bool (*surface)(uint64_t number, struct fakecuda_image *image);
 };
 
 typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
