@@ -39,11 +39,7 @@ static bool initialized;
 static pid_t process;
 
 /* What a handle leads to begins with its kind, and is in a list of its kind. */
-<<<<<<< HEAD
-enum kind { CONTEXT, STREAM, EVENT, MODULE, LINK, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, KINDS };
-=======
-enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, ARRAY, LEVELS, KINDS };
->>>>>>> 706880c (replay: textures and surfaces are made again, and kernels get their new numbers)
+enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, LINK, ARRAY, LEVELS, KINDS };
 struct object {
 	enum kind kind;
 	bool gone;
