@@ -114,7 +114,7 @@ func TestArm64CUDA(t *testing.T) {
 	at := func(name string) string { return filepath.Join(root, name) }
 	flags := []string{"-std=gnu11", "-O1", "-fPIC", "-I" + at("api/cuda/include"), "-I" + at("sim/libcuda/include")}
 	for _, args := range [][]string{
-		{"-shared", "-Wl,-soname,libcuda.so.1", "-o", dir + "/libcuda.so.1", at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c"), "-ldl", "-lpthread"},
+		append(testenv.FakeCUDASources(t), "-shared", "-Wl,-soname,libcuda.so.1", "-o", dir+"/libcuda.so.1", "-ldl", "-lpthread"),
 		{"-shared", "-ffp-contract=off", "-o", dir + "/kernels.so", at("examples/cuda/kernels.c")},
 		{"-o", dir + "/driver", at("examples/cuda/driver.c"), dir + "/libcuda.so.1", "-ldl"},
 	} {

@@ -158,9 +158,7 @@ func TestCUDADriver(t *testing.T) {
 // and their kernels got, and a replay finds the addresses among them.
 func TestCUDABeforeParamInfo(t *testing.T) {
 	program, dir := cudaDriver(t), t.TempDir()
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	old := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
-		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two", "-ldl", "-lpthread")
+	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
 	cases := []string{"load-ptx", "load-options", "load-file", "load-fat", "load-library", "many-arguments", "cooperative", "attribute-priority", "nodes"}
 	var args [2]map[string]int
 	for i, lib := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
@@ -456,9 +454,7 @@ func TestGPUScript(t *testing.T) {
 	}
 
 	// A driver that does not say that it is no device is taken for one.
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	device := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
-		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	device := testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 	if out, err := try("CASES=load-ptx nodes-by-tag", "FAKE="+filepath.Dir(device)); err != nil || strings.Count(out, "  identical\n") != 5 {
 		t.Errorf("on what may be a device: %v\n%s", err, out)
 	}

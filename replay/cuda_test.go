@@ -146,6 +146,31 @@ func TestCUDAPeers(t *testing.T) {
 	}
 }
 
+// What is linked on the way is replayed as what came of it, with the first values of its variables, addresses among them.
+func TestCUDALinked(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "linked", []string{"testdata/linked.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "linked.so", []string{"testdata/linked.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	// An older driver does not tell what the parameters are, the cubin that was linked does.
+	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
+	for _, driver := range []string{lib, filepath.Dir(old)} {
+		t.Setenv("LD_LIBRARY_PATH", driver)
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Replayable: true})
+		if err != nil || res.ExitCode != 0 || res.Incomplete != nil {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+			if err != nil || !rep.Identical || rep.Verified.Results != 4 || len(rep.Unverified) != 0 {
+				t.Errorf("%s: %v, %+v", place, err, rep)
+			}
+		}
+	}
+}
+
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {
@@ -269,9 +294,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 
 // aDriver is the fake one, which does not say that it is no device.
 func aDriver(t *testing.T) string {
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	return testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC",
-		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	return testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 }
 
 // Textures and surfaces are made again of what they were made of, and the numbers by which kernels know them are those of the replay, but not words

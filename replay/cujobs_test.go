@@ -23,12 +23,8 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 	include := "-I" + filepath.Join(root, "api/cuda/include")
 	program := testenv.CompileC(t, "cujobs", []string{"testdata/cujobs.c"}, include, "-L"+driver, "-lcuda")
 	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cujobs.so", []string{"testdata/cujobs.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
-	sources, err := filepath.Glob(filepath.Join(root, "sim/libcuda/*.c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The fake one, which does not say that it is no device.
-	other := testenv.CompileC(t, "libcuda.so.1", sources, "-shared", "-fPIC", include, "-I"+filepath.Join(root, "sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	// One that does not say that it is no device.
+	other := testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 	simulate(t)
 	return func(args ...string) {
 		t.Helper()

@@ -489,7 +489,7 @@ var Model = (&api.Model{
 				{Name: "optionValues", Type: "void**", Word: 7, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Dropped: true},
 			},
 		},
-		{ID: 5066, Name: "cuLinkAddFile_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.5", Words: 6,
+		{ID: 5066, Name: "cuLinkAddFile_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 6,
 			Doc: "adds an input from a file",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 1, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3576,7 +3576,7 @@ var Model = (&api.Model{
 				{Name: "optionValues", Type: "void**", Word: 7, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Dropped: true},
 			},
 		},
-		{ID: 5440, Name: "cuLinkAddFile", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "5.5", Words: 6,
+		{ID: 5440, Name: "cuLinkAddFile", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 6,
 			Doc: "adds an input from a file",
 			Params: []api.Param{
 				{Name: "state", Type: "CUlinkState", Word: 0, Words: 1, Width: 8, Role: 1, Object: "link", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -117,3 +117,20 @@ func CompileC(t testing.TB, out string, sources []string, flags ...string) strin
 	}
 	return path
 }
+
+// FakeCUDA compiles the fake CUDA driver with further flags, and returns the library.
+func FakeCUDA(t testing.TB, flags ...string) string {
+	t.Helper()
+	return CompileC(t, "libcuda.so.1", FakeCUDASources(t), append([]string{"-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-I" + filepath.Join(Root(t), "api/cuda/include"),
+		"-I" + filepath.Join(Root(t), "sim/libcuda/include"), "-ldl", "-lpthread"}, flags...)...)
+}
+
+// FakeCUDASources are the C files of the fake CUDA driver.
+func FakeCUDASources(t testing.TB) []string {
+	t.Helper()
+	sources, err := filepath.Glob(filepath.Join(Root(t), "sim/libcuda/*.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}

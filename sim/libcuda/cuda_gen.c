@@ -146,17 +146,6 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions
 	return fake_unsupported("cuModuleEnumerateFunctions");
 }
 
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
-{
-	(void)state;
-	(void)type;
-	(void)path;
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	return fake_unsupported("cuLinkAddFile_v2");
-}
-
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
 {
 	(void)pTexRef;
@@ -1821,17 +1810,6 @@ CUresult cuGraphicsResourceSetMapFlags(CUgraphicsResource resource, uint32_t fla
 	(void)resource;
 	(void)flags;
 	return fake_unsupported("cuGraphicsResourceSetMapFlags");
-}
-
-CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
-{
-	(void)state;
-	(void)type;
-	(void)path;
-	(void)numOptions;
-	(void)options;
-	(void)optionValues;
-	return fake_unsupported("cuLinkAddFile");
 }
 
 CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch)
