@@ -123,8 +123,8 @@ func TestCUDAPeers(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
 	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "peers", []string{"testdata/peers.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "peers.so", []string{"testdata/peers.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CompileC(t, "cupeers", []string{"testdata/cupeers.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cupeers.so", []string{"testdata/cupeers.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
 	t.Setenv("FAKECUDA_DEVICES", "2")
 	for _, args := range [][]string{nil, {"closed"}} {
 		path := filepath.Join(t.TempDir(), "run.aclt")
@@ -140,7 +140,7 @@ func TestCUDAPeers(t *testing.T) {
 		}
 		// A machine with one device is not enough.
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Env: []string{"FAKECUDA_DEVICES=1"}})
-		if err != nil || rep.Identical || len(rep.Differences) == 0 || rep.Differences[0].Func != "cuDeviceGetCount" || rep.Differences[2].Func != "cuDevicePrimaryCtxRetain" {
+		if err != nil || rep.Identical || len(rep.Differences) == 0 || rep.Differences[0].Func != "cuDeviceCanAccessPeer" || rep.OtherMachineTotal != 1 || rep.OtherMachine[0].Want != "0x2" {
 			t.Errorf("%v, on one device: %v, %+v", args, err, rep)
 		}
 	}

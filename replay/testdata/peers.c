@@ -1,113 +1,87 @@
-/* Two devices: memory, streams and events of each, copies from one to the other, and kernels of one that reach the other's memory, as peers and by
- * pools and mapped memory that are open to it. Built twice: with KERNEL as the kernel alone, for the fake driver. */
-#ifdef KERNEL
-#include <fakecuda.h>
-#include <string.h>
+/* Two processes: one shares memory and a notify by their keys, the other one writes there and says so. */
+#include <sys/wait.h>
 
-/* into[i] += from[i] */
-void gather(const struct fakecuda_launch *l)
+#include "program.h"
+
+enum { COUNT = 128, ROUNDS = 4, KEY = 65 };
+
+struct keys {
+	char memory[KEY], ready[KEY];
+};
+
+static void all(ssize_t n, size_t want) { EXPECT(n == (ssize_t)want); }
+
+static void writer(const char *path, int from, int to)
 {
-	uint64_t into, from;
-	memcpy(&into, l->params[0], sizeof into);
-	memcpy(&from, l->params[1], sizeof from);
-	uint32_t *x = l->memory(into, 1024), *y = l->memory(from, 1024);
-	for (int i = 0; x && y && i < 256; i++)
-		x[i] += y[i];
-}
-#else
-#include <cuda.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "must.h"
-
-enum { N = 256, BYTES = N * sizeof(uint32_t) };
-
-static CUcontext contexts[2];
-static CUfunction gather[2];
-static CUstream streams[2];
-static CUdeviceptr memory[2];
-static uint32_t host[N];
-
-static void on(int device) { MUST(cuCtxSetCurrent(contexts[device]) == 0); }
-
-static CUresult add(int device, CUdeviceptr into, CUdeviceptr from)
-{
-	on(device);
-	MUST(cuLaunchKernel(gather[device], 1, 1, 1, N, 1, 1, 0, streams[device], (void *[]){&into, &from}, NULL) == 0);
-	return cuStreamSynchronize(streams[device]);
-}
-
-static void expect(int device, CUdeviceptr at, uint32_t by)
-{
-	on(device);
-	memset(host, 0, sizeof host);
-	MUST(cuMemcpyDtoH(host, at, BYTES) == 0);
-	for (uint32_t i = 0; i < N; i++)
-		MUST(host[i] == i * by);
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	aclrtStream s;
+	CHECK(aclrtCreateStream(&s));
+	aclrtFuncHandle add = kernel(path, "add");
+	struct keys k;
+	int32_t pid = (int32_t)getpid();
+	all(write(to, &pid, sizeof pid), sizeof pid);
+	all(read(from, &k, sizeof k), sizeof k);
+	uint32_t *x;
+	aclrtNotify ready;
+	CHECK(aclrtIpcMemImportByKey((void **)&x, k.memory, 0));
+	CHECK(aclrtNotifyImportByKey(&ready, k.ready, 0));
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		char go;
+		all(read(from, &go, 1), 1);
+		struct add_args args = {x, COUNT, round + 1, 0};
+		launch(add, 1, s, &args, sizeof args);
+		CHECK(aclrtRecordNotify(ready, s));
+		CHECK(aclrtSynchronizeStream(s));
+	}
+	CHECK(aclrtIpcMemClose(k.memory));
+	CHECK(aclrtDestroyNotify(ready));
+	CHECK(aclrtResetDevice(0));
+	CHECK(aclFinalize());
 }
 
 int main(int argc, char **argv)
 {
-	static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry gather(.param .u64 into, .param .u64 from)\n{\n\tret;\n}\n";
-	int count, can;
-	CUdevice device;
-	CUmodule m;
-	CUevent ready;
-	MUST(cuInit(0) == 0 && cuDeviceGetCount(&count) == 0 && count == 2);
-	MUST(cuDeviceCanAccessPeer(&can, 1, 0) == 0 && can);
-	for (int i = 0; i < 2; i++) {
-		MUST(cuDevicePrimaryCtxRetain(&contexts[i], i) == 0);
-		on(i);
-		MUST(cuCtxGetDevice(&device) == 0 && device == i);
-		MUST(cuModuleLoadData(&m, ptx) == 0 && cuModuleGetFunction(&gather[i], m, "gather") == 0);
-		MUST(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == 0 && cuMemAlloc(&memory[i], BYTES) == 0);
+	(void)argc;
+	int down[2], up[2];
+	EXPECT(pipe(down) == 0 && pipe(up) == 0);
+	pid_t child = fork();
+	if (child == 0) {
+		writer(argv[1], down[0], up[1]);
+		return 0;
 	}
-	for (uint32_t i = 0; i < N; i++)
-		host[i] = i;
-	on(0);
-	MUST(cuMemcpyHtoD(memory[0], host, BYTES) == 0);
-
-	/* A copy from one device to the other, behind an event of the first. */
-	MUST(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING) == 0);
-	MUST(cuEventRecord(ready, streams[0]) == 0);
-	on(1);
-	MUST(cuStreamWaitEvent(streams[1], ready, 0) == 0);
-	MUST(cuMemcpyPeerAsync(memory[1], contexts[1], memory[0], contexts[0], BYTES, streams[1]) == 0);
-	MUST(cuStreamSynchronize(streams[1]) == 0);
-	expect(1, memory[1], 1);
-
-	/* As peers. */
-	MUST(cuCtxEnablePeerAccess(contexts[0], 0) == 0 && cuCtxEnablePeerAccess(contexts[0], 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-	MUST(add(1, memory[1], memory[0]) == 0);
-	expect(1, memory[1], 2);
-
-	/* The pool of the second device, open to the first. */
-	CUmemoryPool pool;
-	CUdeviceptr pooled, mapped;
-	CUmemAccessDesc access[2] = {{.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
-		{.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
-	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
-	MUST(cuMemPoolCreate(&pool, &props) == 0 && cuMemPoolSetAccess(pool, access, 1) == 0);
-	MUST(cuMemAllocFromPoolAsync(&pooled, BYTES, pool, streams[1]) == 0);
-	MUST(cuMemcpyDtoDAsync(pooled, memory[1], BYTES, streams[1]) == 0 && cuStreamSynchronize(streams[1]) == 0);
-	MUST(add(0, memory[0], pooled) == 0);
-	expect(0, memory[0], 3);
-
-	/* Memory of the second device at addresses that both reach. */
-	size_t grain;
-	CUmemGenericAllocationHandle physical;
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
-	MUST(cuMemGetAllocationGranularity(&grain, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == 0);
-	MUST(cuMemCreate(&physical, grain, &prop, 0) == 0 && cuMemAddressReserve(&mapped, grain, 0, 0, 0) == 0);
-	MUST(cuMemMap(mapped, grain, 0, physical, 0) == 0 && cuMemSetAccess(mapped, grain, access, 2) == 0);
-	MUST(cuMemcpyDtoD(mapped, memory[0], BYTES) == 0);
-	MUST(add(0, mapped, memory[0]) == 0 && add(1, mapped, memory[1]) == 0);
-	expect(1, mapped, 8);
-
-	/* What is open to nobody else is none of the first device's. */
-	if (argc > 1 && strcmp(argv[1], "closed") == 0)
-		MUST(add(0, memory[0], memory[1]) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	aclrtStream s;
+	CHECK(aclrtCreateStream(&s));
+	int32_t pid;
+	all(read(up[0], &pid, sizeof pid), sizeof pid);
+	uint32_t host[COUNT], *x = device_memory(sizeof host);
+	for (uint32_t i = 0; i < COUNT; i++)
+		host[i] = 1000 * i;
+	to_device(x, host, sizeof host);
+	struct keys k;
+	aclrtNotify ready;
+	CHECK(aclrtCreateNotify(&ready, 0));
+	CHECK(aclrtIpcMemGetExportKey(x, sizeof host, k.memory, KEY, ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT));
+	CHECK(aclrtIpcMemSetImportPid(k.memory, &pid, 1));
+	CHECK(aclrtNotifyGetExportKey(ready, k.ready, KEY, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT));
+	CHECK(aclrtNotifySetImportPid(ready, &pid, 1));
+	all(write(down[1], &k, sizeof k), sizeof k);
+	uint32_t total = 0;
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		CHECK(aclrtWaitAndResetNotify(ready, s, 0));
+		all(write(down[1], "g", 1), 1);
+		CHECK(aclrtSynchronizeStream(s));
+		total += round + 1;
+		to_host(host, x, sizeof host);
+		for (uint32_t i = 0; i < COUNT; i++)
+			EXPECT(host[i] == 1000 * i + total * (i + 1));
+	}
+	int status;
+	EXPECT(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(aclrtDestroyNotify(ready));
+	CHECK(aclrtResetDevice(0));
+	CHECK(aclFinalize());
 	return 0;
 }
-#endif
