@@ -353,6 +353,9 @@ type Param struct {
 	// Volatile marks an output that another run may answer otherwise: times, ids, free memory. A replay counts it
 	// and does not compare it.
 	Volatile bool
+	// Machine marks an output that tells of the machine and its devices: another one may answer otherwise, and a replay
+	// there says so without calling it a difference.
+	Machine bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
 	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.

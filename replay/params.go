@@ -363,7 +363,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			if err != nil {
 				return op, err
 			}
-			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), isOutput)
+			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), outputOf(q))
 		default:
 			return op, p.checkData(i, op, d)
 		}
@@ -391,7 +391,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 				return op, err
 			}
 			at, err := p.put(append(slices.Clip(b), 0))
-			p.check(i, op, at, nil, contiguous(d.Len+1), isOutput)
+			p.check(i, op, at, nil, contiguous(d.Len+1), outputOf(q))
 			return op, err
 		default:
 			return op, p.checkData(i, op, d)
@@ -408,7 +408,7 @@ func (p *planner) checkData(i int, op operand, d *format.Data) error {
 		return nil
 	}
 	from, _, err := p.content(d, false)
-	p.check(i, op, from.Addend, nil, contiguous(d.Len), isOutput)
+	p.check(i, op, from.Addend, nil, contiguous(d.Len), outputOf(&p.f.Params[i]))
 	return err
 }
 
@@ -831,10 +831,18 @@ func (p *planner) store(to, from operand, relocs []reloc, s rows) {
 // What a check is of, in its field Want; Words has the parameter, RetSlot the item and At the place in the result. The player
 // uses them only where it judges by itself.
 const (
-	isOutput = iota // a value that the call itself has stored
-	isResult        // what a copy has brought to the host
-	isUnset         // the same, of memory that nothing in the trace has written
+	isOutput  = iota // a value that the call itself has stored
+	isResult         // what a copy has brought to the host
+	isUnset          // the same, of memory that nothing in the trace has written
+	isMachine        // as isOutput, and what it tells is of the machine
 )
+
+func outputOf(q *api.Param) uint64 {
+	if q.Machine {
+		return isMachine
+	}
+	return isOutput
+}
 
 func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
 	in := instruction{

@@ -36,10 +36,13 @@ type Report struct {
 	LeftOut []Unsupported `json:"left_out"`
 	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
 	// it has called them the trace does not say, and they do not count.
-	AskedFor      []string        `json:"asked_for,omitempty"`
-	Uninitialised []Uninitialised `json:"uninitialised"` // told apart from differences
-	RecordedNS    int64           `json:"recorded_ns"`   // from the first call to the end of the last
-	ReplayedNS    int64           `json:"replayed_ns"`
+	AskedFor []string `json:"asked_for,omitempty"`
+	// OtherMachine are answers about the machine and its devices, as their number, that are others here. They do not count either.
+	OtherMachine      []Difference    `json:"other_machine,omitempty"`
+	OtherMachineTotal int             `json:"other_machine_total,omitempty"`
+	Uninitialised     []Uninitialised `json:"uninitialised"` // told apart from differences
+	RecordedNS        int64           `json:"recorded_ns"`   // from the first call to the end of the last
+	ReplayedNS        int64           `json:"replayed_ns"`
 
 	Pace    Pace         `json:"pace"`
 	Streams []StreamTime `json:"streams"` // the time of the calls that name each stream
@@ -527,8 +530,12 @@ func (p *Plan) results(r *Report, o *outcome) {
 				case in.Want == isUnset && res.Flags&resultDiffers != 0:
 					f := p.fns[in.Fn]
 					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
+				case in.Want == isMachine && res.Flags&resultDiffers != 0:
+					if r.OtherMachineTotal++; len(r.OtherMachine) < maxListed {
+						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
+					}
 				case res.Flags&resultDiffers != 0:
-					p.differingBytes(r, in, o.detail(res))
+					r.differ(p.differingBytes(in, o.detail(res)))
 				case in.Want == isResult || in.Want == isUnset:
 					if in.At == 0 {
 						r.Verified.Results++
@@ -619,7 +626,7 @@ func (o *outcome) detail(res *resultInstruction) *resultDetail {
 	return &o.details[res.Detail-1]
 }
 
-func (p *Plan) differingBytes(r *Report, in *instruction, res *resultDetail) {
+func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
 	f := p.fns[in.Fn]
 	got, want := res.Got[:min(res.Shown, 16)], res.Want[:min(res.Shown, 16)]
 	d := Difference{
@@ -630,11 +637,11 @@ func (p *Plan) differingBytes(r *Report, in *instruction, res *resultDetail) {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
-		if in.Want == isOutput && in.Len <= 8 && q.Role == api.Out {
+		if (in.Want == isOutput || in.Want == isMachine) && in.Len <= 8 && q.Role == api.Out {
 			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
 	}
-	r.differ(d)
+	return d
 }
 
 func number(b []byte) uint64 {

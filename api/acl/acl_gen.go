@@ -3780,7 +3780,7 @@ var Model = (&api.Model{
 		{ID: 43, Name: "aclrtGetDeviceCount", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Number of visible devices.",
 			Params: []api.Param{
-				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 44, Name: "aclrtCreateEvent", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
@@ -3994,7 +3994,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hacType", Type: "aclrtHacType", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "capabilities", Type: "aclrtHostMemMapCapability*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "aclrtHostMemMapCapability*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 72, Name: "aclrtGetThreadLastTaskId", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
@@ -4666,7 +4666,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "prop", Type: "aclrtPhysicalMemProp*", Word: 0, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "option", Type: "aclrtMemGranularityOptions", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "granularity", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "granularity", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 160, Name: "aclrtDeviceGetBareTgid", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
@@ -5031,14 +5031,14 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtDevAttr", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 207, Name: "aclrtDeviceGetStreamPriorityRange", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Lowest and highest stream priority.",
 			Params: []api.Param{
-				{Name: "leastPriority", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "greatestPriority", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "leastPriority", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
+				{Name: "greatestPriority", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 208, Name: "aclrtGetDeviceCapability", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
@@ -5046,7 +5046,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "devFeatureType", Type: "aclrtDevFeatureType", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int32_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int32_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 209, Name: "aclrtDeviceGetUuid", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
@@ -5088,7 +5088,7 @@ var Model = (&api.Model{
 		{ID: 214, Name: "aclrtDeviceGetHostAtomicCapabilities", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Host-device atomic capability masks.",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceId", Type: "int32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5097,7 +5097,7 @@ var Model = (&api.Model{
 		{ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Device-device atomic capability masks.",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "srcDeviceId", Type: "int32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5738,9 +5738,9 @@ var Model = (&api.Model{
 		{ID: 298, Name: "aclrtGetVersion", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "ACL interface version triple (deprecated).",
 			Params: []api.Param{
-				{Name: "majorVersion", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "minorVersion", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "patchVersion", Type: "int32_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "majorVersion", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
+				{Name: "minorVersion", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
+				{Name: "patchVersion", Type: "int32_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 299, Name: "aclInitCallbackRegister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
@@ -6233,7 +6233,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "func", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dynamicUbufSize", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dynamicUbufSize", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 362, Name: "aclrtIpcGetEventHandle", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 1, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
@@ -6426,7 +6426,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceInfo", Type: "aclDeviceInfo", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 388, Name: "aclrtAllocatorCreateDesc", Layer: "acl", Return: "aclrtAllocatorDesc", RetWidth: 8, RetVoid: false, RetError: false, Ret: 2, RetObject: "allocator", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 0,
@@ -8145,14 +8145,14 @@ var Model = (&api.Model{
 		{ID: 1174, Name: "rtGetSocVersion", Layer: "rt", Return: "rtError_t", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "ver", Type: "char_t*", Word: 0, Words: 1, Width: 8, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ver", Type: "char_t*", Word: 0, Words: 1, Width: 8, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "maxLen", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 1175, Name: "rtGetDeviceCount", Layer: "rt", Return: "rtError_t", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "cnt", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cnt", Type: "int32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 1176, Name: "rtRegisterVariable", Layer: "rt", Return: "void", RetWidth: 0, RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 2, Modelled: true, Simulated: true, Since: "9.1.0", Words: 6,

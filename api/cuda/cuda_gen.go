@@ -67,13 +67,13 @@ var Model = (&api.Model{
 		{ID: 5006, Name: "cuDeviceGetCount", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 1,
 			Doc: "counts the devices",
 			Params: []api.Param{
-				{Name: "count", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "count", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 5007, Name: "cuDeviceGetName", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 3,
 			Doc: "tells the name of a device",
 			Params: []api.Param{
-				{Name: "name", Type: "char*", Word: 0, Words: 1, Width: 8, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "char*", Word: 0, Words: 1, Width: 8, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "len", Type: "int", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -110,7 +110,7 @@ var Model = (&api.Model{
 		{ID: 5012, Name: "cuDeviceGetTexture1DLinearMaxWidth", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.1", Words: 4,
 			Doc: "tells how many elements a linear texture may have",
 			Params: []api.Param{
-				{Name: "maxWidthInElements", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "maxWidthInElements", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "format", Type: "CUarray_format", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numChannels", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -119,7 +119,7 @@ var Model = (&api.Model{
 		{ID: 5013, Name: "cuDeviceGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 3,
 			Doc: "reads a property of a device",
 			Params: []api.Param{
-				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "attrib", Type: "CUdevice_attribute", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -156,7 +156,7 @@ var Model = (&api.Model{
 		{ID: 5018, Name: "cuDeviceGetExecAffinitySupport", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 3,
 			Doc: "tells whether a device supports a kind of affinity",
 			Params: []api.Param{
-				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "type", Type: "CUexecAffinityType", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -171,15 +171,15 @@ var Model = (&api.Model{
 		{ID: 5020, Name: "cuDeviceGetProperties", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "2.0", Words: 2,
 			Doc: "reads several properties of a device (deprecated)",
 			Params: []api.Param{
-				{Name: "prop", Type: "CUdevprop*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prop", Type: "CUdevprop*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "dev", Type: "CUdevice", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 5021, Name: "cuDeviceComputeCapability", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 3,
 			Doc: "tells the compute capability of a device (deprecated)",
 			Params: []api.Param{
-				{Name: "major", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "minor", Type: "int*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "major", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
+				{Name: "minor", Type: "int*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -338,8 +338,8 @@ var Model = (&api.Model{
 		{ID: 5045, Name: "cuCtxGetStreamPriorityRange", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "5.5", Words: 2,
 			Doc: "tells the least and the greatest priority of streams",
 			Params: []api.Param{
-				{Name: "leastPriority", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "greatestPriority", Type: "int*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "leastPriority", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
+				{Name: "greatestPriority", Type: "int*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
 		{ID: 5046, Name: "cuCtxResetPersistingL2Cache", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 0,
@@ -637,7 +637,7 @@ var Model = (&api.Model{
 		{ID: 5083, Name: "cuKernelGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 4,
 			Doc: "reads a property of a kernel on a device",
 			Params: []api.Param{
-				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "attrib", Type: "CUfunction_attribute", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kernel", Type: "CUkernel", Word: 2, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1351,7 +1351,7 @@ var Model = (&api.Model{
 		{ID: 5171, Name: "cuMemGetAllocationGranularity", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.2", Words: 3,
 			Doc: "tells the unit of physical memory",
 			Params: []api.Param{
-				{Name: "granularity", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "granularity", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "prop", Type: "const CUmemAllocationProp*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "option", Type: "CUmemAllocationGranularity_flags", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -1528,7 +1528,7 @@ var Model = (&api.Model{
 		{ID: 5193, Name: "cuMulticastGetGranularity", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.1", Words: 3,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "granularity", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "granularity", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "prop", Type: "const CUmulticastObjectProp*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "option", Type: "CUmulticastGranularity_flags", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -1980,7 +1980,7 @@ var Model = (&api.Model{
 		{ID: 5248, Name: "cuFuncGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.2", Words: 3,
 			Doc: "reads a property of a function",
 			Params: []api.Param{
-				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "attrib", Type: "CUfunction_attribute", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hfunc", Type: "CUfunction", Word: 2, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -2920,7 +2920,7 @@ var Model = (&api.Model{
 		{ID: 5360, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessor", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 4,
 			Doc: "tells how many blocks of a kernel fit one multiprocessor",
 			Params: []api.Param{
-				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "func", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "blockSize", Type: "int", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dynamicSMemSize", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2929,7 +2929,7 @@ var Model = (&api.Model{
 		{ID: 5361, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0", Words: 5,
 			Doc: "tells how many blocks of a kernel fit one multiprocessor, with flags",
 			Params: []api.Param{
-				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "func", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "blockSize", Type: "int", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dynamicSMemSize", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2964,7 +2964,7 @@ var Model = (&api.Model{
 		{ID: 5364, Name: "cuOccupancyAvailableDynamicSMemPerBlock", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.2", Words: 4,
 			Doc: "tells how much shared memory a block may have",
 			Params: []api.Param{
-				{Name: "dynamicSmemSize", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dynamicSmemSize", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "func", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numBlocks", Type: "int", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "blockSize", Type: "int", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2973,7 +2973,7 @@ var Model = (&api.Model{
 		{ID: 5365, Name: "cuOccupancyMaxPotentialClusterSize", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 3,
 			Doc: "suggests a size of clusters",
 			Params: []api.Param{
-				{Name: "clusterSize", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "clusterSize", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "func", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "config", Type: "const CUlaunchConfig*", Word: 2, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 32, Object: "stream", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Unit: 72, Count: api.Member{Name: "", Object: "", Type: "uint32_t", Offset: 0x30, Size: 0x4}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}, Type: "CUlaunchAttribute"}}},
 			},
@@ -2981,7 +2981,7 @@ var Model = (&api.Model{
 		{ID: 5366, Name: "cuOccupancyMaxActiveClusters", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 3,
 			Doc: "tells how many clusters of a kernel fit the device",
 			Params: []api.Param{
-				{Name: "numClusters", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numClusters", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "func", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "config", Type: "const CUlaunchConfig*", Word: 2, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 32, Object: "stream", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Unit: 72, Count: api.Member{Name: "", Object: "", Type: "uint32_t", Offset: 0x30, Size: 0x4}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}, Type: "CUlaunchAttribute"}}},
 			},
@@ -3308,7 +3308,7 @@ var Model = (&api.Model{
 		{ID: 5407, Name: "cuDeviceCanAccessPeer", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 3,
 			Doc: "tells whether a device can reach the memory of another",
 			Params: []api.Param{
-				{Name: "canAccessPeer", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "canAccessPeer", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "dev", Type: "CUdevice", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "peerDev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -3329,7 +3329,7 @@ var Model = (&api.Model{
 		{ID: 5410, Name: "cuDeviceGetP2PAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "reads a property of the link between two devices",
 			Params: []api.Param{
-				{Name: "value", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "attrib", Type: "CUdevice_P2PAttribute", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "srcDevice", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstDevice", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3946,7 +3946,7 @@ var Model = (&api.Model{
 		{ID: 5483, Name: "cuDeviceGetHostAtomicCapabilities", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 4,
 			Doc: "tells which atomic operations a device has on host memory",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "operations", Type: "const CUatomicOperation*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dev", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3955,7 +3955,7 @@ var Model = (&api.Model{
 		{ID: 5484, Name: "cuDeviceGetP2PAtomicCapabilities", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 5,
 			Doc: "tells which atomic operations a device has on the memory of another",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 				{Name: "operations", Type: "const CUatomicOperation*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "srcDevice", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -225,6 +225,13 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			}
 		}
 	}
+	for i, d := range rep.OtherMachine {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", rep.OtherMachineTotal-most)
+			break
+		}
+		fmt.Fprintf(a.out, "another machine: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, d.Param, d.Want, d.Got)
+	}
 	for i, u := range rep.Uninitialised {
 		if i == most {
 			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Uninitialised)-most)

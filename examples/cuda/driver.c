@@ -883,7 +883,9 @@ int main(int argc, char **argv)
 			puts(cases[i].name);
 		return 0;
 	}
+	int devices;
 	DO(cuInit(0));
+	DO(cuDeviceGetCount(&devices));
 	DO(cuDeviceGet(&device, 0));
 	DO(cuDevicePrimaryCtxRetain(&context, device));
 	DO(cuCtxSetCurrent(context));

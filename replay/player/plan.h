@@ -47,6 +47,7 @@ enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
 	CHECK_RESULT, /* what a copy has brought to the host */
 	CHECK_UNSET,  /* the same, of memory that nothing has written */
+	CHECK_MACHINE /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
 };
 
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };

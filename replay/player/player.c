@@ -431,7 +431,7 @@ static bool near(const uint8_t *got, const uint8_t *want)
 static void compare(const struct plan_instruction *in, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
 {
 	static const uint8_t size[] = {0, 2, 2, 4, 8};
-	uint64_t unit = in->want == CHECK_OUTPUT ? 0 : size[P.plan->tolerance], width = rest(in)->width;
+	uint64_t unit = in->want == CHECK_OUTPUT || in->want == CHECK_MACHINE ? 0 : size[P.plan->tolerance], width = rest(in)->width;
 	for (uint64_t i = 0; i < width; i++) {
 		if (got[i] == want[i])
 			continue;
@@ -852,6 +852,9 @@ static int judge(int status)
 		unsigned long long call = rest(in)->call;
 		if (!(x->flags & RESULT_DONE)) {
 			open++;
+		} else if (x->flags & RESULT_DIFFERS && in->op == OP_CHECK && in->want == CHECK_MACHINE) {
+			printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in),
+			       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
 		} else if (x->flags & RESULT_DIFFERS) {
 			if (differ++ >= 20)
 				continue;
@@ -860,7 +863,7 @@ static int judge(int status)
 			else
 				printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), what[in->want % 3],
 				       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
-		} else if (in->op == OP_CHECK && in->want != CHECK_OUTPUT) {
+		} else if (in->op == OP_CHECK && (in->want == CHECK_RESULT || in->want == CHECK_UNSET)) {
 			results += rest(in)->at == 0;
 			bytes += rest(in)->len;
 		}

@@ -350,8 +350,11 @@ func goFields(fields []api.Field) string {
 
 func goBlock(p *api.Param) string {
 	s := ""
+	if p.Machine {
+		s += ", Machine: true"
+	}
 	if p.Dropped {
-		s = ", Dropped: true"
+		s += ", Dropped: true"
 	}
 	if p.Block != nil {
 		s += fmt.Sprintf(", Block: &%#v", *p.Block)

@@ -778,7 +778,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|words|dropped))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -787,7 +787,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "words" || object == "dropped" {
+	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -803,6 +803,8 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	case "":
 	case "volatile":
 		p.Volatile = true
+	case "machine":
+		p.Machine = true
 	case "words":
 		p.Addresses = true
 	case "dropped":
