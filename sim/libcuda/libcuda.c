@@ -2582,3 +2582,975 @@ static void run_kernel(struct task *t)
 	t->launch.memory = memory;
 	t->launch.condition = set_condition;
 	t->launch.variable = variable;
+	t->launch.texture = see_texture;
+	t->launch.surface = see_surface;
+	t->launch.params = t->params;
+	if (t->function->run)
+		t->function->run(&t->launch);
+}
+
+/* Not all that launches have streams have too, nor the other way round. */
+CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	switch ((int)attr) {
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		if (value && value->priority <= 0 && value->priority >= -5)
+			s->priority = value->priority;
+		/* fall through */
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		return leave(value ? OK : INVALID);
+	default:
+		return leave(INVALID);
+	}
+}
+
+/* What the attributes of a launch ask for. */
+struct wishes { uint32_t cluster[3]; CUevent events[2]; };
+
+static CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes *w)
+{
+	for (unsigned i = 0; i < c->numAttrs; i++) {
+		const CUlaunchAttributeValue *v = &c->attrs[i].value;
+		switch ((int)c->attrs[i].id) {
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+			w->cluster[0] = v->clusterDim.x, w->cluster[1] = v->clusterDim.y, w->cluster[2] = v->clusterDim.z;
+			if (!v->clusterDim.x || !v->clusterDim.y || !v->clusterDim.z || c->gridDimX % v->clusterDim.x || c->gridDimY % v->clusterDim.y || c->gridDimZ % v->clusterDim.z)
+				return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+			if (v->priority > 0 || v->priority < -5)
+				return INVALID;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+			w->events[0] = v->programmaticEvent.event;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+			w->events[1] = v->launchCompletionEvent.event;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+			if (v->accessPolicyWindow.num_bytes && seen((uint64_t)v->accessPolicyWindow.base_ptr, v->accessPolicyWindow.num_bytes) == NULL)
+				return INVALID;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_IGNORE:
+		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+		case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+			break;
+		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+			if (!captured)
+				return INVALID;
+			if (v->deviceUpdatableKernelNode.deviceUpdatable)
+				return CUDA_ERROR_NOT_SUPPORTED; /* its node would be updated by code of a GPU's */
+			break;
+		default:
+			return INVALID;
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		if (w->events[i] && known(EVENT, w->events[i]) == NULL)
+			return HANDLE;
+	return OK;
+}
+
+/* The task of a launch. */
+static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
+{
+	struct function *f = launchable(func);
+	if (f == NULL)
+		return HANDLE;
+	uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
+	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || threads == 0 || threads > 1024)
+		return INVALID;
+	CUresult e = attributes(c, captured, w);
+	if (e != OK)
+		return e;
+	const uint8_t *packed = NULL;
+	size_t size = 0;
+	for (void **x = extra; x && x[0] != CU_LAUNCH_PARAM_END; x += 2) {
+		if (x[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			packed = x[1];
+		else if (x[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			size = *(size_t *)x[1];
+		else
+			return INVALID;
+	}
+	if ((kernelParams && extra) || (packed && size < f->size) || (f->count && !kernelParams && !packed))
+		return INVALID;
+	if (f->run == NULL && !f->told)
+		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
+	f->told = true;
+	struct task *t = new_task(run_kernel);
+	t->function = f;
+	t->args = calloc(1, f->size + 1);
+	t->params = calloc(f->count + 1, sizeof *t->params);
+	for (size_t i = 0; i < f->count; i++) {
+		memcpy(t->args + f->params[i].at, packed ? packed + f->params[i].at : kernelParams[i], f->params[i].size);
+		t->params[i] = t->args + f->params[i].at;
+	}
+	t->launch = (struct fakecuda_launch){
+		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ}, .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
+		.cluster = {w->cluster[0], w->cluster[1], w->cluster[2]}, .shared = c->sharedMemBytes, .count = (uint32_t)f->count,
+	};
+	*out = t;
+	return OK;
+}
+
+static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra)
+{
+	struct stream *s;
+	struct task *t;
+	struct wishes w = {.cluster = {1, 1, 1}};
+	if (c == NULL || (c->numAttrs && c->attrs == NULL))
+		return INVALID;
+	CUresult e = on_stream(c->hStream, &s);
+	if (e)
+		return e;
+	if ((e = kernel_task(c, s->capture != NULL, func, kernelParams, extra, &w, &t)) != OK)
+		return leave(e);
+	put(s, t);
+	for (int i = 0; i < 2; i++)
+		if (w.events[i])
+			record_on(s, known(EVENT, w.events[i]));
+	return leave(OK);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) { return launch(config, f, kernelParams, extra); }
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+			CUstream hStream, void **kernelParams, void **extra)
+{
+	CUlaunchConfig c = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+	return launch(&c, f, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+				   unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	return cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, NULL);
+}
+
+static void call(struct task *t)
+{
+	if (t->fn)
+		t->fn(t->data);
+	else
+		t->callback(t->handle, t->ctx->error, t->data);
+}
+
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	struct stream *s;
+	CUresult e = fn == NULL ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct task *t = new_task(call);
+	t->fn = fn, t->data = userData;
+	put(s, t);
+	return leave(OK);
+}
+
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags)
+{
+	struct stream *s;
+	CUresult e = callback == NULL || flags ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct task *t = new_task(call);
+	t->callback = callback, t->data = userData, t->handle = hStream;
+	put(s, t);
+	return leave(OK);
+}
+
+/* ---- capture and graphs ---- */
+
+static struct graph *new_graph(bool executable)
+{
+	struct graph *g = make(GRAPH, sizeof *g);
+	g->executable = executable;
+	g->last = &g->tasks;
+	return g;
+}
+
+static struct graph *graph_of(const void *h, bool executable)
+{
+	struct graph *g = known(GRAPH, h);
+	return g && g->executable == executable ? g : NULL;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+	struct stream *s;
+	(void)mode;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture || s->legacy)
+		return leave(s->legacy ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_ILLEGAL_STATE);
+	s->capture = new_graph(false);
+	s->began = true;
+	return leave(OK);
+}
+CUresult cuStreamBeginCapture(CUstream hStream) { return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
+
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture == NULL || !s->began)
+		return leave(CUDA_ERROR_ILLEGAL_STATE);
+	struct graph *g = s->capture;
+	for (struct object *o = objects[STREAM]; o; o = o->next)
+		if (((struct stream *)o)->capture == g) {
+			((struct stream *)o)->capture = NULL;
+			((struct stream *)o)->began = false;
+		}
+	*phGraph = (CUgraph)g;
+	return leave(OK);
+}
+
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	*captureStatus = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+	return leave(OK);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUstreamCaptureMode was = mine;
+	mine = *mode;
+	*mode = was;
+	return OK;
+}
+
+CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags)
+{
+	if (phGraph == NULL || flags)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	*phGraph = (CUgraph)new_graph(false);
+	return leave(OK);
+}
+
+static CUresult end_graph(const void *h, bool executable)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(h, executable);
+	if (g == NULL)
+		return leave(INVALID);
+	g->o.gone = true; /* an executable one has the tasks of the one that it was made of */
+	return leave(OK);
+}
+CUresult cuGraphDestroy(CUgraph hGraph) { return end_graph(hGraph, false); }
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) { return end_graph(hGraphExec, true); }
+
+static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type)
+{
+	struct node *n = make(NODE, sizeof *n);
+	n->type = type, n->graph = g, n->task = t;
+	t->node = n;
+	t->ctx = t->ctx ? t->ctx : current();
+	*g->last = t;
+	g->last = &t->next;
+	g->count++;
+	return n;
+}
+
+static void *same(const void *p, size_t n)
+{
+	void *q = p ? malloc(n ? n : 1) : NULL;
+	if (q)
+		memcpy(q, p, n);
+	return q;
+}
+
+static struct graph *copy_graph(const struct graph *g, bool executable);
+static void write_values(struct task *t);
+
+/* A task as another one is, of its own. */
+static struct task *copy_task(const struct task *t)
+{
+	struct task *n = same(t, sizeof *t);
+	n->next = NULL;
+	n->node = NULL;
+	n->staged = same(t->staged, t->staged ? (t->depth - 1) * t->src_pitch * t->src_plane + (t->height - 1) * t->src_pitch + t->width : 0);
+	n->args = same(t->args, t->run == write_values ? t->value * sizeof(CUstreamBatchMemOpParams) : t->function ? t->function->size + 1 : 0);
+	n->params = t->params ? calloc(t->function->count + 1, sizeof *t->params) : NULL;
+	for (size_t i = 0; t->params && i < t->function->count; i++)
+		n->params[i] = n->args + t->function->params[i].at;
+	n->graph = t->graph ? copy_graph(t->graph, true) : NULL;
+	n->bodies = same(t->bodies, t->bodies_count * sizeof *t->bodies);
+	for (uint32_t i = 0; i < t->bodies_count; i++)
+		n->bodies[i] = (CUgraph)copy_graph((struct graph *)t->bodies[i], true);
+	return n;
+}
+
+static struct node *copy_of(const struct graph *g, const struct node *origin)
+{
+	for (struct task *t = g->tasks; t; t = t->next)
+		if (t->node->origin == origin)
+			return t->node;
+	return NULL;
+}
+
+static struct graph *copy_graph(const struct graph *g, bool executable)
+{
+	struct graph *x = new_graph(executable);
+	for (struct task *t = g->tasks; t; t = t->next) {
+		struct node *n = add_node(x, copy_task(t), t->node->type);
+		n->origin = t->node;
+		n->disabled = t->node->disabled;
+	}
+	for (struct task *t = x->tasks; t; t = t->next) {
+		const struct node *o = t->node->origin;
+		t->node->needs = calloc(o->needs_count + 1, sizeof *t->node->needs);
+		for (size_t i = 0; i < o->needs_count; i++) {
+			struct node *n = copy_of(x, o->needs[i]);
+			if (n)
+				t->node->needs[t->node->needs_count++] = n;
+		}
+	}
+	return x;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
+{
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || phGraphExec == NULL)
+		return leave(INVALID);
+	*phGraphExec = (CUgraphExec)copy_graph(g, true);
+	return leave(OK);
+}
+CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	(void)phErrorNode, (void)logBuffer, (void)bufferSize;
+	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
+}
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	if (instantiateParams == NULL)
+		return INVALID;
+	instantiateParams->hErrNode_out = NULL;
+	instantiateParams->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, instantiateParams->flags);
+}
+
+CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(originalGraph, false);
+	if (g == NULL || phGraphClone == NULL)
+		return leave(INVALID);
+	*phGraphClone = (CUgraph)copy_graph(g, false);
+	return leave(OK);
+}
+
+CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hClonedGraph, false);
+	struct node *n = g ? copy_of(g, (struct node *)hOriginalNode) : NULL;
+	if (n == NULL || phNode == NULL)
+		return leave(INVALID);
+	*phNode = (CUgraphNode)n;
+	return leave(OK);
+}
+
+static void await_run(const struct graph *x)
+{
+	if (x && x->ran.stream)
+		await(x->ran);
+}
+
+CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *x = graph_of(hGraphExec, true), *g = graph_of(hGraph, false);
+	if (x == NULL || g == NULL || resultInfo == NULL)
+		return leave(INVALID);
+	memset(resultInfo, 0, sizeof *resultInfo);
+	bool alike = x->count == g->count;
+	for (struct task *a = x->tasks, *b = g->tasks; alike && a && b; a = a->next, b = b->next)
+		alike = a->run == b->run;
+	if (!alike) {
+		resultInfo->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		return leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+	}
+	struct graph *n = copy_graph(g, true);
+	await_run(x);
+	x->tasks = n->tasks;
+	x->last = n->last;
+	return leave(OK);
+}
+
+static bool can_run(const struct node *n)
+{
+	for (size_t i = 0; i < n->needs_count; i++)
+		if (!n->needs[i]->ran)
+			return false;
+	return !n->ran;
+}
+
+static void run_graph(struct task *t)
+{
+	for (struct task *k = t->graph->tasks; k; k = k->next) {
+		k->node->ran = false;
+		if (k->condition && k->condition->assigned)
+			k->condition->value = k->condition->first;
+	}
+	for (size_t left = t->graph->count; left > 0 && t->ctx->error == OK; left--) {
+		struct task *k = t->graph->tasks;
+		while (k && !can_run(k->node))
+			k = k->next;
+		if (k == NULL)
+			return; /* a circle, which adding an edge refuses */
+		k->node->ran = true;
+		if (k->run && !k->node->disabled) {
+			k->ctx = t->ctx;
+			k->run(k);
+		}
+		if (k->event)
+			k->event->ns = now();
+	}
+}
+
+CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	return e ? e : leave(graph_of(hGraphExec, true) ? OK : INVALID);
+}
+
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct graph *x = graph_of(hGraphExec, true);
+	if (x == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(run_graph);
+	t->graph = x;
+	/* What its nodes wait for comes before all of it, and what they record is reached with its end. */
+	for (struct task *k = x->tasks; k; k = k->next)
+		if (k->node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && k->data && ((struct event *)k->data)->place.stream)
+			wait_for(t, ((struct event *)k->data)->place.stream, ((struct event *)k->data)->place.ticket);
+	if (x->ran.stream)
+		wait_for(t, x->ran.stream, x->ran.ticket);
+	struct place p = put(s, t);
+	if (p.ticket)
+		x->ran = p;
+	for (struct task *k = x->tasks; k; k = k->next)
+		if (k->event)
+			k->event->place = p;
+	return leave(OK);
+}
+
+/* ---- nodes that calls put into graphs ---- */
+
+static struct node *node_of(CUgraphNode h, CUgraphNodeType type)
+{
+	struct node *n = known(NODE, h);
+	return n && !n->graph->executable && n->type == type ? n : NULL;
+}
+
+/* Puts a task into a graph, behind those that it depends on. The lock is held, and the task is the graph's or gone. */
+static CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type)
+{
+	struct graph *g = graph_of(h, false);
+	bool ok = out != NULL && g != NULL && (count == 0 || needs != NULL);
+	for (size_t i = 0; ok && i < count; i++) {
+		struct node *n = known(NODE, needs[i]);
+		ok = n != NULL && n->graph == g;
+	}
+	if (!ok) {
+		drop(t);
+		return leave(INVALID);
+	}
+	struct node *n = add_node(g, t, type);
+	n->needs = calloc(count + 1, sizeof *n->needs);
+	for (; n->needs_count < count; n->needs_count++)
+		n->needs[n->needs_count] = (struct node *)needs[n->needs_count];
+	*out = (CUgraphNode)n;
+	return leave(OK);
+}
+
+/* Gives a node another task: that of the graph, or that of an executable one which was made of it. */
+static CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type)
+{
+	struct node *n = node_of(h, type);
+	if (n && exec) {
+		struct graph *x = graph_of(exec, true);
+		await_run(x);
+		n = x ? copy_of(x, n) : NULL;
+	}
+	if (n == NULL) {
+		drop(t);
+		return leave(INVALID);
+	}
+	struct task *was = n->task;
+	free(was->args);
+	free(was->params);
+	free(was->staged);
+	t->next = was->next;
+	t->node = n;
+	t->ctx = was->ctx;
+	*was = *t;
+	free(t);
+	return leave(OK);
+}
+
+static CUresult new_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel, struct task **t)
+{
+	struct wishes w = {.cluster = {1, 1, 1}};
+	CUlaunchConfig c = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL, NULL, 0};
+	pthread_mutex_lock(&lock);
+	return kernel_task(&c, true, p->func ? (const void *)p->func : kernel, p->kernelParams, p->extra, &w, t);
+}
+
+CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	struct task *t;
+	CUresult e = nodeParams ? new_kernel(nodeParams, NULL, &t) : INVALID;
+	return nodeParams == NULL ? e : e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	struct task *t;
+	CUresult e = nodeParams ? new_kernel((const CUDA_KERNEL_NODE_PARAMS_v1 *)nodeParams, nodeParams->kern, &t) : INVALID;
+	return nodeParams == NULL ? e : e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+static CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel)
+{
+	struct task *t;
+	CUresult e = new_kernel(p, kernel, &t);
+	return e ? leave(e) : set_node(exec, node, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p) { return p ? set_kernel(NULL, hNode, p, NULL) : INVALID; }
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *p) { return p ? set_kernel(NULL, hNode, (const CUDA_KERNEL_NODE_PARAMS_v1 *)p, p->kern) : INVALID; }
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec x, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p) { return p && x ? set_kernel(x, hNode, p, NULL) : INVALID; }
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *p)
+{
+	return p && x ? set_kernel(x, hNode, (const CUDA_KERNEL_NODE_PARAMS_v1 *)p, p->kern) : INVALID;
+}
+
+static struct task *new_copy(const CUDA_MEMCPY3D *p)
+{
+	struct task *t = new_task(copy);
+	if (!shape_of(p, t)) {
+		drop(t);
+		return NULL;
+	}
+	t->run = copy;
+	return t;
+}
+CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	struct task *t = copyParams && ctx ? new_copy(copyParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+	struct task *t = nodeParams ? new_copy(nodeParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	struct task *t = copyParams && ctx && hGraphExec ? new_copy(copyParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+
+static struct task *new_fill(const CUDA_MEMSET_NODE_PARAMS *p)
+{
+	if (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)
+		return NULL;
+	struct task *t = new_task(fill);
+	t->dst = p->dst, t->dst_pitch = p->pitch, t->value = p->value, t->unit = p->elementSize, t->width = p->width, t->height = p->height, t->depth = 1;
+	return t;
+}
+CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task *t = memsetParams && ctx ? new_fill(memsetParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	struct task *t = nodeParams ? new_fill(nodeParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task *t = memsetParams && ctx && hGraphExec ? new_fill(memsetParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+
+static struct task *new_call(const CUDA_HOST_NODE_PARAMS *p)
+{
+	struct task *t = new_task(call);
+	t->fn = p->fn, t->data = p->userData;
+	return t;
+}
+CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL || nodeParams->fn == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL || nodeParams->fn == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *child = graph_of(childGraph, false);
+	if (child == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(run_graph);
+	t->graph = copy_graph(child, false);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_GRAPH);
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = node_of(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
+	if (n == NULL || phGraph == NULL)
+		return leave(INVALID);
+	*phGraph = (CUgraph)n->task->graph;
+	return leave(OK);
+}
+
+CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_EMPTY);
+}
+
+/* The task of a node with an event, NULL where there is no such event. The lock is held. */
+static struct task *event_task(CUevent h, CUgraphNodeType type)
+{
+	struct event *v = known(EVENT, h);
+	struct task *t = v ? new_task(NULL) : NULL;
+	if (t && type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		t->event = v;
+	else if (t)
+		t->data = v;
+	return t;
+}
+static CUresult event_node(CUgraphNode *out, CUgraph g, const CUgraphNode *needs, size_t count, CUevent h, CUgraphNodeType type)
+{
+	pthread_mutex_lock(&lock);
+	struct task *t = event_task(h, type);
+	return t ? put_node(out, g, needs, count, t, type) : leave(HANDLE);
+}
+static CUresult set_event(CUgraphExec x, CUgraphNode n, CUevent h, CUgraphNodeType type)
+{
+	pthread_mutex_lock(&lock);
+	struct task *t = event_task(h, type);
+	return t ? set_node(x, n, t, type) : leave(HANDLE);
+}
+CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return event_node(phGraphNode, hGraph, dependencies, numDependencies, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+}
+CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return event_node(phGraphNode, hGraph, dependencies, numDependencies, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+}
+
+/* Whether one node comes to another by what it needs. */
+static bool leads(const struct node *from, const struct node *to)
+{
+	for (size_t i = 0; i < from->needs_count; i++)
+		if (from->needs[i] == to || leads(from->needs[i], to))
+			return true;
+	return from == to;
+}
+
+CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	for (size_t i = 0; i < numDependencies; i++) {
+		struct node *a = known(NODE, from[i]), *b = known(NODE, to[i]);
+		if (g == NULL || a == NULL || b == NULL || a->graph != g || b->graph != g || leads(a, b))
+			return leave(INVALID);
+		b->needs = realloc(b->needs, (b->needs_count + 1) * sizeof *b->needs);
+		b->needs[b->needs_count++] = a;
+	}
+	return leave(g ? OK : INVALID);
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = known(NODE, hNode);
+	if (n == NULL || type == NULL)
+		return leave(INVALID);
+	*type = n->type;
+	return leave(OK);
+}
+
+CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || numNodes == NULL)
+		return leave(INVALID);
+	size_t n = 0;
+	for (struct task *t = g->tasks; t; t = t->next, n++)
+		if (nodes && n < *numNodes)
+			nodes[n] = (CUgraphNode)t->node;
+	*numNodes = n;
+	return leave(OK);
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned isEnabled)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *x = graph_of(hGraphExec, true);
+	await_run(x);
+	struct node *n = x ? copy_of(x, (struct node *)hNode) : NULL;
+	if (n)
+		n->disabled = !isEnabled;
+	return leave(n ? OK : INVALID);
+}
+
+/* ---- nodes whose kind a tag tells ---- */
+
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) { return set_event(NULL, hNode, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD); }
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) { return set_event(NULL, hNode, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT); }
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec x, CUgraphNode hNode, CUevent event) { return x ? set_event(x, hNode, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD) : INVALID; }
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec x, CUgraphNode hNode, CUevent event) { return x ? set_event(x, hNode, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT) : INVALID; }
+
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL || nodeParams->fn == NULL || hGraphExec == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(hGraphExec, hNode, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+}
+
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *child = graph_of(childGraph, false);
+	if (child == NULL || hGraphExec == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(run_graph);
+	t->graph = copy_graph(child, true);
+	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_GRAPH);
+}
+
+/* Values that are written to memory, or waited for, by the device. Only writes are here. */
+static void write_values(struct task *t)
+{
+	const CUstreamBatchMemOpParams *ops = (const CUstreamBatchMemOpParams *)t->args;
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < t->value; i++) {
+		size_t n = ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4;
+		uint8_t *p = seen(ops[i].writeValue.address, n);
+		if (p)
+			memcpy(p, &ops[i].writeValue.value64, n);
+		else
+			t->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	}
+	pthread_mutex_unlock(&lock);
+}
+static struct task *new_values(const CUstreamBatchMemOpParams *ops, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (ops[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 && ops[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_64)
+			return NULL;
+	struct task *t = new_task(write_values);
+	t->args = same(ops, count * sizeof *ops);
+	t->value = count;
+	return t;
+}
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct task *t = nodeParams && nodeParams->paramArray ? new_values(nodeParams->paramArray, nodeParams->count) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+}
+
+/* Memory of a graph is there from the node on. */
+CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	CUresult e = graph_of(hGraph, false) ? allocate_in(nodeParams->poolProps.location.id, &nodeParams->dptr, nodeParams->bytesize, PLAIN, 0, GRAPHS_AT, RESERVE_AT) : INVALID;
+	return e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+}
+CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	pthread_mutex_lock(&lock);
+	if (block_at(dptr, PLAIN) == NULL)
+		return leave(INVALID);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_MEM_FREE);
+}
+
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned defaultLaunchValue, unsigned flags)
+{
+	(void)ctx;
+	pthread_mutex_lock(&lock);
+	if (graph_of(hGraph, false) == NULL || pHandle_out == NULL)
+		return leave(INVALID);
+	struct condition *c = make(CONDITION, sizeof *c);
+	c->value = c->first = defaultLaunchValue;
+	c->assigned = (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0;
+	*pHandle_out = (CUgraphConditionalHandle)(uintptr_t)c;
+	return leave(OK);
+}
+
+static void run_conditional(struct task *t)
+{
+	for (uint32_t n = 0; t->ctx->error == OK; n++) {
+		uint32_t v = t->condition->value, body = v;
+		if (t->how == CU_GRAPH_COND_TYPE_IF)
+			body = v ? 0 : 1;
+		else if (t->how == CU_GRAPH_COND_TYPE_WHILE)
+			body = v ? 0 : t->bodies_count;
+		if (body >= t->bodies_count || (n > 0 && t->how != CU_GRAPH_COND_TYPE_WHILE))
+			return;
+		struct task run = {.ctx = t->ctx, .graph = (struct graph *)t->bodies[body]};
+		run_graph(&run);
+	}
+}
+
+static CUresult conditional_node(CUgraphNode *out, CUgraph g, const CUgraphNode *needs, size_t count, CUDA_CONDITIONAL_NODE_PARAMS *p)
+{
+	pthread_mutex_lock(&lock);
+	struct condition *c = known(CONDITION, (void *)(uintptr_t)p->handle);
+	if (c == NULL || p->size == 0 || (p->type != CU_GRAPH_COND_TYPE_SWITCH && p->size > 2))
+		return leave(INVALID);
+	struct task *t = new_task(run_conditional);
+	t->condition = c, t->how = p->type, t->bodies_count = p->size;
+	t->bodies = calloc(p->size, sizeof *t->bodies);
+	for (uint32_t i = 0; i < p->size; i++)
+		t->bodies[i] = (CUgraph)new_graph(false);
+	p->phGraph_out = t->bodies;
+	return put_node(out, g, needs, count, t, CU_GRAPH_NODE_TYPE_CONDITIONAL);
+}
+
+CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *p)
+{
+	CUcontext ctx = (CUcontext)current();
+	if (p == NULL)
+		return INVALID;
+	switch (p->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, (const CUDA_KERNEL_NODE_PARAMS *)&p->kernel);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, &p->memcpy.copyParams, p->memcpy.copyCtx ? p->memcpy.copyCtx : ctx);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, (const CUDA_MEMSET_NODE_PARAMS *)&p->memset, p->memset.ctx ? p->memset.ctx : ctx);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, (const CUDA_HOST_NODE_PARAMS *)&p->host);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, p->graph.graph);
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		return cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, p->eventWait.event);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, p->eventRecord.event);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, (CUDA_MEM_ALLOC_NODE_PARAMS *)&p->alloc);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, p->free.dptr);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, (const CUDA_BATCH_MEM_OP_NODE_PARAMS *)&p->memOp);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return conditional_node(phGraphNode, hGraph, dependencies, numDependencies, &p->conditional);
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	(void)dependencyData; /* the whole of one before the whole of the other */
+	return cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+static CUresult set_tagged(CUgraphExec x, CUgraphNode n, CUgraphNodeParams *p)
+{
+	CUcontext ctx = (CUcontext)current();
+	if (p == NULL)
+		return INVALID;
+	switch (p->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return set_kernel(x, n, (const CUDA_KERNEL_NODE_PARAMS_v1 *)&p->kernel, p->kernel.kern);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return x ? cuGraphExecMemcpyNodeSetParams(x, n, &p->memcpy.copyParams, ctx) : cuGraphMemcpyNodeSetParams(n, &p->memcpy.copyParams);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return x ? cuGraphExecMemsetNodeSetParams(x, n, (const CUDA_MEMSET_NODE_PARAMS *)&p->memset, ctx) : cuGraphMemsetNodeSetParams(n, (const CUDA_MEMSET_NODE_PARAMS *)&p->memset);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return x ? cuGraphExecHostNodeSetParams(x, n, (const CUDA_HOST_NODE_PARAMS *)&p->host) : cuGraphHostNodeSetParams(n, (const CUDA_HOST_NODE_PARAMS *)&p->host);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return x ? cuGraphExecChildGraphNodeSetParams(x, n, p->graph.graph) : CUDA_ERROR_NOT_SUPPORTED;
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return set_event(x, n, p->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ? p->eventWait.event : p->eventRecord.event, p->type);
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) { return set_tagged(NULL, hNode, nodeParams); }
+CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return hGraphExec ? set_tagged(hGraphExec, hNode, nodeParams) : INVALID;
+}

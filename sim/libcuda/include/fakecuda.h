@@ -24,5 +24,13 @@ struct fakecuda_launch {
 	void *(*memory)(uint64_t addr, size_t bytes);
 	/* Sets the value of a condition of a graph. */
 	void (*condition)(uint64_t handle, uint32_t value);
+	/* The content of a texture or a surface of a number; false where there is none, which fails the launch. */
+	bool (*texture)(uint64_t number, struct fakecuda_image *image);
+	bool (*surface)(uint64_t number, struct fakecuda_image *image);
 	/* A variable of the kernel's module, as memory. */
 	void *(*variable)(const char *name, size_t bytes);
+};
+
+typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
+
+#endif
