@@ -88,7 +88,7 @@ func TestCUDADriver(t *testing.T) {
 			}
 		}
 	}
-	if len(launches) != 11 || len(ids) != 11 || len(callsOf(r, cs, "cuStreamSetAttribute")) != 1 {
+	if len(launches) != 16 || len(ids) != 16 || len(callsOf(r, cs, "cuStreamSetAttribute")) != 1 {
 		t.Errorf("%d launches with %d attributes", len(launches), len(ids))
 	}
 	for _, c := range callsOf(r, cs, "cuLaunchKernel") {

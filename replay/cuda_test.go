@@ -227,6 +227,51 @@ func TestCUDAPerThread(t *testing.T) {
 	}
 }
 
+// What newer drivers have: batches of copies, copies with attributes, functions of the host's with the way in which a stream waits for them.
+func TestCUDANewer(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "newer", []string{"testdata/cunewer.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 || len(res.PassedBy) != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 9 || rep.Verified.Bytes != 1800 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+
+	// A driver that answers with a function that it does not export means the one of the version, as far as versions are known. What is newer passes
+	// through and is counted.
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	other := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
+		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-DcuMemcpyWithAttributesAsync=hidden", "-ldl", "-lpthread")
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(other))
+	for version, passed := range map[string]uint64{"13020": 0, "13030": 1} {
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, version}})
+		if err != nil || res.ExitCode != 0 || res.PassedBy["cuMemcpyWithAttributesAsync"] != passed {
+			t.Fatalf("version %s: %v, %+v", version, err, res)
+		}
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := uint64(0)
+		for c := range r.Calls(nil) {
+			if r.Schema().FuncName(c.Func) == "cuMemcpyWithAttributesAsync" {
+				seen++
+			}
+		}
+		r.Close()
+		if seen+passed != 1 {
+			t.Errorf("version %s: %d calls, %d passed by", version, seen, passed)
+		}
+	}
+}
+
 // What a copy brings is not taken for the result of an earlier one that came to the same memory, though that is waited for while the later one
 // is under way.
 func TestCUDAOvertaken(t *testing.T) {

@@ -29,7 +29,7 @@ func TestMeaning(t *testing.T) {
 	if b := Model.Lookup("cuMemcpy2D_v2").Params[0].Block; b == nil || b.Depth != api.NoField || b.From.Z != api.NoField || b.To.Pitch != 104 {
 		t.Errorf("the block of CUDA_MEMCPY2D: %+v", b)
 	}
-	if e := Model.Layout("CUlaunchAttribute"); e == nil || e.Size != 72 || len(e.Cases) != 15 || len(e.Cases[4]) != 3 {
+	if e := Model.Layout("CUlaunchAttribute"); e == nil || e.Size != 72 || len(e.Cases) != 17 || len(e.Cases[4]) != 3 {
 		t.Errorf("what is shown of launch attributes: %+v", e)
 	}
 	for name, want := range map[string]api.Sync{"cuStreamQuery": api.PollStream, "cuEventQuery": api.PollEvent, "cuCtxSynchronize": api.SyncDevice, "cuEventSynchronize": api.SyncEvent} {

@@ -296,6 +296,11 @@ ATTRIBUTE(at_serialization, PROGRAMMATIC_STREAM_SERIALIZATION, .programmaticStre
 ATTRIBUTE(at_priority, PRIORITY, .priority = -1)
 ATTRIBUTE(at_domain_map, MEM_SYNC_DOMAIN_MAP, .memSyncDomainMap = {0, 1})
 ATTRIBUTE(at_domain, MEM_SYNC_DOMAIN, .memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+ATTRIBUTE(at_preferred, PREFERRED_CLUSTER_DIMENSION, .preferredClusterDim = {2, 1, 1})
+ATTRIBUTE(at_carveout, PREFERRED_SHARED_MEMORY_CARVEOUT, .sharedMemCarveout = 50)
+ATTRIBUTE(at_nvlink, NVLINK_UTIL_CENTRIC_SCHEDULING, .nvlinkUtilCentricScheduling = 1)
+ATTRIBUTE(at_portable, PORTABLE_CLUSTER_SIZE_MODE, .portableClusterSizeMode = CU_LAUNCH_PORTABLE_CLUSTER_MODE_REQUIRE_PORTABLE)
+ATTRIBUTE(at_shared, SHARED_MEMORY_MODE, .sharedMemoryMode = CU_SHARED_MEMORY_MODE_REQUIRE_PORTABLE)
 
 static void with_event(CUlaunchAttribute at, CUevent e)
 {
@@ -836,6 +841,8 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
 	{"attribute-cluster-dimension", at_cluster}, {"attribute-cluster-scheduling-policy", at_policy}, {"attribute-programmatic-stream-serialization", at_serialization},
 	{"attribute-programmatic-event", at_event}, {"attribute-priority", at_priority}, {"attribute-mem-sync-domain-map", at_domain_map},
 	{"attribute-mem-sync-domain", at_domain}, {"attribute-launch-completion-event", at_completion}, {"attribute-device-updatable-node", at_node},
+	{"attribute-preferred-cluster-dimension", at_preferred}, {"attribute-shared-memory-carveout", at_carveout}, {"attribute-nvlink-scheduling", at_nvlink},
+	{"attribute-portable-cluster-size", at_portable}, {"attribute-shared-memory-mode", at_shared},
 	{"copies", copies}, {"rows", rows}, {"planes", planes}, {"fills", fills}, {"pools", pools}, {"mapped", mapped},
 	{"order", order}, {"callbacks", callbacks}, {"graphs", graphs}, {"nodes", nodes},
 	{"nodes-by-tag", tagged}, {"graph-memory", graph_memory}, {"conditional-node", conditional},

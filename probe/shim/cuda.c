@@ -195,7 +195,7 @@ uint64_t shim_image_size(const void *image)
  */
 void shim_found(const char *symbol, void **fn, int version, uint64_t flags)
 {
-	enum { KNOWN = 13000, THREAD = 2, LONGEST = 96 };
+	enum { KNOWN = 13020, THREAD = 2, LONGEST = 96 };
 	static const char *const versions[] = {"", "_v2", "_v3", "_v4"}, *const streams[] = {"", "_ptsz", "_ptds"};
 	if (symbol == NULL || fn == NULL || *fn == NULL || shim_is_own(*fn))
 		return;

@@ -24767,6 +24767,847 @@ static CUresult copy_cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)
 	return other_cuStreamGetDevice_ptsz(hStream, device, &second_cuStreamGetDevice_ptsz);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, fn, userData, syncMode);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)fn;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	w[3] = (uint64_t)(uint32_t)syncMode;
+	struct shim_call c;
+	if (!shim_enter(&c, 5627, w, 4, 0)) {
+		CUresult ret = real(hStream, fn, userData, syncMode);
+		shim_leave();
+		return ret;
+	}
+	struct shim_function own = shim_host_function((void *)fn, userData);
+	fn = (CUhostFn)own.fn;
+	userData = own.data;
+	shim_commit(&c);
+	CUresult ret = real(hStream, fn, userData, syncMode);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, false));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuLaunchHostFunc_v2 = {NULL, "cuLaunchHostFunc_v2"};
+static SHIM_BODY CUresult main_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode)
+{
+	return wrap_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, &target_cuLaunchHostFunc_v2);
+}
+
+SHIM_ENTRY(cuLaunchHostFunc_v2, main_cuLaunchHostFunc_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode, struct shim_target *target)
+{
+	return wrap_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, target);
+}
+
+static struct shim_target second_cuLaunchHostFunc_v2 = {NULL, "cuLaunchHostFunc_v2"};
+static CUresult copy_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode)
+{
+	return other_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, &second_cuLaunchHostFunc_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dst, src, size, attr, hStream);
+	uint64_t w[5];
+	w[0] = (uint64_t)dst;
+	w[1] = (uint64_t)src;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)(uintptr_t)attr;
+	w[4] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5628, w, 5, 0)) {
+		CUresult ret = real(dst, src, size, attr, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)size);
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_overwritten((uint64_t)dst, (uint64_t)size);
+	shim_timed(&c, hStream);
+	shim_commit(&c);
+	CUresult ret = real(dst, src, size, attr, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 3, attr, 24ULL, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)size))
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, true, shim_stream(hStream, 2, false));
+		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, true);
+		shim_large(c.seq, 3, 0, attr, 24ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemcpyWithAttributesAsync = {NULL, "cuMemcpyWithAttributesAsync"};
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return wrap_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, &target_cuMemcpyWithAttributesAsync);
+}
+
+SHIM_ENTRY(cuMemcpyWithAttributesAsync, main_cuMemcpyWithAttributesAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, target);
+}
+
+static struct shim_target second_cuMemcpyWithAttributesAsync = {NULL, "cuMemcpyWithAttributesAsync"};
+static CUresult copy_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return other_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, &second_cuMemcpyWithAttributesAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5630, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 256, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetParams = {NULL, "cuGraphNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return wrap_cuGraphNodeGetParams(hNode, nodeParams, &target_cuGraphNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphNodeGetParams, main_cuGraphNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphNodeGetParams = {NULL, "cuGraphNodeGetParams"};
+static CUresult copy_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return other_cuGraphNodeGetParams(hNode, nodeParams, &second_cuGraphNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraph *phGraph) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, phGraph);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)phGraph;
+	struct shim_call c;
+	if (!shim_enter(&c, 5631, w, 2, 16)) {
+		CUresult ret = real(hNode, phGraph);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, phGraph);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, phGraph, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetContainingGraph = {NULL, "cuGraphNodeGetContainingGraph"};
+static SHIM_BODY CUresult main_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	return wrap_cuGraphNodeGetContainingGraph(hNode, phGraph, &target_cuGraphNodeGetContainingGraph);
+}
+
+SHIM_ENTRY(cuGraphNodeGetContainingGraph, main_cuGraphNodeGetContainingGraph);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetContainingGraph(hNode, phGraph, target);
+}
+
+static struct shim_target second_cuGraphNodeGetContainingGraph = {NULL, "cuGraphNodeGetContainingGraph"};
+static CUresult copy_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	return other_cuGraphNodeGetContainingGraph(hNode, phGraph, &second_cuGraphNodeGetContainingGraph);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, uint32_t *nodeId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeId;
+	struct shim_call c;
+	if (!shim_enter(&c, 5632, w, 2, 16)) {
+		CUresult ret = real(hNode, nodeId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, nodeId, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetLocalId = {NULL, "cuGraphNodeGetLocalId"};
+static SHIM_BODY CUresult main_cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId)
+{
+	return wrap_cuGraphNodeGetLocalId(hNode, nodeId, &target_cuGraphNodeGetLocalId);
+}
+
+SHIM_ENTRY(cuGraphNodeGetLocalId, main_cuGraphNodeGetLocalId);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetLocalId(hNode, nodeId, target);
+}
+
+static struct shim_target second_cuGraphNodeGetLocalId = {NULL, "cuGraphNodeGetLocalId"};
+static CUresult copy_cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId)
+{
+	return other_cuGraphNodeGetLocalId(hNode, nodeId, &second_cuGraphNodeGetLocalId);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, uint64_t *toolsNodeId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, toolsNodeId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)toolsNodeId;
+	struct shim_call c;
+	if (!shim_enter(&c, 5633, w, 2, 16)) {
+		CUresult ret = real(hNode, toolsNodeId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, toolsNodeId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, toolsNodeId, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetToolsId = {NULL, "cuGraphNodeGetToolsId"};
+static SHIM_BODY CUresult main_cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId)
+{
+	return wrap_cuGraphNodeGetToolsId(hNode, toolsNodeId, &target_cuGraphNodeGetToolsId);
+}
+
+SHIM_ENTRY(cuGraphNodeGetToolsId, main_cuGraphNodeGetToolsId);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetToolsId(hNode, toolsNodeId, target);
+}
+
+static struct shim_target second_cuGraphNodeGetToolsId = {NULL, "cuGraphNodeGetToolsId"};
+static CUresult copy_cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId)
+{
+	return other_cuGraphNodeGetToolsId(hNode, toolsNodeId, &second_cuGraphNodeGetToolsId);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetId(CUgraph hGraph, uint32_t *graphId, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, uint32_t *graphId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, graphId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)graphId;
+	struct shim_call c;
+	if (!shim_enter(&c, 5634, w, 2, 16)) {
+		CUresult ret = real(hGraph, graphId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, graphId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, graphId, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphGetId = {NULL, "cuGraphGetId"};
+static SHIM_BODY CUresult main_cuGraphGetId(CUgraph hGraph, uint32_t *graphId)
+{
+	return wrap_cuGraphGetId(hGraph, graphId, &target_cuGraphGetId);
+}
+
+SHIM_ENTRY(cuGraphGetId, main_cuGraphGetId);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphGetId(CUgraph hGraph, uint32_t *graphId, struct shim_target *target)
+{
+	return wrap_cuGraphGetId(hGraph, graphId, target);
+}
+
+static struct shim_target second_cuGraphGetId = {NULL, "cuGraphGetId"};
+static CUresult copy_cuGraphGetId(CUgraph hGraph, uint32_t *graphId)
+{
+	return other_cuGraphGetId(hGraph, graphId, &second_cuGraphGetId);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, uint32_t *graphId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, graphId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)graphId;
+	struct shim_call c;
+	if (!shim_enter(&c, 5635, w, 2, 16)) {
+		CUresult ret = real(hGraphExec, graphId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, graphId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, graphId, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecGetId = {NULL, "cuGraphExecGetId"};
+static SHIM_BODY CUresult main_cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId)
+{
+	return wrap_cuGraphExecGetId(hGraphExec, graphId, &target_cuGraphExecGetId);
+}
+
+SHIM_ENTRY(cuGraphExecGetId, main_cuGraphExecGetId);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId, struct shim_target *target)
+{
+	return wrap_cuGraphExecGetId(hGraphExec, graphId, target);
+}
+
+static struct shim_target second_cuGraphExecGetId = {NULL, "cuGraphExecGetId"};
+static CUresult copy_cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId)
+{
+	return other_cuGraphExecGetId(hGraphExec, graphId, &second_cuGraphExecGetId);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuFuncGetParamCount(CUfunction func, size_t *paramCount, struct shim_target *target)
+{
+	CUresult (*real)(CUfunction func, size_t *paramCount) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(func, paramCount);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)func;
+	w[1] = (uint64_t)(uintptr_t)paramCount;
+	struct shim_call c;
+	if (!shim_enter(&c, 5636, w, 2, 16)) {
+		CUresult ret = real(func, paramCount);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(func, paramCount);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, paramCount, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuFuncGetParamCount = {NULL, "cuFuncGetParamCount"};
+static SHIM_BODY CUresult main_cuFuncGetParamCount(CUfunction func, size_t *paramCount)
+{
+	return wrap_cuFuncGetParamCount(func, paramCount, &target_cuFuncGetParamCount);
+}
+
+SHIM_ENTRY(cuFuncGetParamCount, main_cuFuncGetParamCount);
+
+static __attribute__((noinline, cold)) CUresult other_cuFuncGetParamCount(CUfunction func, size_t *paramCount, struct shim_target *target)
+{
+	return wrap_cuFuncGetParamCount(func, paramCount, target);
+}
+
+static struct shim_target second_cuFuncGetParamCount = {NULL, "cuFuncGetParamCount"};
+static CUresult copy_cuFuncGetParamCount(CUfunction func, size_t *paramCount)
+{
+	return other_cuFuncGetParamCount(func, paramCount, &second_cuFuncGetParamCount);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount, struct shim_target *target)
+{
+	CUresult (*real)(CUkernel kernel, size_t *paramCount) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(kernel, paramCount);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)kernel;
+	w[1] = (uint64_t)(uintptr_t)paramCount;
+	struct shim_call c;
+	if (!shim_enter(&c, 5637, w, 2, 16)) {
+		CUresult ret = real(kernel, paramCount);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(kernel, paramCount);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, paramCount, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuKernelGetParamCount = {NULL, "cuKernelGetParamCount"};
+static SHIM_BODY CUresult main_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount)
+{
+	return wrap_cuKernelGetParamCount(kernel, paramCount, &target_cuKernelGetParamCount);
+}
+
+SHIM_ENTRY(cuKernelGetParamCount, main_cuKernelGetParamCount);
+
+static __attribute__((noinline, cold)) CUresult other_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount, struct shim_target *target)
+{
+	return wrap_cuKernelGetParamCount(kernel, paramCount, target);
+}
+
+static struct shim_target second_cuKernelGetParamCount = {NULL, "cuKernelGetParamCount"};
+static CUresult copy_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount)
+{
+	return other_cuKernelGetParamCount(kernel, paramCount, &second_cuKernelGetParamCount);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
+	uint64_t w[7];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)(uint32_t)dev;
+	w[2] = (uint64_t)mcOffset;
+	w[3] = (uint64_t)memHandle;
+	w[4] = (uint64_t)memOffset;
+	w[5] = (uint64_t)size;
+	w[6] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5638, w, 7, 0)) {
+		CUresult ret = real(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastBindMem_v2 = {NULL, "cuMulticastBindMem_v2"};
+static SHIM_BODY CUresult main_cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	return wrap_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags, &target_cuMulticastBindMem_v2);
+}
+
+SHIM_ENTRY(cuMulticastBindMem_v2, main_cuMulticastBindMem_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags, target);
+}
+
+static struct shim_target second_cuMulticastBindMem_v2 = {NULL, "cuMulticastBindMem_v2"};
+static CUresult copy_cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	return other_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags, &second_cuMulticastBindMem_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, dev, mcOffset, memptr, size, flags);
+	uint64_t w[6];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)(uint32_t)dev;
+	w[2] = (uint64_t)mcOffset;
+	w[3] = (uint64_t)memptr;
+	w[4] = (uint64_t)size;
+	w[5] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5639, w, 6, 0)) {
+		CUresult ret = real(mcHandle, dev, mcOffset, memptr, size, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, dev, mcOffset, memptr, size, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastBindAddr_v2 = {NULL, "cuMulticastBindAddr_v2"};
+static SHIM_BODY CUresult main_cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	return wrap_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags, &target_cuMulticastBindAddr_v2);
+}
+
+SHIM_ENTRY(cuMulticastBindAddr_v2, main_cuMulticastBindAddr_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags, target);
+}
+
+static struct shim_target second_cuMulticastBindAddr_v2 = {NULL, "cuMulticastBindAddr_v2"};
+static CUresult copy_cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	return other_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags, &second_cuMulticastBindAddr_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams, struct shim_target *target)
+{
+	CUresult (*real)(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(result, nbGroups, input, remainder, flags, groupParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)result;
+	w[1] = (uint64_t)(uint32_t)nbGroups;
+	w[2] = (uint64_t)(uintptr_t)input;
+	w[3] = (uint64_t)(uintptr_t)remainder;
+	w[4] = (uint64_t)(uint32_t)flags;
+	w[5] = (uint64_t)(uintptr_t)groupParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5640, w, 6, 0)) {
+		CUresult ret = real(result, nbGroups, input, remainder, flags, groupParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(result, nbGroups, input, remainder, flags, groupParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, result, 144ULL * (uint64_t)nbGroups, true);
+	shim_in(&c, 2, input, 144ULL, ok);
+	if (ok)
+		shim_piece(&c, 3, PIECE_OUT, remainder, 144, true);
+	shim_in(&c, 5, groupParams, 64ULL * (uint64_t)nbGroups, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, input, 144ULL);
+		shim_large(c.seq, 5, 0, groupParams, 64ULL * (uint64_t)nbGroups);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDevSmResourceSplit = {NULL, "cuDevSmResourceSplit"};
+static SHIM_BODY CUresult main_cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams)
+{
+	return wrap_cuDevSmResourceSplit(result, nbGroups, input, remainder, flags, groupParams, &target_cuDevSmResourceSplit);
+}
+
+SHIM_ENTRY(cuDevSmResourceSplit, main_cuDevSmResourceSplit);
+
+static __attribute__((noinline, cold)) CUresult other_cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams, struct shim_target *target)
+{
+	return wrap_cuDevSmResourceSplit(result, nbGroups, input, remainder, flags, groupParams, target);
+}
+
+static struct shim_target second_cuDevSmResourceSplit = {NULL, "cuDevSmResourceSplit"};
+static CUresult copy_cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams)
+{
+	return other_cuDevSmResourceSplit(result, nbGroups, input, remainder, flags, groupParams, &second_cuDevSmResourceSplit);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUdevResource *resource, CUdevResourceType type) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, resource, type);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)resource;
+	w[2] = (uint64_t)(uint32_t)type;
+	struct shim_call c;
+	if (!shim_enter(&c, 5641, w, 3, 0)) {
+		CUresult ret = real(hStream, resource, type);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, resource, type);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, resource, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamGetDevResource = {NULL, "cuStreamGetDevResource"};
+static SHIM_BODY CUresult main_cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	return wrap_cuStreamGetDevResource(hStream, resource, type, &target_cuStreamGetDevResource);
+}
+
+SHIM_ENTRY(cuStreamGetDevResource, main_cuStreamGetDevResource);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	return wrap_cuStreamGetDevResource(hStream, resource, type, target);
+}
+
+static struct shim_target second_cuStreamGetDevResource = {NULL, "cuStreamGetDevResource"};
+static CUresult copy_cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	return other_cuStreamGetDevResource(hStream, resource, type, &second_cuStreamGetDevResource);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, fn, userData, syncMode);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)fn;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	w[3] = (uint64_t)(uint32_t)syncMode;
+	struct shim_call c;
+	if (!shim_enter(&c, 5660, w, 4, 0)) {
+		CUresult ret = real(hStream, fn, userData, syncMode);
+		shim_leave();
+		return ret;
+	}
+	struct shim_function own = shim_host_function((void *)fn, userData);
+	fn = (CUhostFn)own.fn;
+	userData = own.data;
+	shim_commit(&c);
+	CUresult ret = real(hStream, fn, userData, syncMode);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, true));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuLaunchHostFunc_v2_ptsz = {NULL, "cuLaunchHostFunc_v2_ptsz"};
+static SHIM_BODY CUresult main_cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode)
+{
+	return wrap_cuLaunchHostFunc_v2_ptsz(hStream, fn, userData, syncMode, &target_cuLaunchHostFunc_v2_ptsz);
+}
+
+SHIM_ENTRY(cuLaunchHostFunc_v2_ptsz, main_cuLaunchHostFunc_v2_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode, struct shim_target *target)
+{
+	return wrap_cuLaunchHostFunc_v2_ptsz(hStream, fn, userData, syncMode, target);
+}
+
+static struct shim_target second_cuLaunchHostFunc_v2_ptsz = {NULL, "cuLaunchHostFunc_v2_ptsz"};
+static CUresult copy_cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode)
+{
+	return other_cuLaunchHostFunc_v2_ptsz(hStream, fn, userData, syncMode, &second_cuLaunchHostFunc_v2_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dst, src, size, attr, hStream);
+	uint64_t w[5];
+	w[0] = (uint64_t)dst;
+	w[1] = (uint64_t)src;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)(uintptr_t)attr;
+	w[4] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5661, w, 5, 0)) {
+		CUresult ret = real(dst, src, size, attr, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)size);
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_overwritten((uint64_t)dst, (uint64_t)size);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
+	shim_commit(&c);
+	CUresult ret = real(dst, src, size, attr, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 3, attr, 24ULL, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)size))
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, true, shim_stream(hStream, 2, true));
+		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, true);
+		shim_large(c.seq, 3, 0, attr, 24ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemcpyWithAttributesAsync_ptsz = {NULL, "cuMemcpyWithAttributesAsync_ptsz"};
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return wrap_cuMemcpyWithAttributesAsync_ptsz(dst, src, size, attr, hStream, &target_cuMemcpyWithAttributesAsync_ptsz);
+}
+
+SHIM_ENTRY(cuMemcpyWithAttributesAsync_ptsz, main_cuMemcpyWithAttributesAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemcpyWithAttributesAsync_ptsz(dst, src, size, attr, hStream, target);
+}
+
+static struct shim_target second_cuMemcpyWithAttributesAsync_ptsz = {NULL, "cuMemcpyWithAttributesAsync_ptsz"};
+static CUresult copy_cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return other_cuMemcpyWithAttributesAsync_ptsz(dst, src, size, attr, hStream, &second_cuMemcpyWithAttributesAsync_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUdevResource *resource, CUdevResourceType type) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, resource, type);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)resource;
+	w[2] = (uint64_t)(uint32_t)type;
+	struct shim_call c;
+	if (!shim_enter(&c, 5663, w, 3, 0)) {
+		CUresult ret = real(hStream, resource, type);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, resource, type);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, resource, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamGetDevResource_ptsz = {NULL, "cuStreamGetDevResource_ptsz"};
+static SHIM_BODY CUresult main_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	return wrap_cuStreamGetDevResource_ptsz(hStream, resource, type, &target_cuStreamGetDevResource_ptsz);
+}
+
+SHIM_ENTRY(cuStreamGetDevResource_ptsz, main_cuStreamGetDevResource_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	return wrap_cuStreamGetDevResource_ptsz(hStream, resource, type, target);
+}
+
+static struct shim_target second_cuStreamGetDevResource_ptsz = {NULL, "cuStreamGetDevResource_ptsz"};
+static CUresult copy_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	return other_cuStreamGetDevResource_ptsz(hStream, resource, type, &second_cuStreamGetDevResource_ptsz);
+}
+
 SHIM_COUNTED(cuDeviceGetNvSciSyncAttributes, 0);
 SHIM_COUNTED(cuCtxAttach, 1);
 SHIM_COUNTED(cuCtxDetach, 2);
@@ -24876,9 +25717,31 @@ SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 105);
 SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 106);
 SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 107);
 SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 108);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 109);
+SHIM_COUNTED(cuStreamBeginCaptureToCig, 110);
+SHIM_COUNTED(cuStreamEndCaptureToCig, 111);
+SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 112);
+SHIM_COUNTED(cuLogsRegisterCallback, 113);
+SHIM_COUNTED(cuLogsUnregisterCallback, 114);
+SHIM_COUNTED(cuLogsCurrent, 115);
+SHIM_COUNTED(cuLogsDumpToFile, 116);
+SHIM_COUNTED(cuLogsDumpToMemory, 117);
+SHIM_COUNTED(cuCoredumpRegisterStartCallback, 118);
+SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 119);
+SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 120);
+SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 121);
+SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 122);
+SHIM_COUNTED(cuCheckpointProcessGetState, 123);
+SHIM_COUNTED(cuCheckpointProcessLock, 124);
+SHIM_COUNTED(cuCheckpointProcessCheckpoint, 125);
+SHIM_COUNTED(cuCheckpointProcessRestore, 126);
+SHIM_COUNTED(cuCheckpointProcessUnlock, 127);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 128);
+SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 129);
+SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 130);
 
-struct shim_counted shim_counted[109];
-const uint32_t shim_counted_count = 109;
+struct shim_counted shim_counted[131];
+const uint32_t shim_counted_count = 131;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuCtxAttach",
@@ -24989,6 +25852,28 @@ const char *const shim_counted_names[] = {
 	"cuMemDiscardBatchAsync_ptsz",
 	"cuMemDiscardAndPrefetchBatchAsync_ptsz",
 	"cuMemBatchDecompressAsync_ptsz",
+	"cuMemcpy3DWithAttributesAsync",
+	"cuStreamBeginCaptureToCig",
+	"cuStreamEndCaptureToCig",
+	"cuTensorMapEncodeIm2colWide",
+	"cuLogsRegisterCallback",
+	"cuLogsUnregisterCallback",
+	"cuLogsCurrent",
+	"cuLogsDumpToFile",
+	"cuLogsDumpToMemory",
+	"cuCoredumpRegisterStartCallback",
+	"cuCoredumpRegisterCompleteCallback",
+	"cuCoredumpDeregisterStartCallback",
+	"cuCoredumpDeregisterCompleteCallback",
+	"cuCheckpointProcessGetRestoreThreadId",
+	"cuCheckpointProcessGetState",
+	"cuCheckpointProcessLock",
+	"cuCheckpointProcessCheckpoint",
+	"cuCheckpointProcessRestore",
+	"cuCheckpointProcessUnlock",
+	"cuMemcpy3DWithAttributesAsync_ptsz",
+	"cuStreamBeginCaptureToCig_ptsz",
+	"cuStreamEndCaptureToCig_ptsz",
 	NULL,
 };
 
@@ -25001,8 +25886,18 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
 	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
 	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
+	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[125].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[122].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[123].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[124].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[126].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[127].real, NULL, NULL, 12080},
+	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[121].real, NULL, NULL, 13020},
+	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[120].real, NULL, NULL, 13020},
 	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[85].real, NULL, NULL, 12010},
 	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[86].real, NULL, NULL, 12010},
+	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[119].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[118].real, NULL, NULL, 13020},
 	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[87].real, NULL, NULL, 12010},
 	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[88].real, NULL, NULL, 12010},
 	{"cuCtxAttach", counted_cuCtxAttach, &shim_counted[1].real, NULL, NULL, 2000},
@@ -25045,6 +25940,7 @@ const struct shim_name shim_names[] = {
 	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[18].real, NULL, NULL, 10000},
 	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[22].real, NULL, NULL, 10000},
 	{"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc, &target_cuDevResourceGenerateDesc.real, (void *)copy_cuDevResourceGenerateDesc, &second_cuDevResourceGenerateDesc.real, 12040},
+	{"cuDevSmResourceSplit", (void *)cuDevSmResourceSplit, &target_cuDevSmResourceSplit.real, (void *)copy_cuDevSmResourceSplit, &second_cuDevSmResourceSplit.real, 13010},
 	{"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount, &target_cuDevSmResourceSplitByCount.real, (void *)copy_cuDevSmResourceSplitByCount, &second_cuDevSmResourceSplitByCount.real, 12040},
 	{"cuDeviceCanAccessPeer", (void *)cuDeviceCanAccessPeer, &target_cuDeviceCanAccessPeer.real, (void *)copy_cuDeviceCanAccessPeer, &second_cuDeviceCanAccessPeer.real, 4000},
 	{"cuDeviceComputeCapability", (void *)cuDeviceComputeCapability, &target_cuDeviceComputeCapability.real, (void *)copy_cuDeviceComputeCapability, &second_cuDeviceComputeCapability.real, 2000},
@@ -25100,6 +25996,7 @@ const struct shim_name shim_names[] = {
 	{"cuFuncGetAttribute", (void *)cuFuncGetAttribute, &target_cuFuncGetAttribute.real, (void *)copy_cuFuncGetAttribute, &second_cuFuncGetAttribute.real, 2020},
 	{"cuFuncGetModule", (void *)cuFuncGetModule, &target_cuFuncGetModule.real, (void *)copy_cuFuncGetModule, &second_cuFuncGetModule.real, 11000},
 	{"cuFuncGetName", (void *)cuFuncGetName, &target_cuFuncGetName.real, (void *)copy_cuFuncGetName, &second_cuFuncGetName.real, 12030},
+	{"cuFuncGetParamCount", (void *)cuFuncGetParamCount, &target_cuFuncGetParamCount.real, (void *)copy_cuFuncGetParamCount, &second_cuFuncGetParamCount.real, 13020},
 	{"cuFuncGetParamInfo", (void *)cuFuncGetParamInfo, &target_cuFuncGetParamInfo.real, (void *)copy_cuFuncGetParamInfo, &second_cuFuncGetParamInfo.real, 12040},
 	{"cuFuncIsLoaded", (void *)cuFuncIsLoaded, &target_cuFuncIsLoaded.real, (void *)copy_cuFuncIsLoaded, &second_cuFuncIsLoaded.real, 12040},
 	{"cuFuncLoad", (void *)cuFuncLoad, &target_cuFuncLoad.real, (void *)copy_cuFuncLoad, &second_cuFuncLoad.real, 12040},
@@ -25153,6 +26050,7 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[40].real, NULL, NULL, 11020},
 	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[41].real, NULL, NULL, 11020},
 	{"cuGraphExecGetFlags", (void *)cuGraphExecGetFlags, &target_cuGraphExecGetFlags.real, (void *)copy_cuGraphExecGetFlags, &second_cuGraphExecGetFlags.real, 12000},
+	{"cuGraphExecGetId", (void *)cuGraphExecGetId, &target_cuGraphExecGetId.real, (void *)copy_cuGraphExecGetId, &second_cuGraphExecGetId.real, 13010},
 	{"cuGraphExecHostNodeSetParams", (void *)cuGraphExecHostNodeSetParams, &target_cuGraphExecHostNodeSetParams.real, (void *)copy_cuGraphExecHostNodeSetParams, &second_cuGraphExecHostNodeSetParams.real, 10020},
 	{"cuGraphExecKernelNodeSetParams", (void *)cuGraphExecKernelNodeSetParams, &target_cuGraphExecKernelNodeSetParams.real, (void *)copy_cuGraphExecKernelNodeSetParams, &second_cuGraphExecKernelNodeSetParams.real, 10010},
 	{"cuGraphExecKernelNodeSetParams_v2", (void *)cuGraphExecKernelNodeSetParams_v2, &target_cuGraphExecKernelNodeSetParams_v2.real, (void *)copy_cuGraphExecKernelNodeSetParams_v2, &second_cuGraphExecKernelNodeSetParams_v2.real, 12000},
@@ -25167,6 +26065,7 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[39].real, NULL, NULL, 11020},
 	{"cuGraphGetEdges", (void *)cuGraphGetEdges, &target_cuGraphGetEdges.real, (void *)copy_cuGraphGetEdges, &second_cuGraphGetEdges.real, 10000},
 	{"cuGraphGetEdges_v2", (void *)cuGraphGetEdges_v2, &target_cuGraphGetEdges_v2.real, (void *)copy_cuGraphGetEdges_v2, &second_cuGraphGetEdges_v2.real, 12030},
+	{"cuGraphGetId", (void *)cuGraphGetId, &target_cuGraphGetId.real, (void *)copy_cuGraphGetId, &second_cuGraphGetId.real, 13010},
 	{"cuGraphGetNodes", (void *)cuGraphGetNodes, &target_cuGraphGetNodes.real, (void *)copy_cuGraphGetNodes, &second_cuGraphGetNodes.real, 10000},
 	{"cuGraphGetRootNodes", (void *)cuGraphGetRootNodes, &target_cuGraphGetRootNodes.real, (void *)copy_cuGraphGetRootNodes, &second_cuGraphGetRootNodes.real, 10000},
 	{"cuGraphHostNodeGetParams", (void *)cuGraphHostNodeGetParams, &target_cuGraphHostNodeGetParams.real, (void *)copy_cuGraphHostNodeGetParams, &second_cuGraphHostNodeGetParams.real, 10000},
@@ -25192,11 +26091,15 @@ const struct shim_name shim_names[] = {
 	{"cuGraphMemsetNodeGetParams", (void *)cuGraphMemsetNodeGetParams, &target_cuGraphMemsetNodeGetParams.real, (void *)copy_cuGraphMemsetNodeGetParams, &second_cuGraphMemsetNodeGetParams.real, 10000},
 	{"cuGraphMemsetNodeSetParams", (void *)cuGraphMemsetNodeSetParams, &target_cuGraphMemsetNodeSetParams.real, (void *)copy_cuGraphMemsetNodeSetParams, &second_cuGraphMemsetNodeSetParams.real, 10000},
 	{"cuGraphNodeFindInClone", (void *)cuGraphNodeFindInClone, &target_cuGraphNodeFindInClone.real, (void *)copy_cuGraphNodeFindInClone, &second_cuGraphNodeFindInClone.real, 10000},
+	{"cuGraphNodeGetContainingGraph", (void *)cuGraphNodeGetContainingGraph, &target_cuGraphNodeGetContainingGraph.real, (void *)copy_cuGraphNodeGetContainingGraph, &second_cuGraphNodeGetContainingGraph.real, 13010},
 	{"cuGraphNodeGetDependencies", (void *)cuGraphNodeGetDependencies, &target_cuGraphNodeGetDependencies.real, (void *)copy_cuGraphNodeGetDependencies, &second_cuGraphNodeGetDependencies.real, 10000},
 	{"cuGraphNodeGetDependencies_v2", (void *)cuGraphNodeGetDependencies_v2, &target_cuGraphNodeGetDependencies_v2.real, (void *)copy_cuGraphNodeGetDependencies_v2, &second_cuGraphNodeGetDependencies_v2.real, 12030},
 	{"cuGraphNodeGetDependentNodes", (void *)cuGraphNodeGetDependentNodes, &target_cuGraphNodeGetDependentNodes.real, (void *)copy_cuGraphNodeGetDependentNodes, &second_cuGraphNodeGetDependentNodes.real, 10000},
 	{"cuGraphNodeGetDependentNodes_v2", (void *)cuGraphNodeGetDependentNodes_v2, &target_cuGraphNodeGetDependentNodes_v2.real, (void *)copy_cuGraphNodeGetDependentNodes_v2, &second_cuGraphNodeGetDependentNodes_v2.real, 12030},
 	{"cuGraphNodeGetEnabled", (void *)cuGraphNodeGetEnabled, &target_cuGraphNodeGetEnabled.real, (void *)copy_cuGraphNodeGetEnabled, &second_cuGraphNodeGetEnabled.real, 11060},
+	{"cuGraphNodeGetLocalId", (void *)cuGraphNodeGetLocalId, &target_cuGraphNodeGetLocalId.real, (void *)copy_cuGraphNodeGetLocalId, &second_cuGraphNodeGetLocalId.real, 13010},
+	{"cuGraphNodeGetParams", (void *)cuGraphNodeGetParams, &target_cuGraphNodeGetParams.real, (void *)copy_cuGraphNodeGetParams, &second_cuGraphNodeGetParams.real, 13020},
+	{"cuGraphNodeGetToolsId", (void *)cuGraphNodeGetToolsId, &target_cuGraphNodeGetToolsId.real, (void *)copy_cuGraphNodeGetToolsId, &second_cuGraphNodeGetToolsId.real, 13010},
 	{"cuGraphNodeGetType", (void *)cuGraphNodeGetType, &target_cuGraphNodeGetType.real, (void *)copy_cuGraphNodeGetType, &second_cuGraphNodeGetType.real, 10000},
 	{"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, &target_cuGraphNodeSetEnabled.real, (void *)copy_cuGraphNodeSetEnabled, &second_cuGraphNodeSetEnabled.real, 11060},
 	{"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, &target_cuGraphNodeSetParams.real, (void *)copy_cuGraphNodeSetParams, &second_cuGraphNodeSetParams.real, 12020},
@@ -25236,6 +26139,7 @@ const struct shim_name shim_names[] = {
 	{"cuKernelGetFunction", (void *)cuKernelGetFunction, &target_cuKernelGetFunction.real, (void *)copy_cuKernelGetFunction, &second_cuKernelGetFunction.real, 12000},
 	{"cuKernelGetLibrary", (void *)cuKernelGetLibrary, &target_cuKernelGetLibrary.real, (void *)copy_cuKernelGetLibrary, &second_cuKernelGetLibrary.real, 12050},
 	{"cuKernelGetName", (void *)cuKernelGetName, &target_cuKernelGetName.real, (void *)copy_cuKernelGetName, &second_cuKernelGetName.real, 12030},
+	{"cuKernelGetParamCount", (void *)cuKernelGetParamCount, &target_cuKernelGetParamCount.real, (void *)copy_cuKernelGetParamCount, &second_cuKernelGetParamCount.real, 13020},
 	{"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, &target_cuKernelGetParamInfo.real, (void *)copy_cuKernelGetParamInfo, &second_cuKernelGetParamInfo.real, 12040},
 	{"cuKernelSetAttribute", (void *)cuKernelSetAttribute, &target_cuKernelSetAttribute.real, (void *)copy_cuKernelSetAttribute, &second_cuKernelSetAttribute.real, 12000},
 	{"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, &target_cuKernelSetCacheConfig.real, (void *)copy_cuKernelSetCacheConfig, &second_cuKernelSetCacheConfig.real, 12000},
@@ -25247,14 +26151,16 @@ const struct shim_name shim_names[] = {
 	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[32].real, NULL, NULL, 2000},
 	{"cuLaunchHostFunc", (void *)cuLaunchHostFunc, &target_cuLaunchHostFunc.real, (void *)copy_cuLaunchHostFunc, &second_cuLaunchHostFunc.real, 10000},
 	{"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, &target_cuLaunchHostFunc_ptsz.real, (void *)copy_cuLaunchHostFunc_ptsz, &second_cuLaunchHostFunc_ptsz.real, 10000},
+	{"cuLaunchHostFunc_v2", (void *)cuLaunchHostFunc_v2, &target_cuLaunchHostFunc_v2.real, (void *)copy_cuLaunchHostFunc_v2, &second_cuLaunchHostFunc_v2.real, 13020},
+	{"cuLaunchHostFunc_v2_ptsz", (void *)cuLaunchHostFunc_v2_ptsz, &target_cuLaunchHostFunc_v2_ptsz.real, (void *)copy_cuLaunchHostFunc_v2_ptsz, &second_cuLaunchHostFunc_v2_ptsz.real, 13020},
 	{"cuLaunchKernel", (void *)cuLaunchKernel, &target_cuLaunchKernel.real, (void *)copy_cuLaunchKernel, &second_cuLaunchKernel.real, 4000},
 	{"cuLaunchKernelEx", (void *)cuLaunchKernelEx, &target_cuLaunchKernelEx.real, (void *)copy_cuLaunchKernelEx, &second_cuLaunchKernelEx.real, 11060},
 	{"cuLaunchKernelEx_ptsz", (void *)cuLaunchKernelEx_ptsz, &target_cuLaunchKernelEx_ptsz.real, (void *)copy_cuLaunchKernelEx_ptsz, &second_cuLaunchKernelEx_ptsz.real, 11060},
 	{"cuLaunchKernel_ptsz", (void *)cuLaunchKernel_ptsz, &target_cuLaunchKernel_ptsz.real, (void *)copy_cuLaunchKernel_ptsz, &second_cuLaunchKernel_ptsz.real, 4000},
-	{"cuLibraryEnumerateKernels", (void *)cuLibraryEnumerateKernels, &target_cuLibraryEnumerateKernels.real, (void *)copy_cuLibraryEnumerateKernels, &second_cuLibraryEnumerateKernels.real, 0},
+	{"cuLibraryEnumerateKernels", (void *)cuLibraryEnumerateKernels, &target_cuLibraryEnumerateKernels.real, (void *)copy_cuLibraryEnumerateKernels, &second_cuLibraryEnumerateKernels.real, 12040},
 	{"cuLibraryGetGlobal", (void *)cuLibraryGetGlobal, &target_cuLibraryGetGlobal.real, (void *)copy_cuLibraryGetGlobal, &second_cuLibraryGetGlobal.real, 12000},
 	{"cuLibraryGetKernel", (void *)cuLibraryGetKernel, &target_cuLibraryGetKernel.real, (void *)copy_cuLibraryGetKernel, &second_cuLibraryGetKernel.real, 12000},
-	{"cuLibraryGetKernelCount", (void *)cuLibraryGetKernelCount, &target_cuLibraryGetKernelCount.real, (void *)copy_cuLibraryGetKernelCount, &second_cuLibraryGetKernelCount.real, 0},
+	{"cuLibraryGetKernelCount", (void *)cuLibraryGetKernelCount, &target_cuLibraryGetKernelCount.real, (void *)copy_cuLibraryGetKernelCount, &second_cuLibraryGetKernelCount.real, 12040},
 	{"cuLibraryGetManaged", (void *)cuLibraryGetManaged, &target_cuLibraryGetManaged.real, (void *)copy_cuLibraryGetManaged, &second_cuLibraryGetManaged.real, 12000},
 	{"cuLibraryGetModule", (void *)cuLibraryGetModule, &target_cuLibraryGetModule.real, (void *)copy_cuLibraryGetModule, &second_cuLibraryGetModule.real, 12000},
 	{"cuLibraryGetUnifiedFunction", (void *)cuLibraryGetUnifiedFunction, &target_cuLibraryGetUnifiedFunction.real, (void *)copy_cuLibraryGetUnifiedFunction, &second_cuLibraryGetUnifiedFunction.real, 12000},
@@ -25269,6 +26175,11 @@ const struct shim_name shim_names[] = {
 	{"cuLinkCreate", (void *)cuLinkCreate, &target_cuLinkCreate.real, (void *)copy_cuLinkCreate, &second_cuLinkCreate.real, 5050},
 	{"cuLinkCreate_v2", (void *)cuLinkCreate_v2, &target_cuLinkCreate_v2.real, (void *)copy_cuLinkCreate_v2, &second_cuLinkCreate_v2.real, 6050},
 	{"cuLinkDestroy", (void *)cuLinkDestroy, &target_cuLinkDestroy.real, (void *)copy_cuLinkDestroy, &second_cuLinkDestroy.real, 5050},
+	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[115].real, NULL, NULL, 12090},
+	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[116].real, NULL, NULL, 12090},
+	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[117].real, NULL, NULL, 12090},
+	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[113].real, NULL, NULL, 12090},
+	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[114].real, NULL, NULL, 12090},
 	{"cuMemAddressFree", (void *)cuMemAddressFree, &target_cuMemAddressFree.real, (void *)copy_cuMemAddressFree, &second_cuMemAddressFree.real, 10020},
 	{"cuMemAddressReserve", (void *)cuMemAddressReserve, &target_cuMemAddressReserve.real, (void *)copy_cuMemAddressReserve, &second_cuMemAddressReserve.real, 10020},
 	{"cuMemAdvise", (void *)cuMemAdvise, &target_cuMemAdvise.real, (void *)copy_cuMemAdvise, &second_cuMemAdvise.real, 8000},
@@ -25352,6 +26263,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
 	{"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, &target_cuMemcpy3DPeer_ptds.real, (void *)copy_cuMemcpy3DPeer_ptds, &second_cuMemcpy3DPeer_ptds.real, 4000},
+	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[109].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[128].real, NULL, NULL, 13020},
 	{"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, &target_cuMemcpy3D_v2.real, (void *)copy_cuMemcpy3D_v2, &second_cuMemcpy3D_v2.real, 3020},
 	{"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, &target_cuMemcpy3D_v2_ptds.real, (void *)copy_cuMemcpy3D_v2_ptds, &second_cuMemcpy3D_v2_ptds.real, 3020},
 	{"cuMemcpyAsync", (void *)cuMemcpyAsync, &target_cuMemcpyAsync.real, (void *)copy_cuMemcpyAsync, &second_cuMemcpyAsync.real, 4000},
@@ -25390,6 +26303,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpyPeerAsync", (void *)cuMemcpyPeerAsync, &target_cuMemcpyPeerAsync.real, (void *)copy_cuMemcpyPeerAsync, &second_cuMemcpyPeerAsync.real, 4000},
 	{"cuMemcpyPeerAsync_ptsz", (void *)cuMemcpyPeerAsync_ptsz, &target_cuMemcpyPeerAsync_ptsz.real, (void *)copy_cuMemcpyPeerAsync_ptsz, &second_cuMemcpyPeerAsync_ptsz.real, 4000},
 	{"cuMemcpyPeer_ptds", (void *)cuMemcpyPeer_ptds, &target_cuMemcpyPeer_ptds.real, (void *)copy_cuMemcpyPeer_ptds, &second_cuMemcpyPeer_ptds.real, 4000},
+	{"cuMemcpyWithAttributesAsync", (void *)cuMemcpyWithAttributesAsync, &target_cuMemcpyWithAttributesAsync.real, (void *)copy_cuMemcpyWithAttributesAsync, &second_cuMemcpyWithAttributesAsync.real, 13020},
+	{"cuMemcpyWithAttributesAsync_ptsz", (void *)cuMemcpyWithAttributesAsync_ptsz, &target_cuMemcpyWithAttributesAsync_ptsz.real, (void *)copy_cuMemcpyWithAttributesAsync_ptsz, &second_cuMemcpyWithAttributesAsync_ptsz.real, 13020},
 	{"cuMemcpy_ptds", (void *)cuMemcpy_ptds, &target_cuMemcpy_ptds.real, (void *)copy_cuMemcpy_ptds, &second_cuMemcpy_ptds.real, 4000},
 	{"cuMemsetD16Async", (void *)cuMemsetD16Async, &target_cuMemsetD16Async.real, (void *)copy_cuMemsetD16Async, &second_cuMemsetD16Async.real, 3020},
 	{"cuMemsetD16Async_ptsz", (void *)cuMemsetD16Async_ptsz, &target_cuMemsetD16Async_ptsz.real, (void *)copy_cuMemsetD16Async_ptsz, &second_cuMemsetD16Async_ptsz.real, 3020},
@@ -25420,9 +26335,9 @@ const struct shim_name shim_names[] = {
 	{"cuMipmappedArrayGetLevel", (void *)cuMipmappedArrayGetLevel, &target_cuMipmappedArrayGetLevel.real, (void *)copy_cuMipmappedArrayGetLevel, &second_cuMipmappedArrayGetLevel.real, 5000},
 	{"cuMipmappedArrayGetMemoryRequirements", (void *)cuMipmappedArrayGetMemoryRequirements, &target_cuMipmappedArrayGetMemoryRequirements.real, (void *)copy_cuMipmappedArrayGetMemoryRequirements, &second_cuMipmappedArrayGetMemoryRequirements.real, 11060},
 	{"cuMipmappedArrayGetSparseProperties", (void *)cuMipmappedArrayGetSparseProperties, &target_cuMipmappedArrayGetSparseProperties.real, (void *)copy_cuMipmappedArrayGetSparseProperties, &second_cuMipmappedArrayGetSparseProperties.real, 11010},
-	{"cuModuleEnumerateFunctions", (void *)cuModuleEnumerateFunctions, &target_cuModuleEnumerateFunctions.real, (void *)copy_cuModuleEnumerateFunctions, &second_cuModuleEnumerateFunctions.real, 0},
+	{"cuModuleEnumerateFunctions", (void *)cuModuleEnumerateFunctions, &target_cuModuleEnumerateFunctions.real, (void *)copy_cuModuleEnumerateFunctions, &second_cuModuleEnumerateFunctions.real, 12040},
 	{"cuModuleGetFunction", (void *)cuModuleGetFunction, &target_cuModuleGetFunction.real, (void *)copy_cuModuleGetFunction, &second_cuModuleGetFunction.real, 2000},
-	{"cuModuleGetFunctionCount", (void *)cuModuleGetFunctionCount, &target_cuModuleGetFunctionCount.real, (void *)copy_cuModuleGetFunctionCount, &second_cuModuleGetFunctionCount.real, 0},
+	{"cuModuleGetFunctionCount", (void *)cuModuleGetFunctionCount, &target_cuModuleGetFunctionCount.real, (void *)copy_cuModuleGetFunctionCount, &second_cuModuleGetFunctionCount.real, 12040},
 	{"cuModuleGetGlobal_v2", (void *)cuModuleGetGlobal_v2, &target_cuModuleGetGlobal_v2.real, (void *)copy_cuModuleGetGlobal_v2, &second_cuModuleGetGlobal_v2.real, 3020},
 	{"cuModuleGetLoadingMode", (void *)cuModuleGetLoadingMode, &target_cuModuleGetLoadingMode.real, (void *)copy_cuModuleGetLoadingMode, &second_cuModuleGetLoadingMode.real, 11070},
 	{"cuModuleGetSurfRef", counted_cuModuleGetSurfRef, &shim_counted[4].real, NULL, NULL, 3000},
@@ -25434,7 +26349,9 @@ const struct shim_name shim_names[] = {
 	{"cuModuleUnload", (void *)cuModuleUnload, &target_cuModuleUnload.real, (void *)copy_cuModuleUnload, &second_cuModuleUnload.real, 2000},
 	{"cuMulticastAddDevice", (void *)cuMulticastAddDevice, &target_cuMulticastAddDevice.real, (void *)copy_cuMulticastAddDevice, &second_cuMulticastAddDevice.real, 12010},
 	{"cuMulticastBindAddr", (void *)cuMulticastBindAddr, &target_cuMulticastBindAddr.real, (void *)copy_cuMulticastBindAddr, &second_cuMulticastBindAddr.real, 12010},
+	{"cuMulticastBindAddr_v2", (void *)cuMulticastBindAddr_v2, &target_cuMulticastBindAddr_v2.real, (void *)copy_cuMulticastBindAddr_v2, &second_cuMulticastBindAddr_v2.real, 13010},
 	{"cuMulticastBindMem", (void *)cuMulticastBindMem, &target_cuMulticastBindMem.real, (void *)copy_cuMulticastBindMem, &second_cuMulticastBindMem.real, 12010},
+	{"cuMulticastBindMem_v2", (void *)cuMulticastBindMem_v2, &target_cuMulticastBindMem_v2.real, (void *)copy_cuMulticastBindMem_v2, &second_cuMulticastBindMem_v2.real, 13010},
 	{"cuMulticastCreate", (void *)cuMulticastCreate, &target_cuMulticastCreate.real, (void *)copy_cuMulticastCreate, &second_cuMulticastCreate.real, 12010},
 	{"cuMulticastGetGranularity", (void *)cuMulticastGetGranularity, &target_cuMulticastGetGranularity.real, (void *)copy_cuMulticastGetGranularity, &second_cuMulticastGetGranularity.real, 12010},
 	{"cuMulticastUnbind", (void *)cuMulticastUnbind, &target_cuMulticastUnbind.real, (void *)copy_cuMulticastUnbind, &second_cuMulticastUnbind.real, 12010},
@@ -25466,6 +26383,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
+	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[110].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[129].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
 	{"cuStreamBeginCapture_v2", (void *)cuStreamBeginCapture_v2, &target_cuStreamBeginCapture_v2.real, (void *)copy_cuStreamBeginCapture_v2, &second_cuStreamBeginCapture_v2.real, 10010},
@@ -25477,6 +26396,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamDestroy", (void *)cuStreamDestroy, &target_cuStreamDestroy.real, (void *)copy_cuStreamDestroy, &second_cuStreamDestroy.real, 2000},
 	{"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, &target_cuStreamDestroy_v2.real, (void *)copy_cuStreamDestroy_v2, &second_cuStreamDestroy_v2.real, 4000},
 	{"cuStreamEndCapture", (void *)cuStreamEndCapture, &target_cuStreamEndCapture.real, (void *)copy_cuStreamEndCapture, &second_cuStreamEndCapture.real, 10000},
+	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[111].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[130].real, NULL, NULL, 13020},
 	{"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, &target_cuStreamEndCapture_ptsz.real, (void *)copy_cuStreamEndCapture_ptsz, &second_cuStreamEndCapture_ptsz.real, 10000},
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
@@ -25489,6 +26410,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamGetCtx_ptsz", (void *)cuStreamGetCtx_ptsz, &target_cuStreamGetCtx_ptsz.real, (void *)copy_cuStreamGetCtx_ptsz, &second_cuStreamGetCtx_ptsz.real, 9020},
 	{"cuStreamGetCtx_v2", (void *)cuStreamGetCtx_v2, &target_cuStreamGetCtx_v2.real, (void *)copy_cuStreamGetCtx_v2, &second_cuStreamGetCtx_v2.real, 12050},
 	{"cuStreamGetCtx_v2_ptsz", (void *)cuStreamGetCtx_v2_ptsz, &target_cuStreamGetCtx_v2_ptsz.real, (void *)copy_cuStreamGetCtx_v2_ptsz, &second_cuStreamGetCtx_v2_ptsz.real, 12050},
+	{"cuStreamGetDevResource", (void *)cuStreamGetDevResource, &target_cuStreamGetDevResource.real, (void *)copy_cuStreamGetDevResource, &second_cuStreamGetDevResource.real, 13010},
+	{"cuStreamGetDevResource_ptsz", (void *)cuStreamGetDevResource_ptsz, &target_cuStreamGetDevResource_ptsz.real, (void *)copy_cuStreamGetDevResource_ptsz, &second_cuStreamGetDevResource_ptsz.real, 13010},
 	{"cuStreamGetDevice", (void *)cuStreamGetDevice, &target_cuStreamGetDevice.real, (void *)copy_cuStreamGetDevice, &second_cuStreamGetDevice.real, 12080},
 	{"cuStreamGetDevice_ptsz", (void *)cuStreamGetDevice_ptsz, &target_cuStreamGetDevice_ptsz.real, (void *)copy_cuStreamGetDevice_ptsz, &second_cuStreamGetDevice_ptsz.real, 12080},
 	{"cuStreamGetFlags", (void *)cuStreamGetFlags, &target_cuStreamGetFlags.real, (void *)copy_cuStreamGetFlags, &second_cuStreamGetFlags.real, 5050},
@@ -25530,6 +26453,7 @@ const struct shim_name shim_names[] = {
 	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[75].real, NULL, NULL, 3000},
 	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[74].real, NULL, NULL, 3000},
 	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[76].real, NULL, NULL, 12000},
+	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[112].real, NULL, NULL, 12080},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
 	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[77].real, NULL, NULL, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
@@ -25572,10 +26496,10 @@ const struct shim_name shim_names[] = {
 	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[21].real, NULL, NULL, 10000},
 	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[100].real, NULL, NULL, 10000},
 };
-const uint32_t shim_names_count = 578;
+const uint32_t shim_names_count = 617;
 
-const uint64_t shim_functions = 0x4e7e3b201ddfda40;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 4e7e3b201ddfda40";
+const uint64_t shim_functions = 0x8b2288dbc4c88212;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 8b2288dbc4c88212";
 const struct shim_injected shim_injected[] = {
 	{NULL, 0, 0, NULL, NULL},
 };

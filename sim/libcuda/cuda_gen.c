@@ -1924,33 +1924,6 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 	return fake_unsupported("cuStreamGetDevice");
 }
 
-CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
-{
-	(void)dsts;
-	(void)srcs;
-	(void)sizes;
-	(void)count;
-	(void)attrs;
-	(void)attrsIdxs;
-	(void)numAttrs;
-	(void)failIdx;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyBatchAsync");
-}
-
-CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
-{
-	(void)dsts;
-	(void)srcs;
-	(void)sizes;
-	(void)count;
-	(void)attrs;
-	(void)attrsIdxs;
-	(void)numAttrs;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyBatchAsync_v2");
-}
-
 CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, uint64_t flags, CUstream hStream)
 {
 	(void)numOps;
@@ -2606,29 +2579,12 @@ CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersio
 
 CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
 {
-	(void)dsts;
-	(void)srcs;
-	(void)sizes;
-	(void)count;
-	(void)attrs;
-	(void)attrsIdxs;
-	(void)numAttrs;
-	(void)failIdx;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyBatchAsync_ptsz");
+	return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, fake_thread_stream(hStream));
 }
 
 CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
 {
-	(void)dsts;
-	(void)srcs;
-	(void)sizes;
-	(void)count;
-	(void)attrs;
-	(void)attrsIdxs;
-	(void)numAttrs;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyBatchAsync_v2_ptsz");
+	return cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, fake_thread_stream(hStream));
 }
 
 CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, uint64_t flags, CUstream hStream)
@@ -2703,6 +2659,279 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size
 	return fake_unsupported("cuMemBatchDecompressAsync_ptsz");
 }
 
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, uint64_t flags, CUstream hStream)
+{
+	(void)op;
+	(void)flags;
+	(void)hStream;
+	return fake_unsupported("cuMemcpy3DWithAttributesAsync");
+}
+
+CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	(void)hNode;
+	(void)nodeParams;
+	return fake_unsupported("cuGraphNodeGetParams");
+}
+
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	(void)hNode;
+	(void)phGraph;
+	return fake_unsupported("cuGraphNodeGetContainingGraph");
+}
+
+CUresult cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId)
+{
+	(void)hNode;
+	(void)nodeId;
+	return fake_unsupported("cuGraphNodeGetLocalId");
+}
+
+CUresult cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId)
+{
+	(void)hNode;
+	(void)toolsNodeId;
+	return fake_unsupported("cuGraphNodeGetToolsId");
+}
+
+CUresult cuGraphGetId(CUgraph hGraph, uint32_t *graphId)
+{
+	(void)hGraph;
+	(void)graphId;
+	return fake_unsupported("cuGraphGetId");
+}
+
+CUresult cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId)
+{
+	(void)hGraphExec;
+	(void)graphId;
+	return fake_unsupported("cuGraphExecGetId");
+}
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	(void)mcHandle;
+	(void)dev;
+	(void)mcOffset;
+	(void)memHandle;
+	(void)memOffset;
+	(void)size;
+	(void)flags;
+	return fake_unsupported("cuMulticastBindMem_v2");
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	(void)mcHandle;
+	(void)dev;
+	(void)mcOffset;
+	(void)memptr;
+	(void)size;
+	(void)flags;
+	return fake_unsupported("cuMulticastBindAddr_v2");
+}
+
+CUresult cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams)
+{
+	(void)result;
+	(void)nbGroups;
+	(void)input;
+	(void)remainder;
+	(void)flags;
+	(void)groupParams;
+	return fake_unsupported("cuDevSmResourceSplit");
+}
+
+CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	(void)hStream;
+	(void)resource;
+	(void)type;
+	return fake_unsupported("cuStreamGetDevResource");
+}
+
+CUresult cuStreamBeginCaptureToCig(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams)
+{
+	(void)hStream;
+	(void)streamCigCaptureParams;
+	return fake_unsupported("cuStreamBeginCaptureToCig");
+}
+
+CUresult cuStreamEndCaptureToCig(CUstream hStream)
+{
+	(void)hStream;
+	return fake_unsupported("cuStreamEndCaptureToCig");
+}
+
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	(void)tensorMap;
+	(void)tensorDataType;
+	(void)tensorRank;
+	(void)globalAddress;
+	(void)globalDim;
+	(void)globalStrides;
+	(void)pixelBoxLowerCornerWidth;
+	(void)pixelBoxUpperCornerWidth;
+	(void)channelsPerPixel;
+	(void)pixelsPerColumn;
+	(void)elementStrides;
+	(void)interleave;
+	(void)mode;
+	(void)swizzle;
+	(void)l2Promotion;
+	(void)oobFill;
+	return fake_unsupported("cuTensorMapEncodeIm2colWide");
+}
+
+CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out)
+{
+	(void)callbackFunc;
+	(void)userData;
+	(void)callback_out;
+	return fake_unsupported("cuLogsRegisterCallback");
+}
+
+CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
+{
+	(void)callback;
+	return fake_unsupported("cuLogsUnregisterCallback");
+}
+
+CUresult cuLogsCurrent(CUlogIterator *iterator_out, uint32_t flags)
+{
+	(void)iterator_out;
+	(void)flags;
+	return fake_unsupported("cuLogsCurrent");
+}
+
+CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, uint32_t flags)
+{
+	(void)iterator;
+	(void)pathToFile;
+	(void)flags;
+	return fake_unsupported("cuLogsDumpToFile");
+}
+
+CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, uint32_t flags)
+{
+	(void)iterator;
+	(void)buffer;
+	(void)size;
+	(void)flags;
+	return fake_unsupported("cuLogsDumpToMemory");
+}
+
+CUresult cuCoredumpRegisterStartCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut)
+{
+	(void)callback;
+	(void)userData;
+	(void)callbackOut;
+	return fake_unsupported("cuCoredumpRegisterStartCallback");
+}
+
+CUresult cuCoredumpRegisterCompleteCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut)
+{
+	(void)callback;
+	(void)userData;
+	(void)callbackOut;
+	return fake_unsupported("cuCoredumpRegisterCompleteCallback");
+}
+
+CUresult cuCoredumpDeregisterStartCallback(CUcoredumpCallbackHandle callback)
+{
+	(void)callback;
+	return fake_unsupported("cuCoredumpDeregisterStartCallback");
+}
+
+CUresult cuCoredumpDeregisterCompleteCallback(CUcoredumpCallbackHandle callback)
+{
+	(void)callback;
+	return fake_unsupported("cuCoredumpDeregisterCompleteCallback");
+}
+
+CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid)
+{
+	(void)pid;
+	(void)tid;
+	return fake_unsupported("cuCheckpointProcessGetRestoreThreadId");
+}
+
+CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
+{
+	(void)pid;
+	(void)state;
+	return fake_unsupported("cuCheckpointProcessGetState");
+}
+
+CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
+{
+	(void)pid;
+	(void)args;
+	return fake_unsupported("cuCheckpointProcessLock");
+}
+
+CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
+{
+	(void)pid;
+	(void)args;
+	return fake_unsupported("cuCheckpointProcessCheckpoint");
+}
+
+CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
+{
+	(void)pid;
+	(void)args;
+	return fake_unsupported("cuCheckpointProcessRestore");
+}
+
+CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
+{
+	(void)pid;
+	(void)args;
+	return fake_unsupported("cuCheckpointProcessUnlock");
+}
+
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode)
+{
+	return cuLaunchHostFunc_v2(fake_thread_stream(hStream), fn, userData, syncMode);
+}
+
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return cuMemcpyWithAttributesAsync(dst, src, size, attr, fake_thread_stream(hStream));
+}
+
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, uint64_t flags, CUstream hStream)
+{
+	(void)op;
+	(void)flags;
+	(void)hStream;
+	return fake_unsupported("cuMemcpy3DWithAttributesAsync_ptsz");
+}
+
+CUresult cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type)
+{
+	(void)hStream;
+	(void)resource;
+	(void)type;
+	return fake_unsupported("cuStreamGetDevResource_ptsz");
+}
+
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams)
+{
+	(void)hStream;
+	(void)streamCigCaptureParams;
+	return fake_unsupported("cuStreamBeginCaptureToCig_ptsz");
+}
+
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream hStream)
+{
+	(void)hStream;
+	return fake_unsupported("cuStreamEndCaptureToCig_ptsz");
+}
+
 const struct fake_symbol fake_symbols[] = {
 	{"cuArray3DCreate", 3020, 0, (void *)cuArray3DCreate_v2},
 	{"cuArray3DGetDescriptor", 3020, 0, (void *)cuArray3DGetDescriptor_v2},
@@ -2712,8 +2941,18 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuArrayGetMemoryRequirements", 11060, 0, (void *)cuArrayGetMemoryRequirements},
 	{"cuArrayGetPlane", 11020, 0, (void *)cuArrayGetPlane},
 	{"cuArrayGetSparseProperties", 11010, 0, (void *)cuArrayGetSparseProperties},
+	{"cuCheckpointProcessCheckpoint", 12080, 0, (void *)cuCheckpointProcessCheckpoint},
+	{"cuCheckpointProcessGetRestoreThreadId", 12080, 0, (void *)cuCheckpointProcessGetRestoreThreadId},
+	{"cuCheckpointProcessGetState", 12080, 0, (void *)cuCheckpointProcessGetState},
+	{"cuCheckpointProcessLock", 12080, 0, (void *)cuCheckpointProcessLock},
+	{"cuCheckpointProcessRestore", 12080, 0, (void *)cuCheckpointProcessRestore},
+	{"cuCheckpointProcessUnlock", 12080, 0, (void *)cuCheckpointProcessUnlock},
+	{"cuCoredumpDeregisterCompleteCallback", 13020, 0, (void *)cuCoredumpDeregisterCompleteCallback},
+	{"cuCoredumpDeregisterStartCallback", 13020, 0, (void *)cuCoredumpDeregisterStartCallback},
 	{"cuCoredumpGetAttribute", 12010, 0, (void *)cuCoredumpGetAttribute},
 	{"cuCoredumpGetAttributeGlobal", 12010, 0, (void *)cuCoredumpGetAttributeGlobal},
+	{"cuCoredumpRegisterCompleteCallback", 13020, 0, (void *)cuCoredumpRegisterCompleteCallback},
+	{"cuCoredumpRegisterStartCallback", 13020, 0, (void *)cuCoredumpRegisterStartCallback},
 	{"cuCoredumpSetAttribute", 12010, 0, (void *)cuCoredumpSetAttribute},
 	{"cuCoredumpSetAttributeGlobal", 12010, 0, (void *)cuCoredumpSetAttributeGlobal},
 	{"cuCtxAttach", 2000, 0, (void *)cuCtxAttach},
@@ -2756,6 +2995,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuDestroyExternalMemory", 10000, 0, (void *)cuDestroyExternalMemory},
 	{"cuDestroyExternalSemaphore", 10000, 0, (void *)cuDestroyExternalSemaphore},
 	{"cuDevResourceGenerateDesc", 12040, 0, (void *)cuDevResourceGenerateDesc},
+	{"cuDevSmResourceSplit", 13010, 0, (void *)cuDevSmResourceSplit},
 	{"cuDevSmResourceSplitByCount", 12040, 0, (void *)cuDevSmResourceSplitByCount},
 	{"cuDeviceCanAccessPeer", 4000, 0, (void *)cuDeviceCanAccessPeer},
 	{"cuDeviceComputeCapability", 2000, 0, (void *)cuDeviceComputeCapability},
@@ -2811,6 +3051,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuFuncGetAttribute", 2020, 0, (void *)cuFuncGetAttribute},
 	{"cuFuncGetModule", 11000, 0, (void *)cuFuncGetModule},
 	{"cuFuncGetName", 12030, 0, (void *)cuFuncGetName},
+	{"cuFuncGetParamCount", 13020, 0, (void *)cuFuncGetParamCount},
 	{"cuFuncGetParamInfo", 12040, 0, (void *)cuFuncGetParamInfo},
 	{"cuFuncIsLoaded", 12040, 0, (void *)cuFuncIsLoaded},
 	{"cuFuncLoad", 12040, 0, (void *)cuFuncLoad},
@@ -2864,6 +3105,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, 0, (void *)cuGraphExecExternalSemaphoresSignalNodeSetParams},
 	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, 0, (void *)cuGraphExecExternalSemaphoresWaitNodeSetParams},
 	{"cuGraphExecGetFlags", 12000, 0, (void *)cuGraphExecGetFlags},
+	{"cuGraphExecGetId", 13010, 0, (void *)cuGraphExecGetId},
 	{"cuGraphExecHostNodeSetParams", 10020, 0, (void *)cuGraphExecHostNodeSetParams},
 	{"cuGraphExecKernelNodeSetParams", 10010, 0, (void *)cuGraphExecKernelNodeSetParams},
 	{"cuGraphExecKernelNodeSetParams", 12000, 0, (void *)cuGraphExecKernelNodeSetParams_v2},
@@ -2878,6 +3120,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuGraphExternalSemaphoresWaitNodeSetParams", 11020, 0, (void *)cuGraphExternalSemaphoresWaitNodeSetParams},
 	{"cuGraphGetEdges", 10000, 0, (void *)cuGraphGetEdges},
 	{"cuGraphGetEdges", 12030, 0, (void *)cuGraphGetEdges_v2},
+	{"cuGraphGetId", 13010, 0, (void *)cuGraphGetId},
 	{"cuGraphGetNodes", 10000, 0, (void *)cuGraphGetNodes},
 	{"cuGraphGetRootNodes", 10000, 0, (void *)cuGraphGetRootNodes},
 	{"cuGraphHostNodeGetParams", 10000, 0, (void *)cuGraphHostNodeGetParams},
@@ -2903,11 +3146,15 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuGraphMemsetNodeGetParams", 10000, 0, (void *)cuGraphMemsetNodeGetParams},
 	{"cuGraphMemsetNodeSetParams", 10000, 0, (void *)cuGraphMemsetNodeSetParams},
 	{"cuGraphNodeFindInClone", 10000, 0, (void *)cuGraphNodeFindInClone},
+	{"cuGraphNodeGetContainingGraph", 13010, 0, (void *)cuGraphNodeGetContainingGraph},
 	{"cuGraphNodeGetDependencies", 10000, 0, (void *)cuGraphNodeGetDependencies},
 	{"cuGraphNodeGetDependencies", 12030, 0, (void *)cuGraphNodeGetDependencies_v2},
 	{"cuGraphNodeGetDependentNodes", 10000, 0, (void *)cuGraphNodeGetDependentNodes},
 	{"cuGraphNodeGetDependentNodes", 12030, 0, (void *)cuGraphNodeGetDependentNodes_v2},
 	{"cuGraphNodeGetEnabled", 11060, 0, (void *)cuGraphNodeGetEnabled},
+	{"cuGraphNodeGetLocalId", 13010, 0, (void *)cuGraphNodeGetLocalId},
+	{"cuGraphNodeGetParams", 13020, 0, (void *)cuGraphNodeGetParams},
+	{"cuGraphNodeGetToolsId", 13010, 0, (void *)cuGraphNodeGetToolsId},
 	{"cuGraphNodeGetType", 10000, 0, (void *)cuGraphNodeGetType},
 	{"cuGraphNodeSetEnabled", 11060, 0, (void *)cuGraphNodeSetEnabled},
 	{"cuGraphNodeSetParams", 12020, 0, (void *)cuGraphNodeSetParams},
@@ -2947,6 +3194,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuKernelGetFunction", 12000, 0, (void *)cuKernelGetFunction},
 	{"cuKernelGetLibrary", 12050, 0, (void *)cuKernelGetLibrary},
 	{"cuKernelGetName", 12030, 0, (void *)cuKernelGetName},
+	{"cuKernelGetParamCount", 13020, 0, (void *)cuKernelGetParamCount},
 	{"cuKernelGetParamInfo", 12040, 0, (void *)cuKernelGetParamInfo},
 	{"cuKernelSetAttribute", 12000, 0, (void *)cuKernelSetAttribute},
 	{"cuKernelSetCacheConfig", 12000, 0, (void *)cuKernelSetCacheConfig},
@@ -2958,14 +3206,16 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuLaunchGridAsync", 2000, 0, (void *)cuLaunchGridAsync},
 	{"cuLaunchHostFunc", 10000, 0, (void *)cuLaunchHostFunc},
 	{"cuLaunchHostFunc", 10000, 1, (void *)cuLaunchHostFunc_ptsz},
+	{"cuLaunchHostFunc", 13020, 0, (void *)cuLaunchHostFunc_v2},
+	{"cuLaunchHostFunc", 13020, 1, (void *)cuLaunchHostFunc_v2_ptsz},
 	{"cuLaunchKernel", 4000, 0, (void *)cuLaunchKernel},
 	{"cuLaunchKernelEx", 11060, 0, (void *)cuLaunchKernelEx},
 	{"cuLaunchKernelEx", 11060, 1, (void *)cuLaunchKernelEx_ptsz},
 	{"cuLaunchKernel", 4000, 1, (void *)cuLaunchKernel_ptsz},
-	{"cuLibraryEnumerateKernels", 0, 0, (void *)cuLibraryEnumerateKernels},
+	{"cuLibraryEnumerateKernels", 12040, 0, (void *)cuLibraryEnumerateKernels},
 	{"cuLibraryGetGlobal", 12000, 0, (void *)cuLibraryGetGlobal},
 	{"cuLibraryGetKernel", 12000, 0, (void *)cuLibraryGetKernel},
-	{"cuLibraryGetKernelCount", 0, 0, (void *)cuLibraryGetKernelCount},
+	{"cuLibraryGetKernelCount", 12040, 0, (void *)cuLibraryGetKernelCount},
 	{"cuLibraryGetManaged", 12000, 0, (void *)cuLibraryGetManaged},
 	{"cuLibraryGetModule", 12000, 0, (void *)cuLibraryGetModule},
 	{"cuLibraryGetUnifiedFunction", 12000, 0, (void *)cuLibraryGetUnifiedFunction},
@@ -2980,6 +3230,11 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuLinkCreate", 5050, 0, (void *)cuLinkCreate},
 	{"cuLinkCreate", 6050, 0, (void *)cuLinkCreate_v2},
 	{"cuLinkDestroy", 5050, 0, (void *)cuLinkDestroy},
+	{"cuLogsCurrent", 12090, 0, (void *)cuLogsCurrent},
+	{"cuLogsDumpToFile", 12090, 0, (void *)cuLogsDumpToFile},
+	{"cuLogsDumpToMemory", 12090, 0, (void *)cuLogsDumpToMemory},
+	{"cuLogsRegisterCallback", 12090, 0, (void *)cuLogsRegisterCallback},
+	{"cuLogsUnregisterCallback", 12090, 0, (void *)cuLogsUnregisterCallback},
 	{"cuMemAddressFree", 10020, 0, (void *)cuMemAddressFree},
 	{"cuMemAddressReserve", 10020, 0, (void *)cuMemAddressReserve},
 	{"cuMemAdvise", 8000, 0, (void *)cuMemAdvise},
@@ -3063,6 +3318,8 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuMemcpy3DPeerAsync", 4000, 0, (void *)cuMemcpy3DPeerAsync},
 	{"cuMemcpy3DPeerAsync", 4000, 1, (void *)cuMemcpy3DPeerAsync_ptsz},
 	{"cuMemcpy3DPeer", 4000, 1, (void *)cuMemcpy3DPeer_ptds},
+	{"cuMemcpy3DWithAttributesAsync", 13020, 0, (void *)cuMemcpy3DWithAttributesAsync},
+	{"cuMemcpy3DWithAttributesAsync", 13020, 1, (void *)cuMemcpy3DWithAttributesAsync_ptsz},
 	{"cuMemcpy3D", 3020, 0, (void *)cuMemcpy3D_v2},
 	{"cuMemcpy3D", 3020, 1, (void *)cuMemcpy3D_v2_ptds},
 	{"cuMemcpyAsync", 4000, 0, (void *)cuMemcpyAsync},
@@ -3101,6 +3358,8 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuMemcpyPeerAsync", 4000, 0, (void *)cuMemcpyPeerAsync},
 	{"cuMemcpyPeerAsync", 4000, 1, (void *)cuMemcpyPeerAsync_ptsz},
 	{"cuMemcpyPeer", 4000, 1, (void *)cuMemcpyPeer_ptds},
+	{"cuMemcpyWithAttributesAsync", 13020, 0, (void *)cuMemcpyWithAttributesAsync},
+	{"cuMemcpyWithAttributesAsync", 13020, 1, (void *)cuMemcpyWithAttributesAsync_ptsz},
 	{"cuMemcpy", 4000, 1, (void *)cuMemcpy_ptds},
 	{"cuMemsetD16Async", 3020, 0, (void *)cuMemsetD16Async},
 	{"cuMemsetD16Async", 3020, 1, (void *)cuMemsetD16Async_ptsz},
@@ -3131,9 +3390,9 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuMipmappedArrayGetLevel", 5000, 0, (void *)cuMipmappedArrayGetLevel},
 	{"cuMipmappedArrayGetMemoryRequirements", 11060, 0, (void *)cuMipmappedArrayGetMemoryRequirements},
 	{"cuMipmappedArrayGetSparseProperties", 11010, 0, (void *)cuMipmappedArrayGetSparseProperties},
-	{"cuModuleEnumerateFunctions", 0, 0, (void *)cuModuleEnumerateFunctions},
+	{"cuModuleEnumerateFunctions", 12040, 0, (void *)cuModuleEnumerateFunctions},
 	{"cuModuleGetFunction", 2000, 0, (void *)cuModuleGetFunction},
-	{"cuModuleGetFunctionCount", 0, 0, (void *)cuModuleGetFunctionCount},
+	{"cuModuleGetFunctionCount", 12040, 0, (void *)cuModuleGetFunctionCount},
 	{"cuModuleGetGlobal", 3020, 0, (void *)cuModuleGetGlobal_v2},
 	{"cuModuleGetLoadingMode", 11070, 0, (void *)cuModuleGetLoadingMode},
 	{"cuModuleGetSurfRef", 3000, 0, (void *)cuModuleGetSurfRef},
@@ -3145,7 +3404,9 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuModuleUnload", 2000, 0, (void *)cuModuleUnload},
 	{"cuMulticastAddDevice", 12010, 0, (void *)cuMulticastAddDevice},
 	{"cuMulticastBindAddr", 12010, 0, (void *)cuMulticastBindAddr},
+	{"cuMulticastBindAddr", 13010, 0, (void *)cuMulticastBindAddr_v2},
 	{"cuMulticastBindMem", 12010, 0, (void *)cuMulticastBindMem},
+	{"cuMulticastBindMem", 13010, 0, (void *)cuMulticastBindMem_v2},
 	{"cuMulticastCreate", 12010, 0, (void *)cuMulticastCreate},
 	{"cuMulticastGetGranularity", 12010, 0, (void *)cuMulticastGetGranularity},
 	{"cuMulticastUnbind", 12010, 0, (void *)cuMulticastUnbind},
@@ -3177,6 +3438,8 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamBatchMemOp", 11070, 0, (void *)cuStreamBatchMemOp_v2},
 	{"cuStreamBatchMemOp", 11070, 1, (void *)cuStreamBatchMemOp_v2_ptsz},
 	{"cuStreamBeginCapture", 10000, 0, (void *)cuStreamBeginCapture},
+	{"cuStreamBeginCaptureToCig", 13020, 0, (void *)cuStreamBeginCaptureToCig},
+	{"cuStreamBeginCaptureToCig", 13020, 1, (void *)cuStreamBeginCaptureToCig_ptsz},
 	{"cuStreamBeginCaptureToGraph", 12030, 0, (void *)cuStreamBeginCaptureToGraph},
 	{"cuStreamBeginCaptureToGraph", 12030, 1, (void *)cuStreamBeginCaptureToGraph_ptsz},
 	{"cuStreamBeginCapture", 10010, 0, (void *)cuStreamBeginCapture_v2},
@@ -3188,6 +3451,8 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamDestroy", 2000, 0, (void *)cuStreamDestroy},
 	{"cuStreamDestroy", 4000, 0, (void *)cuStreamDestroy_v2},
 	{"cuStreamEndCapture", 10000, 0, (void *)cuStreamEndCapture},
+	{"cuStreamEndCaptureToCig", 13020, 0, (void *)cuStreamEndCaptureToCig},
+	{"cuStreamEndCaptureToCig", 13020, 1, (void *)cuStreamEndCaptureToCig_ptsz},
 	{"cuStreamEndCapture", 10000, 1, (void *)cuStreamEndCapture_ptsz},
 	{"cuStreamGetAttribute", 11000, 0, (void *)cuStreamGetAttribute},
 	{"cuStreamGetAttribute", 11000, 1, (void *)cuStreamGetAttribute_ptsz},
@@ -3200,6 +3465,8 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamGetCtx", 9020, 1, (void *)cuStreamGetCtx_ptsz},
 	{"cuStreamGetCtx", 12050, 0, (void *)cuStreamGetCtx_v2},
 	{"cuStreamGetCtx", 12050, 1, (void *)cuStreamGetCtx_v2_ptsz},
+	{"cuStreamGetDevResource", 13010, 0, (void *)cuStreamGetDevResource},
+	{"cuStreamGetDevResource", 13010, 1, (void *)cuStreamGetDevResource_ptsz},
 	{"cuStreamGetDevice", 12080, 0, (void *)cuStreamGetDevice},
 	{"cuStreamGetDevice", 12080, 1, (void *)cuStreamGetDevice_ptsz},
 	{"cuStreamGetFlags", 5050, 0, (void *)cuStreamGetFlags},
@@ -3241,6 +3508,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuSurfRefGetArray", 3000, 0, (void *)cuSurfRefGetArray},
 	{"cuSurfRefSetArray", 3000, 0, (void *)cuSurfRefSetArray},
 	{"cuTensorMapEncodeIm2col", 12000, 0, (void *)cuTensorMapEncodeIm2col},
+	{"cuTensorMapEncodeIm2colWide", 12080, 0, (void *)cuTensorMapEncodeIm2colWide},
 	{"cuTensorMapEncodeTiled", 12000, 0, (void *)cuTensorMapEncodeTiled},
 	{"cuTensorMapReplaceAddress", 12000, 0, (void *)cuTensorMapReplaceAddress},
 	{"cuTexObjectCreate", 5000, 0, (void *)cuTexObjectCreate},

@@ -574,7 +574,7 @@ CUresult cuDriverGetVersion(int *v)
 {
 	if (v == NULL)
 		return INVALID;
-	*v = 13000;
+	*v = 13020;
 	return OK;
 }
 
@@ -1359,6 +1359,17 @@ static CUresult param_info(const void *func, bool as_kernel, size_t index, size_
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(func, false, paramIndex, paramOffset, paramSize); }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(kernel, true, paramIndex, paramOffset, paramSize); }
 
+static CUresult param_count(const void *func, bool as_kernel, size_t *count)
+{
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(func, as_kernel);
+	if (f && count)
+		*count = f->count;
+	return leave(f == NULL ? HANDLE : count == NULL ? INVALID : OK);
+}
+CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) { return param_count(func, false, paramCount); }
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) { return param_count(kernel, true, paramCount); }
+
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	if (pi == NULL || attrib < 0 || attrib >= CU_FUNC_ATTRIBUTE_MAX)
@@ -2066,6 +2077,28 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 {
 	return put_copy(hStream, false, line(dstDevice, srcDevice, ByteCount));
 }
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return attr == NULL ? INVALID : put_copy(hStream, false, line(dst, src, size));
+}
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
+{
+	if (dsts == NULL || srcs == NULL || sizes == NULL || attrs == NULL || attrsIdxs == NULL || count == 0 || numAttrs == 0 || numAttrs > count || attrsIdxs[0] != 0 || hStream == NULL)
+		return INVALID;
+	CUresult e = OK;
+	for (size_t i = 0; i < count && e == OK; i++)
+		e = put_copy(hStream, false, line(dsts[i], srcs[i], sizes[i]));
+	return e;
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+			    CUstream hStream)
+{
+	(void)failIdx;
+	return cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+}
+
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
 {
 	(void)dstContext, (void)srcContext;
@@ -2647,6 +2680,8 @@ static CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes
 		case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 		case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 		case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		case CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE:
+		case CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE:
 			break;
 		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
 			if (!captured)
@@ -2771,6 +2806,11 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
 	t->callback = callback, t->data = userData, t->handle = hStream;
 	put(s, t);
 	return leave(OK);
+}
+
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned syncMode)
+{
+	return syncMode > CU_HOST_TASK_SPINWAIT ? INVALID : cuLaunchHostFunc(hStream, fn, userData);
 }
 
 /* ---- capture and graphs ---- */

@@ -24,6 +24,7 @@ typedef enum CUresult {
 	CUDA_ERROR_PROFILER_ALREADY_STARTED = 7,
 	CUDA_ERROR_PROFILER_ALREADY_STOPPED = 8,
 	CUDA_ERROR_STUB_LIBRARY = 34,
+	CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER = 36,
 	CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
 	CUDA_ERROR_NO_DEVICE = 100,
 	CUDA_ERROR_INVALID_DEVICE = 101,
@@ -52,6 +53,7 @@ typedef enum CUresult {
 	CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
 	CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY = 224,
 	CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC = 225,
+	CUDA_ERROR_CONTAINED = 226,
 	CUDA_ERROR_INVALID_SOURCE = 300,
 	CUDA_ERROR_FILE_NOT_FOUND = 301,
 	CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302,
@@ -81,6 +83,7 @@ typedef enum CUresult {
 	CUDA_ERROR_INVALID_PC = 718,
 	CUDA_ERROR_LAUNCH_FAILED = 719,
 	CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
+	CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
 	CUDA_ERROR_NOT_PERMITTED = 800,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 	CUDA_ERROR_SYSTEM_NOT_READY = 802,
@@ -110,6 +113,8 @@ typedef enum CUresult {
 	CUDA_ERROR_FUNCTION_NOT_LOADED = 913,
 	CUDA_ERROR_INVALID_RESOURCE_TYPE = 914,
 	CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915,
+	CUDA_ERROR_KEY_ROTATION = 916,
+	CUDA_ERROR_STREAM_DETACHED = 917,
 	CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
 
@@ -162,6 +167,23 @@ typedef enum CUarray_format {
 	CU_AD_FORMAT_Y416 = 177,
 	CU_AD_FORMAT_Y444_PLANAR8 = 178,
 	CU_AD_FORMAT_Y444_PLANAR10 = 179,
+	CU_AD_FORMAT_YUV444_8bit_SemiPlanar = 180,
+	CU_AD_FORMAT_YUV444_16bit_SemiPlanar = 181,
+	CU_AD_FORMAT_UNORM_INT_101010_2 = 80,
+	CU_AD_FORMAT_UINT8_PACKED_422 = 81,
+	CU_AD_FORMAT_UINT8_PACKED_444 = 82,
+	CU_AD_FORMAT_UINT8_SEMIPLANAR_420 = 83,
+	CU_AD_FORMAT_UINT16_SEMIPLANAR_420 = 84,
+	CU_AD_FORMAT_UINT8_SEMIPLANAR_422 = 85,
+	CU_AD_FORMAT_UINT16_SEMIPLANAR_422 = 86,
+	CU_AD_FORMAT_UINT8_SEMIPLANAR_444 = 87,
+	CU_AD_FORMAT_UINT16_SEMIPLANAR_444 = 88,
+	CU_AD_FORMAT_UINT8_PLANAR_420 = 89,
+	CU_AD_FORMAT_UINT16_PLANAR_420 = 90,
+	CU_AD_FORMAT_UINT8_PLANAR_422 = 91,
+	CU_AD_FORMAT_UINT16_PLANAR_422 = 92,
+	CU_AD_FORMAT_UINT8_PLANAR_444 = 93,
+	CU_AD_FORMAT_UINT16_PLANAR_444 = 94,
 	CU_AD_FORMAT_MAX = 2147483647,
 } CUarray_format;
 
@@ -307,7 +329,20 @@ typedef enum CUdevice_attribute {
 	CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
 	CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
 	CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED = 135,
-	CU_DEVICE_ATTRIBUTE_MAX = 136,
+	CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK = 136,
+	CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH = 137,
+	CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID = 139,
+	CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID = 140,
+	CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED = 143,
+	CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED = 138,
+	CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141,
+	CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED = 142,
+	CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED = 144,
+	CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 145,
+	CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED = 146,
+	CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED = 147,
+	CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED = 148,
+	CU_DEVICE_ATTRIBUTE_MAX = 149,
 } CUdevice_attribute;
 
 typedef enum CUexecAffinityType {
@@ -386,7 +421,9 @@ typedef enum CUjit_option {
 	CU_JIT_MIN_CTA_PER_SM = 31,
 	CU_JIT_MAX_THREADS_PER_BLOCK = 32,
 	CU_JIT_OVERRIDE_DIRECTIVE_VALUES = 33,
-	CU_JIT_NUM_OPTIONS = 34,
+	CU_JIT_SPLIT_COMPILE = 34,
+	CU_JIT_BINARY_LOADER_THREAD_COUNT = 35,
+	CU_JIT_NUM_OPTIONS = 36,
 } CUjit_option;
 
 typedef enum CUmoduleLoadingMode {
@@ -458,6 +495,12 @@ typedef enum CUmemPool_attribute {
 	CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
 	CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
 	CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+	CU_MEMPOOL_ATTR_ALLOCATION_TYPE = 9,
+	CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES = 10,
+	CU_MEMPOOL_ATTR_LOCATION_ID = 11,
+	CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
+	CU_MEMPOOL_ATTR_MAX_POOL_SIZE = 13,
+	CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED = 14,
 } CUmemPool_attribute;
 
 typedef enum CUmemAccess_flags {
@@ -493,6 +536,7 @@ typedef enum CUpointer_attribute {
 	CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
 	CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
 	CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20,
+	CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE = 21,
 } CUpointer_attribute;
 
 typedef enum CUmem_advise {
@@ -544,6 +588,8 @@ typedef enum CUlaunchAttributeID {
 	CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE = 13,
 	CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14,
 	CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING = 16,
+	CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE = 17,
+	CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE = 18,
 } CUlaunchAttributeID;
 
 typedef enum CUfunctionLoadingState {
@@ -602,6 +648,9 @@ typedef enum CUtensorMapDataType {
 	CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ = 10,
 	CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11,
 	CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ = 12,
+	CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B = 13,
+	CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B = 14,
+	CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B = 15,
 } CUtensorMapDataType;
 
 typedef enum CUtensorMapInterleave {
@@ -615,6 +664,9 @@ typedef enum CUtensorMapSwizzle {
 	CU_TENSOR_MAP_SWIZZLE_32B = 1,
 	CU_TENSOR_MAP_SWIZZLE_64B = 2,
 	CU_TENSOR_MAP_SWIZZLE_128B = 3,
+	CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B = 4,
+	CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B = 5,
+	CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B = 6,
 } CUtensorMapSwizzle;
 
 typedef enum CUtensorMapL2promotion {
@@ -635,6 +687,7 @@ typedef enum CUdevice_P2PAttribute {
 	CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3,
 	CU_DEVICE_P2P_ATTRIBUTE_ACCESS_ACCESS_SUPPORTED = 4,
 	CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED = 4,
+	CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 5,
 } CUdevice_P2PAttribute;
 
 typedef enum CUdriverProcAddressQueryResult {
@@ -669,6 +722,7 @@ typedef enum CUgraphExecUpdateResult {
 typedef enum CUmemAllocationType {
 	CU_MEM_ALLOCATION_TYPE_INVALID = 0,
 	CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+	CU_MEM_ALLOCATION_TYPE_MANAGED = 2,
 	CU_MEM_ALLOCATION_TYPE_MAX = 2147483647,
 } CUmemAllocationType;
 
@@ -795,10 +849,12 @@ typedef enum CUmemHandleType {
 
 typedef enum CUmemLocationType {
 	CU_MEM_LOCATION_TYPE_INVALID = 0,
+	CU_MEM_LOCATION_TYPE_NONE = 0,
 	CU_MEM_LOCATION_TYPE_DEVICE = 1,
 	CU_MEM_LOCATION_TYPE_HOST = 2,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+	CU_MEM_LOCATION_TYPE_INVISIBLE = 5,
 	CU_MEM_LOCATION_TYPE_MAX = 2147483647,
 } CUmemLocationType;
 
@@ -811,6 +867,7 @@ typedef enum CUexternalMemoryHandleType {
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE = 6,
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE_KMT = 7,
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF = 8,
+	CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD = 9,
 } CUexternalMemoryHandleType;
 
 typedef enum CUexternalSemaphoreHandleType {
@@ -833,6 +890,7 @@ typedef enum CUstreamBatchMemOpType {
 	CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
 	CU_STREAM_MEM_OP_BARRIER = 6,
 	CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
+	CU_STREAM_MEM_OP_ATOMIC_REDUCTION = 8,
 } CUstreamBatchMemOpType;
 
 typedef enum CUgraphInstantiateResult {
@@ -841,6 +899,7 @@ typedef enum CUgraphInstantiateResult {
 	CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2,
 	CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED = 3,
 	CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED = 4,
+	CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED = 5,
 } CUgraphInstantiateResult;
 
 typedef enum CUresourceViewFormat {
@@ -883,6 +942,7 @@ typedef enum CUresourceViewFormat {
 
 typedef enum CUcigDataType {
 	CIG_DATA_TYPE_D3D12_COMMAND_QUEUE = 1,
+	CIG_DATA_TYPE_NV_BLOB = 2,
 } CUcigDataType;
 
 typedef enum CUgraphConditionalNodeType {
@@ -891,7 +951,7 @@ typedef enum CUgraphConditionalNodeType {
 	CU_GRAPH_COND_TYPE_SWITCH = 2,
 } CUgraphConditionalNodeType;
 
-#define CUDA_VERSION 13000U
+#define CUDA_VERSION 13020U
 #define CU_MEMHOSTALLOC_PORTABLE 1U
 #define CU_MEMHOSTALLOC_DEVICEMAP 2U
 #define CU_MEMHOSTALLOC_WRITECOMBINED 4U
@@ -901,9 +961,38 @@ typedef enum CUgraphConditionalNodeType {
 #define CU_MEMHOSTREGISTER_READ_ONLY 8U
 
 typedef enum CUgraphChildGraphNodeOwnership {
+	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID = -1,
 	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE = 0,
 	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE = 1,
 } CUgraphChildGraphNodeOwnership;
+
+typedef enum CUlaunchAttributePortableClusterMode {
+	CU_LAUNCH_PORTABLE_CLUSTER_MODE_DEFAULT = 0,
+	CU_LAUNCH_PORTABLE_CLUSTER_MODE_REQUIRE_PORTABLE = 1,
+	CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE = 2,
+} CUlaunchAttributePortableClusterMode;
+
+typedef enum CUsharedMemoryMode {
+	CU_SHARED_MEMORY_MODE_DEFAULT = 0,
+	CU_SHARED_MEMORY_MODE_REQUIRE_PORTABLE = 1,
+	CU_SHARED_MEMORY_MODE_ALLOW_NON_PORTABLE = 2,
+} CUsharedMemoryMode;
+
+typedef enum CUstreamAtomicReductionOpType {
+	CU_STREAM_ATOMIC_REDUCTION_OP_ADD = 0,
+	CU_STREAM_ATOMIC_REDUCTION_OP_AND = 5,
+	CU_STREAM_ATOMIC_REDUCTION_OP_OR = 6,
+} CUstreamAtomicReductionOpType;
+
+typedef enum CUstreamAtomicReductionDataType {
+	CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32 = 14,
+	CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_64 = 22,
+} CUstreamAtomicReductionDataType;
+
+typedef enum CUhostTaskSyncMode {
+	CU_HOST_TASK_BLOCKING = 0,
+	CU_HOST_TASK_SPINWAIT = 1,
+} CUhostTaskSyncMode;
 
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_INVALID_VALUE 1
@@ -915,6 +1004,7 @@ typedef enum CUgraphChildGraphNodeOwnership {
 #define CUDA_ERROR_PROFILER_ALREADY_STARTED 7
 #define CUDA_ERROR_PROFILER_ALREADY_STOPPED 8
 #define CUDA_ERROR_STUB_LIBRARY 34
+#define CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER 36
 #define CUDA_ERROR_DEVICE_UNAVAILABLE 46
 #define CUDA_ERROR_NO_DEVICE 100
 #define CUDA_ERROR_INVALID_DEVICE 101
@@ -943,6 +1033,7 @@ typedef enum CUgraphChildGraphNodeOwnership {
 #define CUDA_ERROR_JIT_COMPILATION_DISABLED 223
 #define CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY 224
 #define CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC 225
+#define CUDA_ERROR_CONTAINED 226
 #define CUDA_ERROR_INVALID_SOURCE 300
 #define CUDA_ERROR_FILE_NOT_FOUND 301
 #define CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND 302
@@ -972,6 +1063,7 @@ typedef enum CUgraphChildGraphNodeOwnership {
 #define CUDA_ERROR_INVALID_PC 718
 #define CUDA_ERROR_LAUNCH_FAILED 719
 #define CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE 720
+#define CUDA_ERROR_TENSOR_MEMORY_LEAK 721
 #define CUDA_ERROR_NOT_PERMITTED 800
 #define CUDA_ERROR_NOT_SUPPORTED 801
 #define CUDA_ERROR_SYSTEM_NOT_READY 802
@@ -1001,6 +1093,8 @@ typedef enum CUgraphChildGraphNodeOwnership {
 #define CUDA_ERROR_FUNCTION_NOT_LOADED 913
 #define CUDA_ERROR_INVALID_RESOURCE_TYPE 914
 #define CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION 915
+#define CUDA_ERROR_KEY_ROTATION 916
+#define CUDA_ERROR_STREAM_DETACHED 917
 #define CUDA_ERROR_UNKNOWN 999
 
 typedef void *CUcontext;
@@ -1023,6 +1117,8 @@ typedef void *CUuserObject;
 typedef void *CUgreenCtx;
 typedef void *CUdevResourceDesc;
 typedef void *CUasyncCallbackHandle;
+typedef void *CUlogsCallbackHandle;
+typedef void *CUcoredumpCallbackHandle;
 typedef void *CUtexref;
 typedef void *CUsurfref;
 typedef void *CUgraphicsResource;
@@ -1036,6 +1132,9 @@ typedef uint64_t CUgraphConditionalHandle;
 typedef int CUdevResourceType;
 typedef int CUatomicOperation;
 typedef int CUoutput_mode;
+typedef uint32_t CUlogIterator;
+typedef int CUprocessState;
+typedef int CUtensorMapIm2ColWideMode;
 #define CU_GRAPH_COND_ASSIGN_DEFAULT 0x1
 #define CU_LAUNCH_PARAM_END ((void *)0)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
@@ -1045,9 +1144,17 @@ typedef int CUoutput_mode;
 
 /* Opaque here. */
 typedef struct CUDA_MEMCPY3D_BATCH_OP CUDA_MEMCPY3D_BATCH_OP;
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS CU_DEV_SM_RESOURCE_GROUP_PARAMS;
+typedef struct CUcheckpointCheckpointArgs CUcheckpointCheckpointArgs;
+typedef struct CUcheckpointLockArgs CUcheckpointLockArgs;
+typedef struct CUcheckpointRestoreArgs CUcheckpointRestoreArgs;
+typedef struct CUcheckpointUnlockArgs CUcheckpointUnlockArgs;
+typedef struct CUstreamCigCaptureParams CUstreamCigCaptureParams;
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 typedef void (*CUhostFn)(void *userData);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
+typedef void (*CUlogsCallback)(void *data, int logLevel, char *message, size_t length);
+typedef void (*CUcoredumpStatusCallback)(void *userData, int pid, CUdevice dev);
 typedef void (*CUasyncCallback)(void *info, void *userData, CUasyncCallbackHandle callback);
 
 #ifdef __cplusplus
@@ -1403,6 +1510,8 @@ typedef union CUlaunchAttributeValue {
 	CUlaunchAttributeValue_deviceUpdatableKernelNode deviceUpdatableKernelNode;
 	uint32_t sharedMemCarveout;
 	uint32_t nvlinkUtilCentricScheduling;
+	CUlaunchAttributePortableClusterMode portableClusterSizeMode;
+	CUsharedMemoryMode sharedMemoryMode;
 } CUlaunchAttributeValue;
 ACLTRACE_SIZE(CUlaunchAttributeValue, 64);
 
@@ -1552,12 +1661,24 @@ typedef struct CUstreamBatchMemOpParams_writeValue {
 } CUstreamBatchMemOpParams_writeValue;
 ACLTRACE_SIZE(CUstreamBatchMemOpParams_writeValue, 40);
 
+typedef struct CUstreamBatchMemOpParams_atomicReduction {
+	CUstreamBatchMemOpType operation;
+	uint32_t flags;
+	CUstreamAtomicReductionOpType reductionOp;
+	CUstreamAtomicReductionDataType dataType;
+	CUdeviceptr address;
+	uint64_t value;
+	CUdeviceptr alias;
+} CUstreamBatchMemOpParams_atomicReduction;
+ACLTRACE_SIZE(CUstreamBatchMemOpParams_atomicReduction, 40);
+
 typedef union CUstreamBatchMemOpParams {
 	CUstreamBatchMemOpType operation;
 	CUstreamBatchMemOpParams_waitValue waitValue;
 	CUstreamBatchMemOpParams_writeValue writeValue;
 	uint64_t flushRemoteWrites;
 	uint64_t memoryBarrier;
+	CUstreamBatchMemOpParams_atomicReduction atomicReduction;
 	uint64_t pad[6];
 } CUstreamBatchMemOpParams;
 ACLTRACE_SIZE(CUstreamBatchMemOpParams, 48);
@@ -1713,8 +1834,9 @@ ACLTRACE_SIZE(CUDA_MEMSET_NODE_PARAMS_v2, 48);
 typedef struct CUDA_HOST_NODE_PARAMS_v2 {
 	CUhostFn fn;
 	void *userData;
+	uint32_t syncMode;
 } CUDA_HOST_NODE_PARAMS_v2;
-ACLTRACE_SIZE(CUDA_HOST_NODE_PARAMS_v2, 16);
+ACLTRACE_SIZE(CUDA_HOST_NODE_PARAMS_v2, 24);
 
 typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS {
 	CUgraph graph;
@@ -1881,10 +2003,20 @@ typedef struct CUtensorMap {
 } CUtensorMap;
 ACLTRACE_SIZE(CUtensorMap, 128);
 
+typedef struct CUdevSmResource {
+	uint32_t smCount;
+	uint32_t minSmPartitionSize;
+	uint32_t smCoscheduledAlignment;
+	uint32_t flags;
+} CUdevSmResource;
+ACLTRACE_SIZE(CUdevSmResource, 16);
+
 typedef struct CUdevResource {
 	CUdevResourceType type;
 	uint8_t _internal_padding[92];
-	uint8_t _oversize[48];
+	CUdevSmResource sm;
+	uint8_t _rest[24];
+	void *nextResource;
 } CUdevResource;
 ACLTRACE_SIZE(CUdevResource, 144);
 
@@ -1901,11 +2033,6 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_v1 {
 	void **extra;
 } CUDA_KERNEL_NODE_PARAMS_v1;
 ACLTRACE_SIZE(CUDA_KERNEL_NODE_PARAMS_v1, 56);
-
-typedef struct CUdevSmResource {
-	uint32_t smCount;
-} CUdevSmResource;
-ACLTRACE_SIZE(CUdevSmResource, 4);
 
 typedef struct CUmemDecompressParams {
 	size_t srcNumBytes;
@@ -3453,6 +3580,96 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *size
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device);
 
 CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size_t count, uint32_t flags, size_t *errorIndex, CUstream stream);
+
+/* has a stream call a function of the program's, and says how the stream waits for it */
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode);
+
+/* copies on a stream, with attributes */
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream);
+
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, uint64_t flags, CUstream hStream);
+
+/* reads the parameters of a node */
+CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+
+/* tells the graph of a node */
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph);
+
+/* tells the number of a node within its graph */
+CUresult cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId);
+
+/* tells the number by which tools know a node */
+CUresult cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId);
+
+/* tells the number of a graph */
+CUresult cuGraphGetId(CUgraph hGraph, uint32_t *graphId);
+
+/* tells the number of an executable graph */
+CUresult cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId);
+
+/* counts the parameters of a function */
+CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount);
+
+/* counts the parameters of a kernel */
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount);
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags);
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags);
+
+CUresult cuDevSmResourceSplit(CUdevResource *result, uint32_t nbGroups, const CUdevResource *input, CUdevResource *remainder, uint32_t flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams);
+
+CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type);
+
+CUresult cuStreamBeginCaptureToCig(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams);
+
+CUresult cuStreamEndCaptureToCig(CUstream hStream);
+
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+
+CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out);
+
+CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback);
+
+CUresult cuLogsCurrent(CUlogIterator *iterator_out, uint32_t flags);
+
+CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, uint32_t flags);
+
+CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, uint32_t flags);
+
+CUresult cuCoredumpRegisterStartCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut);
+
+CUresult cuCoredumpRegisterCompleteCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut);
+
+CUresult cuCoredumpDeregisterStartCallback(CUcoredumpCallbackHandle callback);
+
+CUresult cuCoredumpDeregisterCompleteCallback(CUcoredumpCallbackHandle callback);
+
+CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid);
+
+CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state);
+
+CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args);
+
+CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args);
+
+CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args);
+
+CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args);
+
+/* has a stream call a function of the program's, and says how the stream waits for it */
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode);
+
+/* copies on a stream, with attributes */
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream);
+
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, uint64_t flags, CUstream hStream);
+
+CUresult cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type);
+
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams);
+
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream hStream);
 
 #ifndef ACLTRACE_EXACT_NAMES
 #define cuArray3DCreate cuArray3DCreate_v2
