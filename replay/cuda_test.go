@@ -246,9 +246,7 @@ func TestCUDANewer(t *testing.T) {
 
 	// A driver that answers with a function that it does not export means the one of the version, as far as versions are known. What is newer passes
 	// through and is counted.
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	other := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
-		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-DcuMemcpyWithAttributesAsync=hidden", "-ldl", "-lpthread")
+	other := testenv.FakeCUDA(t, "-DcuMemcpyWithAttributesAsync=hidden")
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(other))
 	for version, passed := range map[string]uint64{"13020": 0, "13030": 1} {
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, version}})
