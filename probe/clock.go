@@ -126,6 +126,15 @@ func (c *clock) nanoseconds(v uint64) int64 {
 	return c.now.ns + int64(float64(int64(v-c.now.counter))*c.rate)
 }
 
+// behind is the time of what a thread did after something else, whose time was taken for last: between the two the clocks may have been
+// compared again, which puts this one back by as much as a comparison may be off. A jump stays one.
+func behind(at, last int64) int64 {
+	if most := int64(mostDelay + mostDrift*float64(compareEvery)); at < last && last-at <= 2*most {
+		return last
+	}
+	return at
+}
+
 // compare reads both clocks at the same moment, as nearly as of some tries.
 func compare() comparison {
 	var c comparison

@@ -3,6 +3,7 @@ package probe
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // machine is a pair of clocks whose comparison is some nanoseconds off.
@@ -101,5 +102,26 @@ func TestClockHere(t *testing.T) {
 			t.Fatalf("%d is not between %d and %d", at, before, after)
 		}
 		c.adjust()
+	}
+}
+
+// What a thread did later stays behind what it did before, though the clocks were compared in between, and not quite rightly.
+func TestClockSetBack(t *testing.T) {
+	_, c := calibrated(t)
+	n := c.compare()
+	first := c.nanoseconds(n.counter)
+	c.observe(comparison{n.counter, n.ns - 15_000})
+	second := c.nanoseconds(n.counter + 1)
+	if second >= first {
+		t.Fatalf("%d is not before %d", second, first)
+	}
+	if at := behind(second, first); at != first {
+		t.Errorf("the call is at %d, and the one before it at %d", at, first)
+	}
+	if at := behind(first-int64(time.Second), first); at != first-int64(time.Second) {
+		t.Errorf("a jump of a second makes %d of %d", at, first)
+	}
+	if at := behind(first+1, first); at != first+1 {
+		t.Errorf("%d became %d", first+1, at)
 	}
 }

@@ -681,6 +681,7 @@ type ring struct {
 	taken    uint64 // the first call that this process has got
 	handed   uint64 // calls that the session's count has
 	given    bool   // back, so that another thread may have the slot
+	last     int64  // when the latest call began or ended, as far as that is known
 	at       Call   // the call at hand, kept for its memory
 }
 
@@ -947,7 +948,8 @@ func (r *ring) end(s *Session, sink Sink, b []byte) error {
 	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
 	}
-	c.End, c.Ret = max(s.clock.nanoseconds(le.Uint64(b[16:])), c.Start, 1), le.Uint64(b[24:])
+	c.End, c.Ret = max(behind(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
+	r.last = c.End
 	if err := c.pieces(s.model.Func(c.Func), b[callHeader:]); err != nil {
 		return err
 	}
@@ -966,12 +968,14 @@ func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
 	}
 	_, seq := r.number(r.seq)
 	c := &r.at
-	*c = Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: s.clock.nanoseconds(le.Uint64(b[8:])), Pieces: c.Pieces[:0]}
+	*c = Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Pieces: c.Pieces[:0]}
+	r.last = c.Start
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
 		if c.End == 0 {
 			c.End = 1
 		}
+		r.last = c.End
 	}
 	r.seq++
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
