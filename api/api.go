@@ -750,6 +750,8 @@ type Model struct {
 	Exhausted [2]int32
 	// Pending is the error code that says that what was asked about is not complete, 0 where none does.
 	Pending int32
+	// Refused is the error code that calls of a function return which a stream calls, 0 where they are allowed.
+	Refused int32
 	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
 	Constants uint64
 	// OwnStream is the one of them that stands for the thread's own default stream, 0 where there is none.

@@ -311,8 +311,16 @@ func (p *planner) survey() error {
 		}
 	}
 	for t := range p.threads {
-		// A call that encloses others is recorded behind them.
-		slices.SortStableFunc(p.threads[t].groups, func(a, b group) int { return cmp.Compare(a.start, b.start) })
+		// A call that encloses others is recorded behind them. All others are in their order, whatever the clock said.
+		gs := p.threads[t].groups
+		for i := range gs {
+			if gs[i].fn == nil || !gs[i].fn.Reports {
+				continue
+			}
+			for k := i; k > 0 && gs[k-1].start > gs[k].start; k-- {
+				gs[k-1], gs[k] = gs[k], gs[k-1]
+			}
+		}
 	}
 	for d, err := range p.r.Data(&format.DataFilter{Late: true}) {
 		if err != nil {
@@ -436,6 +444,10 @@ func (p *planner) call(e *timeline.Event) error {
 	p.ok = !failed(f, c)
 	if f.Reports && !p.ok {
 		p.found.volatile++ // nothing had come to run: when it comes depends on others
+		return nil
+	}
+	if !p.ok && p.model.Refused != 0 && int32(c.Ret) == p.model.Refused {
+		p.found.volatile++ // it was called by a function of the program's, which nobody calls here
 		return nil
 	}
 	if p.peers() {

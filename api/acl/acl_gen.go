@@ -3508,6 +3508,7 @@ var Model = (&api.Model{
 	DeviceName:  "aclrtGetSocName",
 	Exhausted:   [2]int32{200000, 299999},
 	Pending:     0,
+	Refused:     0,
 	Constants:   0,
 	OwnStream:   0,
 	Numbers:     []api.Object(nil),

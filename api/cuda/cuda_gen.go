@@ -16,6 +16,7 @@ var Model = (&api.Model{
 	DeviceName:  "cuDeviceGetName",
 	Exhausted:   [2]int32{2, 2},
 	Pending:     600,
+	Refused:     800,
 	Constants:   2,
 	OwnStream:   2,
 	Numbers:     []api.Object{"condition", "texture", "surface"},

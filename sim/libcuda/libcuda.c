@@ -347,6 +347,7 @@ static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType ty
 static struct context *primary[MOST_DEVICES];
 static __thread struct context *stack[32];
 static __thread unsigned depth;
+static __thread bool in_callback; /* of a stream's, which may make no call */
 static __thread struct stream *own[8];
 
 static uint64_t now(void)
@@ -365,6 +366,8 @@ static CUresult enter(struct context **ctx)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (getpid() != process)
 		return CUDA_ERROR_NOT_INITIALIZED; /* nothing of it survives a fork */
+	if (in_callback)
+		return CUDA_ERROR_NOT_PERMITTED;
 	struct context *c = current();
 	pthread_mutex_lock(&lock);
 	CUresult e = c == NULL ? CUDA_ERROR_INVALID_CONTEXT : c->o.gone ? CUDA_ERROR_CONTEXT_IS_DESTROYED : c->error;
@@ -592,6 +595,7 @@ static const struct { CUresult code; const char *name, *text; } errors[] = {
 	{CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "no such name"},
 	{CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "not complete"},
 	{CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel used memory that is not there"},
+	{CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "not permitted in a function that a stream calls"},
 	{CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
 };
 
@@ -2778,10 +2782,12 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gri
 
 static void call(struct task *t)
 {
+	in_callback = true;
 	if (t->fn)
 		t->fn(t->data);
 	else
 		t->callback(t->handle, t->ctx->error, t->data);
+	in_callback = false;
 }
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)

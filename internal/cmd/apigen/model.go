@@ -365,6 +365,7 @@ func (m *model) loadSemantics() error {
 		Faults      api.Faults
 		Exhausted   [2]int32
 		Pending     int32
+		Refused     int32
 		Constants   uint64
 		OwnStream   uint64 `yaml:"own_stream"`
 		Numbers     []api.Object
@@ -389,7 +390,7 @@ func (m *model) loadSemantics() error {
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
 	m.OwnStream = doc.OwnStream
-	m.Pending, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
+	m.Pending, m.Refused, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Refused, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
