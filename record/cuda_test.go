@@ -106,8 +106,14 @@ func TestCUDADriver(t *testing.T) {
 		reads, writes int
 		size          uint64
 	}{"cuMemcpy2D_v2": {6, 6, 40}, "cuMemcpy2DUnaligned_v2": {7, 7, 40}, "cuMemcpy3D_v2": {1, 1, 192}, "cuMemcpy3DAsync_v2": {1, 1, 192}}
+	place := `(0x[0-9a-f]+|[a-z_]+#\d+(\+0x[0-9a-f]+)?)`
+	shape := regexp.MustCompile(`^(\d+ planes of )?[1-9]\d* rows of [1-9]\d* B from ` + place + ` to ` + place + `$`)
 	for _, c := range cs {
 		e := s.Apply(0, c)
+		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.Block != nil })
+		if text := string(s.AppendCopy(nil, 0, e)); shape.MatchString(text) != described || (text != "") != described {
+			t.Errorf("call %d, %s, copies %q", c.Index, e.Fn.Name, text)
+		}
 		touches, all := ts.Of(e)
 		w, ok := want[r.Schema().FuncName(c.Func)]
 		if !ok {

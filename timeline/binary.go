@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"strconv"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
@@ -47,6 +49,48 @@ func (s *State) Arguments(e *Event) []kernelbin.Arg {
 		}
 	}
 	return nil
+}
+
+// AppendParams appends the arguments of a launch that its call has them one by one of, as "(device#3+0x200, 64, 0x3f800000)": those in which an
+// allocation lies, and numbers, of which none tells its type. Nothing where the trace has none.
+func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
+	const most = 32
+	if e.Fn == nil || e.Fn.Task != api.Kernel {
+		return dst
+	}
+	n := 0
+	for i := range e.Call.Data {
+		d := &e.Call.Data[i]
+		if int(d.Param) >= len(e.Fn.Params) || e.Fn.Params[d.Param].Role != api.Array || d.Item == 0 || d.Dir != format.DirIn {
+			continue
+		}
+		between := ", "
+		if n++; n == 1 {
+			between = "("
+		}
+		dst = append(dst, between...)
+		if n > most {
+			return append(dst, "…)"...)
+		}
+		if d.Status != format.Whole || len(d.Bytes) != 8 && len(d.Bytes) != 4 && len(d.Bytes) != 2 && len(d.Bytes) != 1 {
+			dst = append(strconv.AppendUint(dst, d.Len, 10), " B"...)
+			continue
+		}
+		v := word(d.Bytes)
+		o, off, ok := s.Find(process, v)
+		switch {
+		case ok && len(d.Bytes) == 8:
+			dst = AppendPlace(dst, Use{Object: o, Offset: off})
+		case v < 1<<24:
+			dst = strconv.AppendUint(dst, v, 10)
+		default:
+			dst = appendHex(dst, v)
+		}
+	}
+	if n > 0 {
+		dst = append(dst, ')')
+	}
+	return dst
 }
 
 // ArgumentAt returns which of a kernel's arguments a byte of their block belongs to, false where what is told of them does not say it. Each

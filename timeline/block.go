@@ -1,6 +1,10 @@
 package timeline
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"strconv"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // A block is a copy that a structure describes.
 type block struct {
@@ -51,6 +55,34 @@ func (e *Event) block() (block, bool) {
 		return block{side(&d.From), side(&d.To), width, height, at(d.Depth, 8, 1)}, true
 	}
 	return block{}, false
+}
+
+// AppendCopy appends what a structure of the call says of a copy, as "48 rows of 64 B from 0x7f5c00001000 to device#3+0x200"; nothing where
+// none is in the trace.
+func (s *State) AppendCopy(dst []byte, process uint32, e *Event) []byte {
+	if e.Fn == nil || e.Fn.Task != api.Copy {
+		return dst
+	}
+	b, ok := e.block()
+	if !ok {
+		return dst
+	}
+	if b.depth != 1 {
+		dst = append(strconv.AppendUint(dst, b.depth, 10), " planes of "...)
+	}
+	dst = append(strconv.AppendUint(dst, b.height, 10), " rows of "...)
+	dst = append(strconv.AppendUint(dst, b.width, 10), " B"...)
+	for i, side := range []*blockSide{&b.from, &b.to} {
+		dst = append(dst, []string{" from ", " to "}[i]...)
+		if !side.memory {
+			dst = append(dst, "an array"...)
+		} else if o, off, ok := s.Find(process, side.first); ok {
+			dst = AppendPlace(dst, Use{Object: o, Offset: off})
+		} else {
+			dst = appendHex(dst, side.first)
+		}
+	}
+	return dst
 }
 
 func (s *blockSide) side() side {
