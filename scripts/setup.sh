@@ -13,6 +13,16 @@ need() { # command or file, package
 	esac
 }
 
+# Without these, tests that want them are skipped.
+optional=
+# shellcheck disable=SC2086 # the first may be a pattern
+like() { # file or command, package
+	case $1 in
+	*/*) ls $1 >/dev/null 2>&1 || optional="$optional $2" ;;
+	*) command -v "$1" >/dev/null 2>&1 || optional="$optional $2" ;;
+	esac
+}
+
 need cc gcc
 need c++ g++
 need make make
@@ -22,6 +32,10 @@ case $what in
 test)
 	need musl-gcc musl-tools
 	ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing="$missing libjemalloc2"
+	# Programs of others that call CUDA: ffmpeg, and what GCC puts onto a GPU.
+	like ffmpeg ffmpeg
+	of=$(gcc -dumpversion 2>/dev/null || echo 12)
+	like "/usr/lib/gcc/*/${of%%.*}/accel/nvptx-none/mkoffload" "gcc-${of%%.*}-offload-nvptx"
 	;;
 bench)
 	need lttng lttng-tools
@@ -55,6 +69,16 @@ if [ -n "$missing" ]; then
 		echo "acltrace needs these packages: sudo apt-get install$missing" >&2
 		exit 1
 	fi
+fi
+
+if [ -n "$optional" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+	echo "installing:$optional"
+	export DEBIAN_FRONTEND=noninteractive
+	for package in $optional; do
+		apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 ||
+			{ apt-get update -qq && apt-get install -y -qq --no-install-recommends "$package"; } >/dev/null 2>&1 ||
+			echo "$package can't be installed here: tests that want it are skipped"
+	done
 fi
 
 # Go is whatever the machine has, else Debian's. From 1.21 on it fetches the version that go.mod asks for by itself; an older one gets it as a module
