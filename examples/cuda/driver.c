@@ -229,6 +229,15 @@ static void cooperative(void)
 	compare(d);
 }
 
+/* The same bytes in each run, those between the fields too. */
+static void configure(CUlaunchConfig *c, CUstream s, CUlaunchAttribute *at)
+{
+	memset(c, 0, sizeof *c);
+	c->gridDimX = GRID, c->gridDimY = c->gridDimZ = 1;
+	c->blockDimX = BLOCK, c->blockDimY = c->blockDimZ = 1;
+	c->hStream = s, c->attrs = at, c->numAttrs = 1;
+}
+
 static void with_attribute(CUlaunchAttribute at)
 {
 	struct data d = bring();
@@ -239,7 +248,8 @@ static void with_attribute(CUlaunchAttribute at)
 	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 	if (at.id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW)
 		at.value.accessPolicyWindow.base_ptr = (void *)d.a;
-	CUlaunchConfig config = {GRID, 1, 1, BLOCK, 1, 1, 0, s, &at, 1};
+	CUlaunchConfig config;
+	configure(&config, s, &at);
 	TRY(cuLaunchKernelEx(&config, add, params, NULL));
 	DO(cuStreamSynchronize(s));
 	DO(cuStreamDestroy(s));
@@ -273,7 +283,8 @@ static void at_node(void)
 	DO(cuCtxSynchronize());
 	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 	CUlaunchAttribute at = {.id = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE};
-	CUlaunchConfig config = {GRID, 1, 1, BLOCK, 1, 1, 0, s, &at, 1};
+	CUlaunchConfig config;
+	configure(&config, s, &at);
 	DO(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	TRY(cuLaunchKernelEx(&config, add, params, NULL));
 	DO(cuStreamEndCapture(s, &g));
