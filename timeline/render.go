@@ -205,6 +205,9 @@ func (a *Arg) appendStruct(dst []byte, p *api.Param) []byte {
 		return dst
 	}
 	dst = append(dst, '{')
+	if l.Tag != nil {
+		dst = appendMembers(dst, a.m, l, b)
+	}
 	for i, f := range l.Members {
 		if i > 0 {
 			dst = append(dst, ", "...)
@@ -271,7 +274,12 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 			if i > 0 {
 				dst = append(dst, between...)
 			}
-			dst = appendNumber(dst, m, f.Type, word(b[f.Offset:f.Offset+f.Size]))
+			v := word(b[f.Offset : f.Offset+f.Size])
+			if v >= 1<<40 { // an address, whatever its type is called
+				dst = appendHex(dst, v)
+				continue
+			}
+			dst = appendNumber(dst, m, f.Type, v)
 		}
 	}
 	if l.Tag == nil {
