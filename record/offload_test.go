@@ -1,0 +1,79 @@
+package record_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// offload compiles a program for GCC's own runtime of NVIDIA's GPUs, and its kernels for the fake driver, which then has them.
+func offload(t *testing.T, name, language string) (program string) {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
+	if path, err := exec.Command("gcc", "-print-prog-name=accel/nvptx-none/mkoffload").Output(); err != nil || path[0] != '/' {
+		t.Skip("GCC has no compiler for NVIDIA's GPUs: run `scripts/setup.sh test`")
+	}
+	root := testenv.Root(t)
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "kernels.so", []string{source(name)}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	program = filepath.Join(t.TempDir(), "program")
+	if out, err := exec.Command("gcc", "-O1", language, "-foffload=nvptx-none", "-I"+filepath.Join(root, "internal/testenv/include"), "-o", program, source(name)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// OpenMP's programs are those of a compiler's runtime, which nobody here wrote: it loads the driver by itself, links what was compiled with a library of
+// its own, gives kernels lists of addresses, and brings its tasks to the device from several threads. What the device computed is right, measured or
+// not, of one process or of several, and a replay comes to the same, at other addresses too.
+func TestOffloadOpenMP(t *testing.T) {
+	program := offload(t, "offload.c", "-fopenmp")
+	for _, c := range []struct {
+		how       string
+		o         record.Options
+		command   []string
+		processes int
+	}{
+		{"alone", record.Options{}, []string{program}, 1},
+		{"measured", record.Options{DeviceTime: 1}, []string{program}, 1},
+		{"twice", record.Options{}, []string{"sh", "-c", "$0 & $0 && wait $!", program}, 2},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			c.o.Model, c.o.Replayable = cuda.Model, true
+			r, res, _ := run(t, c.o, c.command...)
+			if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
+				t.Fatalf("%+v", res)
+			}
+			n := count(calls(t, r), r)
+			if n["cuLaunchKernel"] != 31*c.processes || n["cuLinkComplete"] != c.processes {
+				t.Errorf("recorded %v", n)
+			}
+			tl, err := timeline.Load(r, cuda.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kernels := map[string]int{}
+			for i := range tl.Tasks {
+				if k := &tl.Tasks[i]; k.Kind == api.Kernel {
+					kernels[k.Name]++
+				}
+			}
+			if kernels["add$_omp_fn$0"] != 25*c.processes || kernels["twice$_omp_fn$0"] != 5*c.processes || kernels["count$_omp_fn$0"] != c.processes {
+				t.Errorf("kernels %v", kernels)
+			}
+			for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+				rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place})
+				if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results < 40*uint64(c.processes) {
+					t.Errorf("%s: %v, %+v", place, err, rep)
+				}
+			}
+		})
+	}
+}
