@@ -93,11 +93,14 @@ const (
 	// Packed is host memory with a list that leads to the arguments of a kernel as one block, which is captured before the call
 	// as item 1.
 	Packed
+	// Finds is a pointer to where the call stores the address of memory of the runtime's with handles, 8 bytes each, of objects that may be known
+	// already.
+	Finds
 )
 
 var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
 	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque",
-	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed"}
+	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed", "finds"}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {

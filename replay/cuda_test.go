@@ -405,3 +405,22 @@ func TestCUDATexture(t *testing.T) {
 		same(one, want.results, want.numbers)
 	}
 }
+
+// A capture that goes on in a graph which is there, and one whose tasks come behind nodes that the program has put into its graph, come out the same:
+// nodes that captures have made are known once the driver has told of them.
+func TestCUDACaptureTo(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "captureto", []string{"testdata/captureto.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || rep.Verified.Results != 10 || len(rep.Unverified) != 0 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}

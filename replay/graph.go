@@ -109,9 +109,7 @@ func (p *planner) graph() error {
 	}
 	graph := p.e.Uses[n].Object
 	if p.f.Capture == api.CaptureEnd {
-		part := p.captureOf(graph).part
-		p.captures[graph] = p.captureOf(p.e.Stream)
-		p.captures[graph].part = part
+		p.inherit(graph, p.e.Stream, true)
 		delete(p.captures, p.e.Stream)
 		p.graphs = append(p.graphs, graph)
 		return nil

@@ -134,6 +134,8 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.handles(i, q))
 	case api.Answer:
 		return one(p.answer(i, q))
+	case api.Finds:
+		return one(p.handlesFound(i, q))
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return one(p.output(i, q))
 	case api.DevArgs:

@@ -300,6 +300,28 @@ func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error)
 	return p.temporary(placeSize), nil
 }
 
+// handlesFound is where the call stores the address of memory of the runtime's with handles: those of new objects are taken from there.
+func (p *planner) handlesFound(i int, q *api.Param) (operand, error) {
+	s := p.slot("memory of the runtime's", nil)
+	for _, u := range p.e.Uses {
+		if u.Param != i {
+			continue
+		}
+		at := operand{Slot: s, Addend: u.Offset}
+		known, ok := p.objects[u.Object]
+		if !ok {
+			p.load(p.newSlot(u.Object), at)
+			continue
+		}
+		to, err := p.put(make([]byte, 8))
+		if err != nil {
+			return at, err
+		}
+		p.check(i, at, to, []reloc{{At: to, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), isOutput)
+	}
+	return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+}
+
 // fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
 func (p *planner) fetch(i int, q *api.Param, f *api.Field, at operand) {
 	if !p.ok {

@@ -1,13 +1,24 @@
 package timeline
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // captures knows the streams whose tasks are kept in a graph instead of being run. A stream that waits for an event of such
 // a stream becomes one, until the capture of the stream that began it ends.
 type captures struct {
 	streams map[*Object]*Object // to the stream that began
 	events  map[*Object]*Object // recorded last in a capture
-	nodes   map[*Object]*Object // to the graph that each is in
+	nodes   map[*Object]*Object // to the graph that each is in; of a capture that goes on to the stream that began it
+}
+
+func (c *captures) put(node, in *Object) {
+	if c.nodes == nil {
+		c.nodes = map[*Object]*Object{}
+	}
+	c.nodes[node] = in
 }
 
 // node marks a call that puts its task into a graph, as a node of it.
@@ -28,10 +39,7 @@ func (c *captures) node(e *Event) {
 			continue
 		}
 		if made, ok := e.Use(i); ok {
-			if c.nodes == nil {
-				c.nodes = map[*Object]*Object{}
-			}
-			c.nodes[made.Object] = u.Object
+			c.put(made.Object, u.Object)
 		}
 	}
 }
@@ -46,6 +54,11 @@ func (c *captures) apply(e *Event) {
 	if f.Capture == api.NoCapture && len(c.streams) == 0 || e.Stream == nil {
 		return
 	}
+	for _, u := range e.Uses {
+		if began := c.streams[e.Stream]; began != nil && u.Object.Kind == api.Node && u.Object.Created == e.Call.Index {
+			c.put(u.Object, began) // the capture has made it
+		}
+	}
 	switch f.Capture {
 	case api.CaptureBegin:
 		if c.streams == nil {
@@ -54,6 +67,14 @@ func (c *captures) apply(e *Event) {
 		c.streams[e.Stream] = e.Stream
 		return
 	case api.CaptureEnd:
+		for n, in := range c.nodes {
+			if in == e.Stream {
+				delete(c.nodes, n)
+				if k := slices.IndexFunc(e.Uses, func(u Use) bool { return u.Object.Kind == api.Graph }); k >= 0 {
+					c.nodes[n] = e.Uses[k].Object
+				}
+			}
+		}
 		for s, began := range c.streams {
 			if began == e.Stream {
 				delete(c.streams, s)

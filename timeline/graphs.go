@@ -132,19 +132,7 @@ func (w *Walk) node(process uint32, e *Event, graph, node, child *Object) {
 		}
 		return
 	}
-	var after []int
-	for i := range e.Fn.Params {
-		if p := &e.Fn.Params[i]; p.Role != api.Uses || p.Object != api.Node {
-			continue
-		}
-		b, _ := e.text(i)
-		for ; len(b) >= 8; b = b[8:] {
-			o := w.s.Known(process, api.Node, binary.LittleEndian.Uint64(b))
-			if k := slices.IndexFunc(tasks, func(g GraphTask) bool { return o != nil && g.node == o }); k >= 0 {
-				after = append(after, k)
-			}
-		}
-	}
+	after := w.named(process, e, tasks)
 	if child != nil {
 		tasks, after = appendGraph(tasks, w.graphs[child], after)
 	}
@@ -155,6 +143,23 @@ func (w *Walk) node(process uint32, e *Event, graph, node, child *Object) {
 		}
 	}
 	w.graphs[graph] = tasks
+}
+
+// named are the tasks of a graph that a call names by their nodes.
+func (w *Walk) named(process uint32, e *Event, tasks []GraphTask) (at []int) {
+	for i := range e.Fn.Params {
+		if p := &e.Fn.Params[i]; p.Role != api.Uses || p.Object != api.Node {
+			continue
+		}
+		b, _ := e.text(i)
+		for ; len(b) >= 8; b = b[8:] {
+			o := w.s.Known(process, api.Node, binary.LittleEndian.Uint64(b))
+			if k := slices.IndexFunc(tasks, func(g GraphTask) bool { return o != nil && g.node == o }); k >= 0 {
+				at = append(at, k)
+			}
+		}
+	}
+	return at
 }
 
 // instance is what another graph gets that is made of one: parts that a condition runs are in it once.

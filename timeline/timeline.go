@@ -197,6 +197,12 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 			s.give(process, e, i, c.Args[p.Word])
 		case api.Struct:
 			s.inside(process, e, i)
+		case api.Finds:
+			for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
+				if v := word(b); v != 0 {
+					e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, c), Offset: n})
+				}
+			}
 		}
 	}
 	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {

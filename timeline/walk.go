@@ -41,6 +41,7 @@ type Walk struct {
 	records  map[*Object]record
 	failed   map[uint32]attempt      // by thread, the launch that it has tried last
 	graphs   map[*Object][]GraphTask // also by the stream whose capture goes on
+	behind   map[*Object][]int       // by such a stream, the tasks of the graph that is there which the capture comes behind
 	ended    []*Task                 // that the visitor has not been told of
 	single   Task                    // one that has ended with its call
 	whole    int64                   // until when no call is missing that changes what later ones mean
@@ -132,7 +133,7 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
 
 func newWalk(r *format.Reader, m *api.Model) *Walk {
 	w := &Walk{Reader: r, Model: m, o: WalkOptions{To: math.MaxInt64}, schema: r.Schema(), s: NewState(m).Read(r), threads: r.Threads(), lanes: map[laneKey]*lane{},
-		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]GraphTask{}, used: map[place]uint64{}}
+		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]GraphTask{}, behind: map[*Object][]int{}, used: map[place]uint64{}}
 	first := true
 	for c := range r.Chunks() {
 		if c.Calls == 0 {
@@ -324,6 +325,12 @@ func (w *Walk) call(c *format.Call) error {
 				w.tasks++
 				if task, err = w.put(process, e); err != nil {
 					return err
+				}
+			case f.Capture == api.CaptureBegin:
+				for _, u := range e.Uses {
+					if u.Object.Kind == api.Graph {
+						w.behind[e.Stream] = w.named(process, e, w.graphs[u.Object])
+					}
 				}
 			case f.Capture == api.CaptureEnd:
 				if err := w.graph(e, e.Stream); err != nil {
@@ -689,6 +696,10 @@ func (w *Walk) graph(e *Event, stream *Object) error {
 	}
 	for _, u := range e.Uses {
 		if u.Object.Kind == api.Graph {
+			if all := w.graphs[u.Object]; len(all) > 0 {
+				tasks, _ = appendGraph(all, tasks, w.behind[stream])
+			}
+			delete(w.behind, stream)
 			w.graphs[u.Object] = tasks
 			if err := w.v.Graph(u.Object, tasks); err != nil {
 				return err

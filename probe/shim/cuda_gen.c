@@ -9419,12 +9419,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
 	if (!ok) {
 		shim_capture(false);
 	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
 	}
 	shim_leave();
 	return ret;
@@ -9605,7 +9607,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	w[4] = (uint64_t)(uintptr_t)dependencies_out;
 	w[5] = (uint64_t)(uintptr_t)numDependencies_out;
 	struct shim_call c;
-	if (!shim_enter(&c, 5217, w, 6, 80)) {
+	if (!shim_enter(&c, 5217, w, 6, 64)) {
 		CUresult ret = real(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
 		shim_leave();
 		return ret;
@@ -9616,13 +9618,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, captureStatus_out, 4);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 2, id_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 3, graph_out, 8);
-	if (ok)
-		shim_out(&c, 4, dependencies_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1 && dependencies_out != NULL && (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out) <= RING_INLINE)
+		shim_far(&c, 4, PIECE_OUT, 0, *dependencies_out, (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out));
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 5, numDependencies_out, 8);
 	shim_exit(&c);
 	shim_leave();
@@ -9664,7 +9666,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	w[5] = (uint64_t)(uintptr_t)edgeData_out;
 	w[6] = (uint64_t)(uintptr_t)numDependencies_out;
 	struct shim_call c;
-	if (!shim_enter(&c, 5218, w, 7, 96)) {
+	if (!shim_enter(&c, 5218, w, 7, 80)) {
 		CUresult ret = real(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 		shim_leave();
 		return ret;
@@ -9675,15 +9677,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, captureStatus_out, 4);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 2, id_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 3, graph_out, 8);
-	if (ok)
-		shim_out(&c, 4, dependencies_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1 && dependencies_out != NULL && (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out) <= RING_INLINE)
+		shim_far(&c, 4, PIECE_OUT, 0, *dependencies_out, (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out));
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 5, edgeData_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 6, numDependencies_out, 8);
 	shim_exit(&c);
 	shim_leave();
@@ -23156,12 +23158,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
 	if (!ok) {
 		shim_capture(false);
 	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
 	}
 	shim_leave();
 	return ret;
@@ -23296,7 +23300,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	w[4] = (uint64_t)(uintptr_t)dependencies_out;
 	w[5] = (uint64_t)(uintptr_t)numDependencies_out;
 	struct shim_call c;
-	if (!shim_enter(&c, 5541, w, 6, 80)) {
+	if (!shim_enter(&c, 5541, w, 6, 64)) {
 		CUresult ret = real(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
 		shim_leave();
 		return ret;
@@ -23307,13 +23311,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, captureStatus_out, 4);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 2, id_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 3, graph_out, 8);
-	if (ok)
-		shim_out(&c, 4, dependencies_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1 && dependencies_out != NULL && (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out) <= RING_INLINE)
+		shim_far(&c, 4, PIECE_OUT, 0, *dependencies_out, (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out));
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 5, numDependencies_out, 8);
 	shim_exit(&c);
 	shim_leave();
@@ -23355,7 +23359,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	w[5] = (uint64_t)(uintptr_t)edgeData_out;
 	w[6] = (uint64_t)(uintptr_t)numDependencies_out;
 	struct shim_call c;
-	if (!shim_enter(&c, 5542, w, 7, 96)) {
+	if (!shim_enter(&c, 5542, w, 7, 80)) {
 		CUresult ret = real(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 		shim_leave();
 		return ret;
@@ -23366,15 +23370,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, captureStatus_out, 4);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 2, id_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 3, graph_out, 8);
-	if (ok)
-		shim_out(&c, 4, dependencies_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1 && dependencies_out != NULL && (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out) <= RING_INLINE)
+		shim_far(&c, 4, PIECE_OUT, 0, *dependencies_out, (numDependencies_out == NULL ? 0 : 8ULL * (uint64_t)*numDependencies_out));
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 5, edgeData_out, 8);
-	if (ok)
+	if (ok && captureStatus_out != NULL && *captureStatus_out == 1)
 		shim_out(&c, 6, numDependencies_out, 8);
 	shim_exit(&c);
 	shim_leave();

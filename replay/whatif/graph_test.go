@@ -47,3 +47,19 @@ func TestGraphs(t *testing.T) {
 		}
 	}
 }
+
+// What a capture puts into a graph that is there comes to what the graph had.
+func TestCaptureTo(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "captureto", []string{"../testdata/captureto.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "t.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	// Two graphs of six tasks are run twice, one of six once.
+	if r, err := Run(t.Context(), path, cuda.Model, nil); err != nil || r.Tasks < 2*2*6+6 || len(r.Unsupported) != 1 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}

@@ -671,59 +671,6 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 	return fake_unsupported("cuStreamGetCtx_v2");
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
-{
-	(void)hStream;
-	(void)hGraph;
-	(void)dependencies;
-	(void)dependencyData;
-	(void)numDependencies;
-	(void)mode;
-	return fake_unsupported("cuStreamBeginCaptureToGraph");
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
-{
-	(void)hStream;
-	(void)captureStatus_out;
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)numDependencies_out;
-	return fake_unsupported("cuStreamGetCaptureInfo_v2");
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
-{
-	(void)hStream;
-	(void)captureStatus_out;
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)edgeData_out;
-	(void)numDependencies_out;
-	return fake_unsupported("cuStreamGetCaptureInfo_v3");
-}
-
-CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
-{
-	(void)hStream;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)flags;
-	return fake_unsupported("cuStreamUpdateCaptureDependencies");
-}
-
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
-{
-	(void)hStream;
-	(void)dependencies;
-	(void)dependencyData;
-	(void)numDependencies;
-	(void)flags;
-	return fake_unsupported("cuStreamUpdateCaptureDependencies_v2");
-}
-
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
 {
 	(void)hStream;
@@ -1872,14 +1819,6 @@ CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpP
 	return fake_unsupported("cuStreamBatchMemOp");
 }
 
-CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
-{
-	(void)hStream;
-	(void)captureStatus_out;
-	(void)id_out;
-	return fake_unsupported("cuStreamGetCaptureInfo");
-}
-
 CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	(void)hNode;
@@ -2360,13 +2299,7 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
-	(void)hStream;
-	(void)hGraph;
-	(void)dependencies;
-	(void)dependencyData;
-	(void)numDependencies;
-	(void)mode;
-	return fake_unsupported("cuStreamBeginCaptureToGraph_ptsz");
+	return cuStreamBeginCaptureToGraph(fake_thread_stream(hStream), hGraph, dependencies, dependencyData, numDependencies, mode);
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
@@ -2381,44 +2314,22 @@ CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captu
 
 CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
 {
-	(void)hStream;
-	(void)captureStatus_out;
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)numDependencies_out;
-	return fake_unsupported("cuStreamGetCaptureInfo_v2_ptsz");
+	return cuStreamGetCaptureInfo_v2(fake_thread_stream(hStream), captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
 }
 
 CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-	(void)hStream;
-	(void)captureStatus_out;
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)edgeData_out;
-	(void)numDependencies_out;
-	return fake_unsupported("cuStreamGetCaptureInfo_v3_ptsz");
+	return cuStreamGetCaptureInfo_v3(fake_thread_stream(hStream), captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 }
 
 CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
 {
-	(void)hStream;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)flags;
-	return fake_unsupported("cuStreamUpdateCaptureDependencies_ptsz");
+	return cuStreamUpdateCaptureDependencies(fake_thread_stream(hStream), dependencies, numDependencies, flags);
 }
 
 CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
 {
-	(void)hStream;
-	(void)dependencies;
-	(void)dependencyData;
-	(void)numDependencies;
-	(void)flags;
-	return fake_unsupported("cuStreamUpdateCaptureDependencies_v2_ptsz");
+	return cuStreamUpdateCaptureDependencies_v2(fake_thread_stream(hStream), dependencies, dependencyData, numDependencies, flags);
 }
 
 CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)

@@ -294,6 +294,9 @@ struct task {
 	uint64_t wanted;
 };
 
+/* Nodes that the next one that is captured comes behind. */
+struct tails { struct node *nodes[64]; unsigned count; };
+
 struct stream {
 	struct object o;
 	struct context *ctx;
@@ -304,6 +307,7 @@ struct stream {
 	struct task *first, **last;
 	uint64_t issued, done;
 	struct graph *capture;
+	struct tails tails; /* in it */
 	bool began; /* the capture with it */
 };
 
@@ -313,6 +317,7 @@ struct event {
 	struct place place; /* of the latest record */
 	uint64_t ns;
 	struct graph *capture;
+	struct tails tails;
 };
 
 struct graph {
@@ -483,14 +488,11 @@ static struct place put(struct stream *s, struct task *t)
 {
 	t->ctx = s->ctx;
 	if (s->capture) {
-		struct task *last = s->capture->tasks;
-		while (last && last->next)
-			last = last->next;
 		struct node *n = add_node(s->capture, t, CU_GRAPH_NODE_TYPE_EMPTY);
-		if (last) {
-			n->needs = calloc(1, sizeof *n->needs);
-			n->needs[n->needs_count++] = last->node;
-		}
+		n->needs_count = s->tails.count;
+		n->needs = calloc(n->needs_count + 1, sizeof *n->needs);
+		memcpy(n->needs, s->tails.nodes, n->needs_count * sizeof *n->needs);
+		s->tails = (struct tails){{n}, 1};
 		return (struct place){s, 0};
 	}
 	if (s->legacy) {
@@ -1920,10 +1922,22 @@ static struct task *new_task(void (*run)(struct task *))
 	return t;
 }
 
+static void add_tails(struct tails *t, struct node *const *nodes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		unsigned k = 0;
+		while (k < t->count && t->nodes[k] != nodes[i])
+			k++;
+		if (k == t->count && k < sizeof t->nodes / sizeof *t->nodes)
+			t->nodes[t->count++] = nodes[i];
+	}
+}
+
 static void record_on(struct stream *s, struct event *v)
 {
 	if (s->capture) {
 		v->capture = s->capture;
+		v->tails = s->tails;
 		v->place = (struct place){s, 0};
 		return;
 	}
@@ -1957,7 +1971,9 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 	if (v == NULL)
 		return leave(HANDLE);
 	if (v->capture && s->capture == NULL)
-		s->capture = v->capture; /* it joins */
+		s->capture = v->capture, s->tails = (struct tails){.count = 0}; /* it joins */
+	if (v->capture)
+		add_tails(&s->tails, v->tails.nodes, v->tails.count);
 	if (v->place.stream && v->capture == NULL) {
 		struct task *t = new_task(NULL);
 		wait_for(t, v->place.stream, v->place.ticket);
@@ -2835,18 +2851,98 @@ static struct graph *graph_of(const void *h, bool executable)
 	return g && g->executable == executable ? g : NULL;
 }
 
+/* Whether they are all nodes of a graph. */
+static bool nodes_of(const struct graph *g, const CUgraphNode *nodes, size_t count)
+{
+	bool ok = count == 0 || nodes != NULL;
+	for (size_t i = 0; ok && i < count; i++) {
+		struct node *n = known(NODE, nodes[i]);
+		ok = n != NULL && n->graph == g;
+	}
+	return ok;
+}
+
+/* A graph of its own where none is given. The lock is held. */
+static CUresult begin_capture(struct stream *s, struct graph *g, const CUgraphNode *behind, size_t count)
+{
+	if (s->capture || s->legacy)
+		return s->legacy ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_ILLEGAL_STATE;
+	if (g && !nodes_of(g, behind, count))
+		return INVALID;
+	s->capture = g ? g : new_graph(false);
+	s->tails = (struct tails){.count = 0};
+	add_tails(&s->tails, (struct node *const *)behind, count);
+	s->began = true;
+	return OK;
+}
+
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
 	struct stream *s;
 	(void)mode;
 	CUresult e = on_stream(hStream, &s);
+	return e ? e : leave(begin_capture(s, NULL, NULL, 0));
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+{
+	struct stream *s;
+	(void)dependencyData, (void)mode;
+	CUresult e = on_stream(hStream, &s);
 	if (e)
 		return e;
-	if (s->capture || s->legacy)
-		return leave(s->legacy ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_ILLEGAL_STATE);
-	s->capture = new_graph(false);
-	s->began = true;
+	struct graph *g = graph_of(hGraph, false);
+	return leave(g ? begin_capture(s, g, dependencies, numDependencies) : INVALID);
+}
+
+/* All else is stored of a stream alone that is being captured. */
+CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
+{
+	struct stream *s;
+	CUresult e = status == NULL ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	*status = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+	if (s->capture == NULL)
+		return leave(OK);
+	if (id)
+		*id = (uint64_t)s->capture;
+	if (graph)
+		*graph = (CUgraph)s->capture;
+	if (dependencies)
+		*dependencies = (const CUgraphNode *)s->tails.nodes;
+	if (edges)
+		*edges = NULL; /* none has data */
+	if (count)
+		*count = s->tails.count;
 	return leave(OK);
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
+{
+	return cuStreamGetCaptureInfo_v3(hStream, status, id, graph, dependencies, NULL, count);
+}
+CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id) { return cuStreamGetCaptureInfo_v3(hStream, status, id, NULL, NULL, NULL, NULL); }
+
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned flags)
+{
+	enum { ADD, SET };
+	struct stream *s;
+	(void)dependencyData;
+	CUresult e = flags > SET ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture == NULL)
+		return leave(CUDA_ERROR_ILLEGAL_STATE);
+	if (!nodes_of(s->capture, dependencies, numDependencies))
+		return leave(INVALID);
+	if (flags == SET)
+		s->tails.count = 0;
+	add_tails(&s->tails, (struct node *const *)dependencies, numDependencies);
+	return leave(OK);
+}
+CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies, flags);
 }
 CUresult cuStreamBeginCapture(CUstream hStream) { return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
 
@@ -3130,11 +3226,7 @@ static struct node *node_of(CUgraphNode h, CUgraphNodeType type)
 static CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type)
 {
 	struct graph *g = graph_of(h, false);
-	bool ok = out != NULL && g != NULL && (count == 0 || needs != NULL);
-	for (size_t i = 0; ok && i < count; i++) {
-		struct node *n = known(NODE, needs[i]);
-		ok = n != NULL && n->graph == g;
-	}
+	bool ok = out != NULL && g != NULL && nodes_of(g, needs, count);
 	if (!ok) {
 		drop(t);
 		return leave(INVALID);

@@ -330,6 +330,8 @@ type meaning struct {
 	// Finds is the parameter with the name of a function that the call answers with, Passes the one with what names a table of
 	// functions that are known by no name.
 	Finds, Passes string
+	// Answers is PARAM=VALUE: what the call stores behind the parameters after that one counts only where it has stored the value there.
+	Answers string
 }
 
 const (
@@ -555,7 +557,8 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
 		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
 	}
-	for _, p := range []string{s.Finds, s.Passes} {
+	answer, _, _ := strings.Cut(s.Answers, "=")
+	for _, p := range []string{s.Finds, s.Passes, answer} {
 		if p != "" && f.Param(p) < 0 {
 			return fmt.Errorf("no parameter %s", p)
 		}

@@ -437,6 +437,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		stream = m.stream(f)
 	}
 	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
+	told := "ok"
 	for n, p := range f.Params {
 		size := m.cSize(f, &p)
 		into, ok := &after, "ok"
@@ -445,8 +446,10 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		}
 		switch p.Role {
 		case api.New, api.Find, api.Buffer:
-			add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, %d);", n, p.Name, p.Elem)
+			add(&after, "if (%s)\n\t\tshim_out(&c, %d, %s, %d);", told, n, p.Name, p.Elem)
 			outs++
+		case api.Finds:
+			add(&after, "if (%s && %s != NULL && %s <= RING_INLINE)\n\t\tshim_far(&c, %d, PIECE_OUT, 0, *%s, %s);", told, p.Name, size, n, p.Name, size)
 		case api.InOut:
 			// What nothing says to be readable is read with care.
 			reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %d)", p.Name, p.Elem))
@@ -454,10 +457,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			fallthrough
 		case api.Out:
 			if p.Elem <= 8 {
-				add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, %d);", n, p.Name, p.Elem)
+				add(&after, "if (%s)\n\t\tshim_out(&c, %d, %s, %d);", told, n, p.Name, p.Elem)
 				outs++
 			} else {
-				add(&after, "if (ok)\n\t\tshim_piece(&c, %d, PIECE_OUT, %s, %d, true);", n, p.Name, p.Elem)
+				add(&after, "if (%s)\n\t\tshim_piece(&c, %d, PIECE_OUT, %s, %d, true);", told, n, p.Name, p.Elem)
+			}
+			if name, value, ok := strings.Cut(m.meanings[f.Name].Answers, "="); ok && p.Name == name {
+				told = fmt.Sprintf("ok && %s != NULL && *%s == %s", name, name, value)
 			}
 		case api.Args:
 			reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
