@@ -335,6 +335,25 @@ func TestCUDAPlaceFails(t *testing.T) {
 	}
 }
 
+// Memory that a stream gives back is another's only when the stream has come so far, also where the player places it.
+func TestCUDAPlaceFreeAsync(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "cufree", []string{"testdata/cufree.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cufree.so", []string{"testdata/cufree.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	driver := aDriver(t)
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
+	if err != nil || !rep.Identical || rep.Placement != "same" || rep.Verified.Results != 2 {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
 // aDriver is the fake one, which does not say that it is no device.
 func aDriver(t *testing.T) string {
 	return testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")

@@ -24,14 +24,16 @@ enum { PLACE_UNIT = 2 << 20 }; /* which memory is mapped by */
 struct place_range {
 	uint64_t at, size;
 	enum { PLACE_TO_COME, PLACE_LIVE, PLACE_ENDED } state;
+	void *freed; /* an event: when a stream has given it back */
+	void *by;    /* that stream */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct place_range *ranges;
 	size_t count, next; /* before which none is to come */
-	struct place_range **live;
-	size_t live_count;
+	struct place_range **live, **freed; /* those that have an event */
+	size_t live_count, next_freed;
 	struct { uint64_t at; bool held, mapped; } *units; /* that the ranges touch, by address */
 	size_t units_count;
 	int (*init)(unsigned);
@@ -40,6 +42,7 @@ static struct {
 	int (*reserve)(uint64_t *, size_t, size_t, uint64_t, unsigned long long), (*unreserve)(uint64_t, size_t);
 	int (*create)(uint64_t *, size_t, const void *, unsigned long long), (*map)(uint64_t, size_t, size_t, uint64_t, unsigned long long);
 	int (*access)(uint64_t, size_t, const void *, size_t), (*device)(int *), (*synchronize)(void);
+	int (*capturing[2])(void *, int *), (*event)(void **, unsigned), (*record[2])(void *, void *), (*await)(void *), (*forget)(void *);
 } place = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int place_ascending(const void *a, const void *b)
@@ -129,11 +132,28 @@ static struct place_range *place_wanted(uint64_t size)
 	return NULL;
 }
 
+/* What was given back where a range lies and a stream may still use, but one that has it from here on: its event is the caller's. NULL for nothing. */
+static void *place_pending(const struct place_range *r, const void *by)
+{
+	for (size_t i = 0; i < place.next_freed; i++) {
+		struct place_range *old = place.freed[i];
+		if (old->at >= r->at + r->size || r->at >= old->at + old->size)
+			continue;
+		void *event = old->freed;
+		place.freed[i--] = place.freed[--place.next_freed];
+		old->freed = NULL;
+		if ((uintptr_t)by <= 2 || by != old->by) /* default streams have one handle for several */
+			return event;
+		place.forget(event);
+	}
+	return NULL;
+}
+
 /*
- * Places an allocation at the address of the next one of its size that was recorded. Where another one still lies there it is not that one,
- * but one that had failed: the driver is to say so again.
+ * Places an allocation at the address of the next one of its size that was recorded, and waits until it is free, unless it is for the stream that
+ * gives it back. Where another one still lies there it is not that one, but one that had failed: the driver is to say so again.
  */
-static bool place_next(uint64_t *p, size_t size)
+static bool place_next(uint64_t *p, size_t size, const void *by)
 {
 	bool ok = false;
 	pthread_mutex_lock(&place.lock);
@@ -154,6 +174,12 @@ static bool place_next(uint64_t *p, size_t size)
 			*p = r->at;
 		}
 	}
+	for (void *event; ok && (event = place_pending(r, by)) != NULL;) {
+		pthread_mutex_unlock(&place.lock);
+		place.await(event);
+		place.forget(event);
+		pthread_mutex_lock(&place.lock);
+	}
 	pthread_mutex_unlock(&place.lock);
 	return ok;
 }
@@ -167,28 +193,57 @@ static struct place_range **place_live(uint64_t at)
 	return NULL;
 }
 
-static bool place_end(uint64_t at)
+static bool place_end(uint64_t at, void *event, void *by)
 {
 	pthread_mutex_lock(&place.lock);
 	struct place_range **r = place_live(at);
 	bool is = r && (*r)->at == at; /* the driver has an error for another */
 	if (is) {
 		(*r)->state = PLACE_ENDED;
+		(*r)->freed = event, (*r)->by = by;
+		if (event)
+			place.freed[place.next_freed++] = *r;
 		*r = place.live[--place.live_count];
 	}
 	pthread_mutex_unlock(&place.lock);
 	return is;
 }
 
-static int place_alloc(uint64_t *p, size_t size) { return place_next(p, size) ? 0 : place.alloc(p, size); }
-static int place_alloc_async(uint64_t *p, size_t size, void *s) { return place_next(p, size) ? 0 : place.alloc_async[0](p, size, s); }
-static int place_alloc_async_ptsz(uint64_t *p, size_t size, void *s) { return place_next(p, size) ? 0 : place.alloc_async[1](p, size, s); }
-static int place_alloc_pool(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size) ? 0 : place.alloc_pool[0](p, size, pool, s); }
-static int place_alloc_pool_ptsz(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size) ? 0 : place.alloc_pool[1](p, size, pool, s); }
+/* When a stream comes to where it is now; NULL where that can't be told, as while it is captured. */
+static void *place_event(void *stream, int own)
+{
+	void *event = NULL;
+	int captured = 0;
+	if (place.capturing[own] == NULL || place.record[own] == NULL || place.event == NULL || place.await == NULL || place.forget == NULL ||
+	    place.capturing[own](stream, &captured) != 0 || captured || place.event(&event, 2 /* no times */) != 0)
+		return NULL;
+	if (place.record[own](event, stream) == 0)
+		return event;
+	place.forget(event);
+	return NULL;
+}
+
+static int place_free_on(uint64_t p, void *s, int own)
+{
+	pthread_mutex_lock(&place.lock);
+	struct place_range **r = place_live(p);
+	bool is = r && (*r)->at == p;
+	pthread_mutex_unlock(&place.lock);
+	if (!is)
+		return place.free_async[own](p, s);
+	place_end(p, place_event(s, own), s);
+	return 0;
+}
+
+static int place_alloc(uint64_t *p, size_t size) { return place_next(p, size, NULL) ? 0 : place.alloc(p, size); }
+static int place_alloc_async(uint64_t *p, size_t size, void *s) { return place_next(p, size, s) ? 0 : place.alloc_async[0](p, size, s); }
+static int place_alloc_async_ptsz(uint64_t *p, size_t size, void *s) { return place_next(p, size, s) ? 0 : place.alloc_async[1](p, size, s); }
+static int place_alloc_pool(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size, s) ? 0 : place.alloc_pool[0](p, size, pool, s); }
+static int place_alloc_pool_ptsz(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size, s) ? 0 : place.alloc_pool[1](p, size, pool, s); }
 /* Waits for what may use the memory, as the driver does. */
-static int place_free(uint64_t p) { return place_end(p) ? place.synchronize() : place.free(p); }
-static int place_free_async(uint64_t p, void *s) { return place_end(p) ? 0 : place.free_async[0](p, s); }
-static int place_free_async_ptsz(uint64_t p, void *s) { return place_end(p) ? 0 : place.free_async[1](p, s); }
+static int place_free(uint64_t p) { return place_end(p, NULL, NULL) ? place.synchronize() : place.free(p); }
+static int place_free_async(uint64_t p, void *s) { return place_free_on(p, s, 0); }
+static int place_free_async_ptsz(uint64_t p, void *s) { return place_free_on(p, s, 1); }
 
 static int place_range(uint64_t *base, size_t *size, uint64_t p)
 {
@@ -229,7 +284,7 @@ static void place_read(void)
 		if (more == NULL)
 			break;
 		place.ranges = more;
-		place.ranges[place.count++] = (struct place_range){at, size, PLACE_TO_COME};
+		place.ranges[place.count++] = (struct place_range){.at = at, .size = size, .state = PLACE_TO_COME};
 		units += (at + size + PLACE_UNIT - 1) / PLACE_UNIT - at / PLACE_UNIT;
 	}
 	if (f)
@@ -237,7 +292,8 @@ static void place_read(void)
 	uint64_t *all = calloc(units + 1, sizeof *all);
 	place.units = calloc(units + 1, sizeof *place.units);
 	place.live = calloc(place.count + 1, sizeof *place.live);
-	if (all == NULL || place.units == NULL || place.live == NULL) {
+	place.freed = calloc(place.count + 1, sizeof *place.freed);
+	if (all == NULL || place.units == NULL || place.live == NULL || place.freed == NULL) {
 		place.count = 0;
 		return;
 	}
@@ -271,6 +327,9 @@ static void *place_function(void *library, const char *name, void *real)
 	static const struct { const char *name; void *real; } used[] = {
 		{"cuMemAddressReserve", &place.reserve}, {"cuMemAddressFree", &place.unreserve}, {"cuMemCreate", &place.create}, {"cuMemMap", &place.map},
 		{"cuMemSetAccess", &place.access}, {"cuCtxGetDevice", &place.device}, {"cuCtxSynchronize", &place.synchronize},
+	}, wanted[] = {
+		{"cuStreamIsCapturing", &place.capturing[0]}, {"cuStreamIsCapturing_ptsz", &place.capturing[1]}, {"cuEventRecord", &place.record[0]},
+		{"cuEventRecord_ptsz", &place.record[1]}, {"cuEventCreate", &place.event}, {"cuEventSynchronize", &place.await}, {"cuEventDestroy_v2", &place.forget},
 	};
 	static bool begun;
 	if (getenv(PLACE_VARIABLE) == NULL)
@@ -281,6 +340,8 @@ static void *place_function(void *library, const char *name, void *real)
 		for (size_t i = 0; i < sizeof used / sizeof *used; i++)
 			if ((*(void **)used[i].real = dlsym(library, used[i].name)) == NULL)
 				place.count = 0; /* not a driver that could */
+		for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+			*(void **)wanted[i].real = dlsym(library, wanted[i].name);
 	}
 	for (size_t i = 0; i < sizeof functions / sizeof *functions && place.count > 0 && real != NULL; i++)
 		if (strcmp(functions[i].name, name) == 0) {
