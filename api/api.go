@@ -280,6 +280,21 @@ func ParseRange(s string) (Range, bool) {
 	return 0, false
 }
 
+// Stack is what a call does to what its thread has selected before.
+type Stack uint8
+
+const (
+	Replace Stack = iota
+	Push
+	Pop
+)
+
+// ParseStack returns the Stack with the given name, "" for Replace.
+func ParseStack(s string) (Stack, bool) {
+	i := slices.Index([]string{"", "push", "pop"}, s)
+	return Stack(max(i, 0)), i >= 0
+}
+
 // Share says what a call does with the key of something that processes share.
 type Share uint8
 
@@ -555,6 +570,9 @@ type Func struct {
 	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device
 	// the one with the device of what the call makes; -1 where there is none.
 	Selects, Device int8
+	// Stack is what the call does to what its thread has selected: it puts that of Selects on top of it, or takes the top away.
+	// Without it Selects takes the top's place.
+	Stack Stack
 	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
 	// notify; -1 where there is none.
 	Stream, Event int8

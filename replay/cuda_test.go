@@ -10,11 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // What programs do with the CUDA driver comes out the same again, at the same addresses and at others: every way to load a module, every
@@ -132,6 +134,10 @@ func TestCUDAPeers(t *testing.T) {
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
+		// What is done on which device is known, also on the default streams of contexts that lie above others.
+		if got, want := tasksOf(t, path, api.Fill), (map[int]int{0: 2, 1: 1}); !maps.Equal(got, want) {
+			t.Errorf("fills by device: %v, want %v", got, want)
+		}
 		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
 			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 			if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
@@ -169,6 +175,31 @@ func TestCUDALinked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tasksOf counts the tasks of a kind by the device that they are done on.
+func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w, err := timeline.NewWalk(r, cuda.Model, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[int]int{}
+	err = w.Run(&timeline.Visitor{Task: func(x *timeline.Task) error {
+		if x.Fn.Task == kind {
+			n[w.Lanes[x.Lane].Device]++
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to

@@ -19,7 +19,7 @@ func Shapes(f *api.Func) bool {
 // Living finds the calls of a trace that are needed to understand what comes after its end: they made or named what is
 // still alive then, fill a graph or an argument list that is, chose the device of a thread, or told a stack.
 func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
-	l := living{of: map[*Object][]uint64{}, selected: map[uint32]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
+	l := living{of: map[*Object][]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
 	s := NewState(m)
 	threads := r.Threads()
 	for c, err := range r.CallsByStart(nil) {
@@ -32,8 +32,10 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 		}
 		l.call(s.Apply(process, c))
 	}
-	for _, calls := range l.selected {
-		l.keep[calls] = true
+	for _, seats := range s.seats {
+		for _, t := range seats {
+			l.keep[t.call] = true
+		}
 	}
 	for _, calls := range l.captured {
 		l.add(calls) // of captures that go on
@@ -52,7 +54,6 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 // living gathers which calls made each object what it is.
 type living struct {
 	of       map[*Object][]uint64
-	selected map[uint32]uint64 // by thread
 	captured map[*Object][]uint64
 	keep     map[uint64]bool
 }
@@ -73,9 +74,6 @@ func (l *living) call(e *Event) {
 	}
 	if f.Begins {
 		l.keep[c.Index] = true
-	}
-	if f.Selects >= 0 {
-		l.selected[c.Thread] = c.Index
 	}
 	switch {
 	case f.Capture == api.CaptureBegin && e.Stream != nil:

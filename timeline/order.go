@@ -12,6 +12,7 @@ import (
 type seat struct {
 	device  int
 	context *Object // nil: the device's own
+	call    uint64  // that chose it
 }
 
 // NoDevice stands for a device that the trace does not tell.
@@ -20,8 +21,8 @@ const NoDevice = -1
 // seat returns the thread's device and context. A thread that has chosen none has the device of its process, where all
 // of it has used one.
 func (s *State) seat(process, thread uint32) seat {
-	if t, ok := s.seats[thread]; ok {
-		return t
+	if t := s.seats[thread]; len(t) > 0 {
+		return t[len(t)-1]
 	}
 	if d := s.devices[process]; len(d) == 1 {
 		return seat{device: d[0]}
@@ -34,25 +35,44 @@ func (s *State) oneDevice(process uint32, a, b int) bool {
 	return a == b || len(s.devices[process]) < 2
 }
 
-// sit follows the calls that choose a device or a context for their thread.
+// sit follows the calls that choose a device or a context for their thread, and those that say of which device a context is.
 func (s *State) sit(process uint32, e *Event) {
 	c, f := e.Call, e.Fn
-	if f.Selects < 0 {
-		return
-	}
 	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
-	now := seat{device: NoDevice}
-	if f.Params[f.Selects].Role == api.Value {
-		now.device = number(f.Selects)
-	} else if u, ok := e.Use(int(f.Selects)); ok {
-		if f.Device >= 0 {
-			u.Object.Device = number(f.Device)
+	for _, u := range e.Uses {
+		if o := u.Object; o.Kind == api.Context {
+			if f.Device >= 0 {
+				o.Device = number(f.Device)
+			}
+			if t := s.seats[c.Thread]; o.Ended == c.Index && len(t) > 0 && t[len(t)-1].context == o {
+				s.seats[c.Thread] = t[:len(t)-1]
+			}
 		}
-		now = seat{u.Object.Device, u.Object}
-	} else {
+	}
+	if f.Selects < 0 && f.Stack != api.Pop {
 		return
 	}
-	s.seats[c.Thread] = now
+	now, before := seat{device: NoDevice, call: c.Index}, s.seats[c.Thread]
+	if f.Stack != api.Push {
+		before = before[:max(len(before)-1, 0)]
+	}
+	switch {
+	case f.Stack == api.Pop:
+		s.seats[c.Thread] = before
+		return
+	case f.Params[f.Selects].Role == api.Value:
+		now.device = number(f.Selects)
+	default:
+		u, ok := e.Use(int(f.Selects))
+		if !ok {
+			if f.Params[f.Selects].Role == api.Use && c.Args[f.Params[f.Selects].Word] == 0 {
+				s.seats[c.Thread] = before // none in its place
+			}
+			return
+		}
+		now.device, now.context = u.Object.Device, u.Object
+	}
+	s.seats[c.Thread] = append(before, now)
 	if d := s.devices[process]; now.device != NoDevice && !slices.Contains(d, now.device) {
 		s.devices[process] = append(d, now.device)
 	}

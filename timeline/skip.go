@@ -47,7 +47,7 @@ func changes(f *api.Func) bool {
 			return true // by handles that no index knows
 		}
 	}
-	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture || f.Selects >= 0
+	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture || f.Selects >= 0 || f.Stack != api.Replace
 }
 
 // indexed reports whether the chunks of a trace are indexed by all handles that calls of the function use.

@@ -88,10 +88,10 @@ type State struct {
 	device   uint64    // bytes of live device allocations
 	moved    []*Object // device memory that the latest call has made or ended, in this order
 	event    Event
-	seats    map[uint32]seat  // by thread
-	devices  map[uint32][]int // that the threads of a process have chosen
-	shadow   *shadow          // nil: device memory is not followed
-	reader   *format.Reader   // nil: binaries are not looked into
+	seats    map[uint32][]seat // by thread, the one that holds last
+	devices  map[uint32][]int  // that the threads of a process have chosen
+	shadow   *shadow           // nil: device memory is not followed
+	reader   *format.Reader    // nil: binaries are not looked into
 	binaries map[*Object]*kernelbin.File
 	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
 }
@@ -114,7 +114,7 @@ type young struct {
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
 	return &State{model: m, live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
-		seats: map[uint32]seat{}, devices: map[uint32][]int{}}
+		seats: map[uint32][]seat{}, devices: map[uint32][]int{}}
 }
 
 // Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.

@@ -218,7 +218,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5027, Name: "cuCtxCreate_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 2, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 3,
+		{ID: 5027, Name: "cuCtxCreate_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 2, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 3,
 			Doc: "makes a context and makes it current",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -226,7 +226,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5028, Name: "cuCtxCreate_v3", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 4, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 5,
+		{ID: 5028, Name: "cuCtxCreate_v3", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 4, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 5,
 			Doc: "makes a context and makes it current",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -236,7 +236,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5029, Name: "cuCtxCreate_v4", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 3, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.5", Words: 4,
+		{ID: 5029, Name: "cuCtxCreate_v4", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 3, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.5", Words: 4,
 			Doc: "makes a context and makes it current",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -251,13 +251,13 @@ var Model = (&api.Model{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 4, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5031, Name: "cuCtxPushCurrent_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
+		{ID: 5031, Name: "cuCtxPushCurrent_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: -1, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "makes a context current, on top of the thread's stack",
 			Params: []api.Param{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5032, Name: "cuCtxPopCurrent_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
+		{ID: 5032, Name: "cuCtxPopCurrent_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stack: 2, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "takes the current context off the thread's stack",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3592,7 +3592,7 @@ var Model = (&api.Model{
 				{Name: "Pitch", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5442, Name: "cuCtxCreate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 2, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 3,
+		{ID: 5442, Name: "cuCtxCreate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 2, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 3,
 			Doc: "makes a context and makes it current",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3606,13 +3606,13 @@ var Model = (&api.Model{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 4, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5444, Name: "cuCtxPopCurrent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 1,
+		{ID: 5444, Name: "cuCtxPopCurrent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stack: 2, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 1,
 			Doc: "takes the current context off the thread's stack",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5445, Name: "cuCtxPushCurrent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 1,
+		{ID: 5445, Name: "cuCtxPushCurrent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: -1, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 1,
 			Doc: "makes a context current, on top of the thread's stack",
 			Params: []api.Param{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

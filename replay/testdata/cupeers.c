@@ -105,6 +105,13 @@ int main(int argc, char **argv)
 	MUST(add(0, mapped, memory[0]) == 0 && add(1, mapped, memory[1]) == 0);
 	expect(1, mapped, 8);
 
+	/* A context for some calls, above another one: each has a default stream. */
+	CUcontext was;
+	on(0);
+	MUST(cuCtxPushCurrent(contexts[1]) == 0 && cuMemsetD8Async(pooled, 1, BYTES, NULL) == 0);
+	MUST(cuCtxPopCurrent(&was) == 0 && was == contexts[1]);
+	MUST(cuMemsetD8Async(memory[0], 2, BYTES, NULL) == 0 && cuMemsetD8Async(memory[0], 3, BYTES, NULL) == 0 && cuCtxSynchronize() == 0);
+
 	/* What is open to nobody else is none of the first device's. */
 	if (argc > 1 && strcmp(argv[1], "closed") == 0)
 		MUST(add(0, memory[0], memory[1]) == CUDA_ERROR_ILLEGAL_ADDRESS);

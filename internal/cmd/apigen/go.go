@@ -291,6 +291,13 @@ func (m *model) goWord(p api.Param) string {
 	return fmt.Sprintf("%s(%s)", t, word)
 }
 
+func goStack(s api.Stack) string {
+	if s == api.Replace {
+		return ""
+	}
+	return fmt.Sprintf(" Stack: %d,", s)
+}
+
 func goItem(ctype string) string {
 	if ctype == "" {
 		return ""
@@ -363,8 +370,8 @@ func goBlock(p *api.Param) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d,%s Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, goStack(f.Stack), f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if f.Form != nil {
 		w.f("Form: &%#v,", *f.Form)
 	}

@@ -342,7 +342,7 @@ const (
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
-	Shares, StandIn, Replay                                               string
+	Shares, StandIn, Replay, Stack                                        string
 	Begins, Reports, Meets                                                bool
 	meaning                                                               `yaml:",inline"`
 	Inject                                                                []int
@@ -615,6 +615,9 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 			return fmt.Errorf("%s: no parameter %s", c.key, c.param)
 		}
 		*c.to = int8(i)
+	}
+	if f.Stack, ok = api.ParseStack(s.Stack); !ok {
+		return fmt.Errorf("stack: no %s", s.Stack)
 	}
 	f.Modelled = true
 	return nil
