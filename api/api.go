@@ -156,6 +156,8 @@ const (
 	Grid Object = "array"
 	// Levels is several arrays, each of which ends with it.
 	Levels Object = "mipmapped array"
+	// Descriptor is a file of the process by its number. Another process knows it by another number, and how it got there no call tells.
+	Descriptor Object = "descriptor"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
 )

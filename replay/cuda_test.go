@@ -474,3 +474,31 @@ func TestCUDACaptureTo(t *testing.T) {
 		}
 	}
 }
+
+// Memory that a process gives away by a file descriptor and takes again is the same memory. Where several processes do so nothing tells whose a
+// descriptor is, and that is said.
+func TestCUDADescriptor(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "descriptor", []string{"testdata/descriptor.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	for _, args := range [][]string{{"two"}, nil} {
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", place, err)
+			case args != nil:
+				if len(rep.Unsupported) == 0 || rep.Unsupported[0].Func != "cuMemImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "another process's") {
+					t.Errorf("two processes, %s: %+v", place, rep)
+				}
+			case !rep.Identical || rep.Verified.Results != 1 || len(rep.Unsupported) != 0:
+				t.Errorf("%s: %+v", place, rep)
+			}
+		}
+	}
+}

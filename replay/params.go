@@ -206,6 +206,9 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 	}
 	u, ok := p.e.Use(i)
 	switch {
+	case ok && u.Object.Kind == api.Descriptor && p.ok && len(p.exporters) != 1:
+		p.cant = fmt.Sprintf("the file descriptor %d may be another process's, and nothing in the trace tells of what", w)
+		return imm(w), nil
 	case ok:
 		op := p.object(u.Object)
 		if p.f.Params[i].Role == api.Launch {
@@ -874,6 +877,11 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 		}
 		p.substitute(i, n, d)
 		return p.zero(n), nil
+	}
+	if p.f.Shares == api.Import && q.Role == api.In {
+		if first, ok := p.keys[p.key(p.f, p.c)]; ok {
+			return first, nil // where the other process has got it
+		}
 	}
 	from, relocs, err := p.content(d, q.Addresses)
 	p.relo = append(p.relo, relocs...)

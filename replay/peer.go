@@ -54,6 +54,12 @@ func (p *planner) key(f *api.Func, c *format.Call) string {
 					return string(d.Bytes)
 				}
 			}
+		case q.Role == api.In:
+			for k := range c.Data {
+				if d := &c.Data[k]; int(d.Param) == i && d.Dir == format.DirIn && d.Status == format.Whole {
+					return string(d.Bytes)
+				}
+			}
 		case q.Role == api.Value && q.Words > 1:
 			var b []byte
 			for _, w := range c.Args[q.Word:][:q.Words] {

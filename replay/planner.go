@@ -34,6 +34,7 @@ type planner struct {
 	regions   map[memoryKey]region          // scratch memory for memory of the program's that the runtime uses for long
 	keys      map[string]operand            // names that processes tell each other, as the runtime has made them
 	imported  map[string]bool               // keys that a process of the trace imports
+	exporters map[int]bool                  // processes that have made descriptors
 	absent    map[*timeline.Object]bool     // shared with a process that is not in the trace
 	tainted   map[*timeline.Object]bool     // memory that such a process may have written
 	reports   map[uint64]int                // threads that process reports, by the number that the program has for them
@@ -158,7 +159,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, exporters: map[int]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
@@ -300,6 +301,9 @@ func (p *planner) survey() error {
 				continue
 			}
 			q := &fn.Params[o.Param]
+			if q.Object == api.Descriptor {
+				p.exporters[p.threads[p.thread[c.Thread]].process] = true
+			}
 			if len(c.Args) != int(fn.Words) || !q.Role.Makes() || !placeable(q.Object) && q.Object != api.Mapped && q.Object != api.Owned {
 				continue
 			}

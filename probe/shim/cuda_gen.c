@@ -7204,6 +7204,55 @@ static CUresult copy_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	return other_cuMipmappedArrayDestroy(hMipmappedArray, &second_cuMipmappedArrayDestroy);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(handle, dptr, size, handleType, flags);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)dptr;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)(uint32_t)handleType;
+	w[4] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5159, w, 5, 0)) {
+		CUresult ret = real(handle, dptr, size, handleType, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(handle, dptr, size, handleType, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, handle, 4ULL, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemGetHandleForAddressRange = {NULL, "cuMemGetHandleForAddressRange"};
+static SHIM_BODY CUresult main_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags)
+{
+	return wrap_cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags, &target_cuMemGetHandleForAddressRange);
+}
+
+SHIM_ENTRY(cuMemGetHandleForAddressRange, main_cuMemGetHandleForAddressRange);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags, target);
+}
+
+static struct shim_target second_cuMemGetHandleForAddressRange = {NULL, "cuMemGetHandleForAddressRange"};
+static CUresult copy_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, uint64_t flags)
+{
+	return other_cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags, &second_cuMemGetHandleForAddressRange);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags, struct shim_target *target)
 {
 	CUresult (*real)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags) = shim_real(&target->real, target->name);
@@ -7583,6 +7632,101 @@ static struct shim_target second_cuMemGetAccess = {NULL, "cuMemGetAccess"};
 static CUresult copy_cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
 	return other_cuMemGetAccess(flags, location, ptr, &second_cuMemGetAccess);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(shareableHandle, handle, handleType, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)shareableHandle;
+	w[1] = (uint64_t)handle;
+	w[2] = (uint64_t)(uint32_t)handleType;
+	w[3] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5169, w, 4, 16)) {
+		CUresult ret = real(shareableHandle, handle, handleType, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(shareableHandle, handle, handleType, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, shareableHandle, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemExportToShareableHandle = {NULL, "cuMemExportToShareableHandle"};
+static SHIM_BODY CUresult main_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return wrap_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags, &target_cuMemExportToShareableHandle);
+}
+
+SHIM_ENTRY(cuMemExportToShareableHandle, main_cuMemExportToShareableHandle);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags, target);
+}
+
+static struct shim_target second_cuMemExportToShareableHandle = {NULL, "cuMemExportToShareableHandle"};
+static CUresult copy_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return other_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags, &second_cuMemExportToShareableHandle);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(handle, osHandle, shHandleType);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uintptr_t)osHandle;
+	w[2] = (uint64_t)(uint32_t)shHandleType;
+	struct shim_call c;
+	if (!shim_enter(&c, 5170, w, 3, 16)) {
+		CUresult ret = real(handle, osHandle, shHandleType);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(handle, osHandle, shHandleType);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, handle, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemImportFromShareableHandle = {NULL, "cuMemImportFromShareableHandle"};
+static SHIM_BODY CUresult main_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
+{
+	return wrap_cuMemImportFromShareableHandle(handle, osHandle, shHandleType, &target_cuMemImportFromShareableHandle);
+}
+
+SHIM_ENTRY(cuMemImportFromShareableHandle, main_cuMemImportFromShareableHandle);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType, struct shim_target *target)
+{
+	return wrap_cuMemImportFromShareableHandle(handle, osHandle, shHandleType, target);
+}
+
+static struct shim_target second_cuMemImportFromShareableHandle = {NULL, "cuMemImportFromShareableHandle"};
+static CUresult copy_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
+{
+	return other_cuMemImportFromShareableHandle(handle, osHandle, shHandleType, &second_cuMemImportFromShareableHandle);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option, struct shim_target *target)
@@ -8202,6 +8346,199 @@ static struct shim_target second_cuMemAllocFromPoolAsync = {NULL, "cuMemAllocFro
 static CUresult copy_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	return other_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, &second_cuMemAllocFromPoolAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(handle_out, pool, handleType, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle_out;
+	w[1] = (uint64_t)(uintptr_t)pool;
+	w[2] = (uint64_t)(uint32_t)handleType;
+	w[3] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5184, w, 4, 16)) {
+		CUresult ret = real(handle_out, pool, handleType, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(handle_out, pool, handleType, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, handle_out, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPoolExportToShareableHandle = {NULL, "cuMemPoolExportToShareableHandle"};
+static SHIM_BODY CUresult main_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return wrap_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags, &target_cuMemPoolExportToShareableHandle);
+}
+
+SHIM_ENTRY(cuMemPoolExportToShareableHandle, main_cuMemPoolExportToShareableHandle);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags, target);
+}
+
+static struct shim_target second_cuMemPoolExportToShareableHandle = {NULL, "cuMemPoolExportToShareableHandle"};
+static CUresult copy_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return other_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags, &second_cuMemPoolExportToShareableHandle);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pool_out, handle, handleType, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)pool_out;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	w[2] = (uint64_t)(uint32_t)handleType;
+	w[3] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5185, w, 4, 16)) {
+		CUresult ret = real(pool_out, handle, handleType, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pool_out, handle, handleType, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pool_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPoolImportFromShareableHandle = {NULL, "cuMemPoolImportFromShareableHandle"};
+static SHIM_BODY CUresult main_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return wrap_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags, &target_cuMemPoolImportFromShareableHandle);
+}
+
+SHIM_ENTRY(cuMemPoolImportFromShareableHandle, main_cuMemPoolImportFromShareableHandle);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags, target);
+}
+
+static struct shim_target second_cuMemPoolImportFromShareableHandle = {NULL, "cuMemPoolImportFromShareableHandle"};
+static CUresult copy_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	return other_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags, &second_cuMemPoolImportFromShareableHandle);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr, struct shim_target *target)
+{
+	CUresult (*real)(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(shareData_out, ptr);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)shareData_out;
+	w[1] = (uint64_t)ptr;
+	struct shim_call c;
+	if (!shim_enter(&c, 5186, w, 2, 0)) {
+		CUresult ret = real(shareData_out, ptr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(shareData_out, ptr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, shareData_out, 64, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPoolExportPointer = {NULL, "cuMemPoolExportPointer"};
+static SHIM_BODY CUresult main_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	return wrap_cuMemPoolExportPointer(shareData_out, ptr, &target_cuMemPoolExportPointer);
+}
+
+SHIM_ENTRY(cuMemPoolExportPointer, main_cuMemPoolExportPointer);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr, struct shim_target *target)
+{
+	return wrap_cuMemPoolExportPointer(shareData_out, ptr, target);
+}
+
+static struct shim_target second_cuMemPoolExportPointer = {NULL, "cuMemPoolExportPointer"};
+static CUresult copy_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	return other_cuMemPoolExportPointer(shareData_out, ptr, &second_cuMemPoolExportPointer);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(ptr_out, pool, shareData);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)ptr_out;
+	w[1] = (uint64_t)(uintptr_t)pool;
+	w[2] = (uint64_t)(uintptr_t)shareData;
+	struct shim_call c;
+	if (!shim_enter(&c, 5187, w, 3, 16)) {
+		CUresult ret = real(ptr_out, pool, shareData);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(ptr_out, pool, shareData);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, ptr_out, 8);
+	shim_in(&c, 2, shareData, 64ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, shareData, 64ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPoolImportPointer = {NULL, "cuMemPoolImportPointer"};
+static SHIM_BODY CUresult main_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
+{
+	return wrap_cuMemPoolImportPointer(ptr_out, pool, shareData, &target_cuMemPoolImportPointer);
+}
+
+SHIM_ENTRY(cuMemPoolImportPointer, main_cuMemPoolImportPointer);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData, struct shim_target *target)
+{
+	return wrap_cuMemPoolImportPointer(ptr_out, pool, shareData, target);
+}
+
+static struct shim_target second_cuMemPoolImportPointer = {NULL, "cuMemPoolImportPointer"};
+static CUresult copy_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
+{
+	return other_cuMemPoolImportPointer(ptr_out, pool, shareData, &second_cuMemPoolImportPointer);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop, struct shim_target *target)
@@ -10486,6 +10823,400 @@ static CUresult copy_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CU
 	return other_cuEventElapsedTime(pMilliseconds, hStart, hEnd, &second_cuEventElapsedTime);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extMem_out, memHandleDesc);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)extMem_out;
+	w[1] = (uint64_t)(uintptr_t)memHandleDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5235, w, 2, 16)) {
+		CUresult ret = real(extMem_out, memHandleDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extMem_out, memHandleDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, extMem_out, 8);
+	shim_in(&c, 1, memHandleDesc, 104ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, memHandleDesc, 104ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuImportExternalMemory = {NULL, "cuImportExternalMemory"};
+static SHIM_BODY CUresult main_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+{
+	return wrap_cuImportExternalMemory(extMem_out, memHandleDesc, &target_cuImportExternalMemory);
+}
+
+SHIM_ENTRY(cuImportExternalMemory, main_cuImportExternalMemory);
+
+static __attribute__((noinline, cold)) CUresult other_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc, struct shim_target *target)
+{
+	return wrap_cuImportExternalMemory(extMem_out, memHandleDesc, target);
+}
+
+static struct shim_target second_cuImportExternalMemory = {NULL, "cuImportExternalMemory"};
+static CUresult copy_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+{
+	return other_cuImportExternalMemory(extMem_out, memHandleDesc, &second_cuImportExternalMemory);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(devPtr, extMem, bufferDesc);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)(uintptr_t)extMem;
+	w[2] = (uint64_t)(uintptr_t)bufferDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5236, w, 3, 16)) {
+		CUresult ret = real(devPtr, extMem, bufferDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(devPtr, extMem, bufferDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, devPtr, 8);
+	shim_in(&c, 2, bufferDesc, 88ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, bufferDesc, 88ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuExternalMemoryGetMappedBuffer = {NULL, "cuExternalMemoryGetMappedBuffer"};
+static SHIM_BODY CUresult main_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
+{
+	return wrap_cuExternalMemoryGetMappedBuffer(devPtr, extMem, bufferDesc, &target_cuExternalMemoryGetMappedBuffer);
+}
+
+SHIM_ENTRY(cuExternalMemoryGetMappedBuffer, main_cuExternalMemoryGetMappedBuffer);
+
+static __attribute__((noinline, cold)) CUresult other_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc, struct shim_target *target)
+{
+	return wrap_cuExternalMemoryGetMappedBuffer(devPtr, extMem, bufferDesc, target);
+}
+
+static struct shim_target second_cuExternalMemoryGetMappedBuffer = {NULL, "cuExternalMemoryGetMappedBuffer"};
+static CUresult copy_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
+{
+	return other_cuExternalMemoryGetMappedBuffer(devPtr, extMem, bufferDesc, &second_cuExternalMemoryGetMappedBuffer);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mipmap, extMem, mipmapDesc);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)mipmap;
+	w[1] = (uint64_t)(uintptr_t)extMem;
+	w[2] = (uint64_t)(uintptr_t)mipmapDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5237, w, 3, 16)) {
+		CUresult ret = real(mipmap, extMem, mipmapDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mipmap, extMem, mipmapDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, mipmap, 8);
+	shim_in(&c, 2, mipmapDesc, 120ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, mipmapDesc, 120ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuExternalMemoryGetMappedMipmappedArray = {NULL, "cuExternalMemoryGetMappedMipmappedArray"};
+static SHIM_BODY CUresult main_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc)
+{
+	return wrap_cuExternalMemoryGetMappedMipmappedArray(mipmap, extMem, mipmapDesc, &target_cuExternalMemoryGetMappedMipmappedArray);
+}
+
+SHIM_ENTRY(cuExternalMemoryGetMappedMipmappedArray, main_cuExternalMemoryGetMappedMipmappedArray);
+
+static __attribute__((noinline, cold)) CUresult other_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc, struct shim_target *target)
+{
+	return wrap_cuExternalMemoryGetMappedMipmappedArray(mipmap, extMem, mipmapDesc, target);
+}
+
+static struct shim_target second_cuExternalMemoryGetMappedMipmappedArray = {NULL, "cuExternalMemoryGetMappedMipmappedArray"};
+static CUresult copy_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc)
+{
+	return other_cuExternalMemoryGetMappedMipmappedArray(mipmap, extMem, mipmapDesc, &second_cuExternalMemoryGetMappedMipmappedArray);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDestroyExternalMemory(CUexternalMemory extMem, struct shim_target *target)
+{
+	CUresult (*real)(CUexternalMemory extMem) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extMem);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)extMem;
+	struct shim_call c;
+	if (!shim_enter(&c, 5238, w, 1, 0)) {
+		CUresult ret = real(extMem);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extMem);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDestroyExternalMemory = {NULL, "cuDestroyExternalMemory"};
+static SHIM_BODY CUresult main_cuDestroyExternalMemory(CUexternalMemory extMem)
+{
+	return wrap_cuDestroyExternalMemory(extMem, &target_cuDestroyExternalMemory);
+}
+
+SHIM_ENTRY(cuDestroyExternalMemory, main_cuDestroyExternalMemory);
+
+static __attribute__((noinline, cold)) CUresult other_cuDestroyExternalMemory(CUexternalMemory extMem, struct shim_target *target)
+{
+	return wrap_cuDestroyExternalMemory(extMem, target);
+}
+
+static struct shim_target second_cuDestroyExternalMemory = {NULL, "cuDestroyExternalMemory"};
+static CUresult copy_cuDestroyExternalMemory(CUexternalMemory extMem)
+{
+	return other_cuDestroyExternalMemory(extMem, &second_cuDestroyExternalMemory);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSem_out, semHandleDesc);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)extSem_out;
+	w[1] = (uint64_t)(uintptr_t)semHandleDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5239, w, 2, 16)) {
+		CUresult ret = real(extSem_out, semHandleDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSem_out, semHandleDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, extSem_out, 8);
+	shim_in(&c, 1, semHandleDesc, 96ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, semHandleDesc, 96ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuImportExternalSemaphore = {NULL, "cuImportExternalSemaphore"};
+static SHIM_BODY CUresult main_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc)
+{
+	return wrap_cuImportExternalSemaphore(extSem_out, semHandleDesc, &target_cuImportExternalSemaphore);
+}
+
+SHIM_ENTRY(cuImportExternalSemaphore, main_cuImportExternalSemaphore);
+
+static __attribute__((noinline, cold)) CUresult other_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc, struct shim_target *target)
+{
+	return wrap_cuImportExternalSemaphore(extSem_out, semHandleDesc, target);
+}
+
+static struct shim_target second_cuImportExternalSemaphore = {NULL, "cuImportExternalSemaphore"};
+static CUresult copy_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc)
+{
+	return other_cuImportExternalSemaphore(extSem_out, semHandleDesc, &second_cuImportExternalSemaphore);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	CUresult (*real)(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSemArray, paramsArray, numExtSems, stream);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)extSemArray;
+	w[1] = (uint64_t)(uintptr_t)paramsArray;
+	w[2] = (uint64_t)(uint32_t)numExtSems;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5240, w, 4, 0)) {
+		CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, extSemArray, 8ULL * (uint64_t)numExtSems, ok);
+	shim_in(&c, 1, paramsArray, 144ULL * (uint64_t)numExtSems, ok);
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, extSemArray, 8ULL * (uint64_t)numExtSems);
+		shim_large(c.seq, 1, 0, paramsArray, 144ULL * (uint64_t)numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuSignalExternalSemaphoresAsync = {NULL, "cuSignalExternalSemaphoresAsync"};
+static SHIM_BODY CUresult main_cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return wrap_cuSignalExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, &target_cuSignalExternalSemaphoresAsync);
+}
+
+SHIM_ENTRY(cuSignalExternalSemaphoresAsync, main_cuSignalExternalSemaphoresAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	return wrap_cuSignalExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, target);
+}
+
+static struct shim_target second_cuSignalExternalSemaphoresAsync = {NULL, "cuSignalExternalSemaphoresAsync"};
+static CUresult copy_cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return other_cuSignalExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, &second_cuSignalExternalSemaphoresAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	CUresult (*real)(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSemArray, paramsArray, numExtSems, stream);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)extSemArray;
+	w[1] = (uint64_t)(uintptr_t)paramsArray;
+	w[2] = (uint64_t)(uint32_t)numExtSems;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5241, w, 4, 0)) {
+		CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, extSemArray, 8ULL * (uint64_t)numExtSems, ok);
+	shim_in(&c, 1, paramsArray, 144ULL * (uint64_t)numExtSems, ok);
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, extSemArray, 8ULL * (uint64_t)numExtSems);
+		shim_large(c.seq, 1, 0, paramsArray, 144ULL * (uint64_t)numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuWaitExternalSemaphoresAsync = {NULL, "cuWaitExternalSemaphoresAsync"};
+static SHIM_BODY CUresult main_cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return wrap_cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, &target_cuWaitExternalSemaphoresAsync);
+}
+
+SHIM_ENTRY(cuWaitExternalSemaphoresAsync, main_cuWaitExternalSemaphoresAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	return wrap_cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, target);
+}
+
+static struct shim_target second_cuWaitExternalSemaphoresAsync = {NULL, "cuWaitExternalSemaphoresAsync"};
+static CUresult copy_cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return other_cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream, &second_cuWaitExternalSemaphoresAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDestroyExternalSemaphore(CUexternalSemaphore extSem, struct shim_target *target)
+{
+	CUresult (*real)(CUexternalSemaphore extSem) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSem);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)extSem;
+	struct shim_call c;
+	if (!shim_enter(&c, 5242, w, 1, 0)) {
+		CUresult ret = real(extSem);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSem);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDestroyExternalSemaphore = {NULL, "cuDestroyExternalSemaphore"};
+static SHIM_BODY CUresult main_cuDestroyExternalSemaphore(CUexternalSemaphore extSem)
+{
+	return wrap_cuDestroyExternalSemaphore(extSem, &target_cuDestroyExternalSemaphore);
+}
+
+SHIM_ENTRY(cuDestroyExternalSemaphore, main_cuDestroyExternalSemaphore);
+
+static __attribute__((noinline, cold)) CUresult other_cuDestroyExternalSemaphore(CUexternalSemaphore extSem, struct shim_target *target)
+{
+	return wrap_cuDestroyExternalSemaphore(extSem, target);
+}
+
+static struct shim_target second_cuDestroyExternalSemaphore = {NULL, "cuDestroyExternalSemaphore"};
+static CUresult copy_cuDestroyExternalSemaphore(CUexternalSemaphore extSem)
+{
+	return other_cuDestroyExternalSemaphore(extSem, &second_cuDestroyExternalSemaphore);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
 	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags) = shim_real(&target->real, target->name);
@@ -12442,6 +13173,340 @@ static CUresult copy_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent eve
 	return other_cuGraphEventWaitNodeSetEvent(hNode, event, &second_cuGraphEventWaitNodeSetEvent);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddExternalSemaphoresSignalNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5294, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddExternalSemaphoresSignalNode = {NULL, "cuGraphAddExternalSemaphoresSignalNode"};
+static SHIM_BODY CUresult main_cuGraphAddExternalSemaphoresSignalNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddExternalSemaphoresSignalNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddExternalSemaphoresSignalNode);
+}
+
+SHIM_ENTRY(cuGraphAddExternalSemaphoresSignalNode, main_cuGraphAddExternalSemaphoresSignalNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddExternalSemaphoresSignalNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddExternalSemaphoresSignalNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddExternalSemaphoresSignalNode = {NULL, "cuGraphAddExternalSemaphoresSignalNode"};
+static CUresult copy_cuGraphAddExternalSemaphoresSignalNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddExternalSemaphoresSignalNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddExternalSemaphoresSignalNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, params_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)params_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5295, w, 2, 0)) {
+		CUresult ret = real(hNode, params_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, params_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, params_out, 24, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExternalSemaphoresSignalNodeGetParams = {NULL, "cuGraphExternalSemaphoresSignalNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params_out)
+{
+	return wrap_cuGraphExternalSemaphoresSignalNodeGetParams(hNode, params_out, &target_cuGraphExternalSemaphoresSignalNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphExternalSemaphoresSignalNodeGetParams, main_cuGraphExternalSemaphoresSignalNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	return wrap_cuGraphExternalSemaphoresSignalNodeGetParams(hNode, params_out, target);
+}
+
+static struct shim_target second_cuGraphExternalSemaphoresSignalNodeGetParams = {NULL, "cuGraphExternalSemaphoresSignalNodeGetParams"};
+static CUresult copy_cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params_out)
+{
+	return other_cuGraphExternalSemaphoresSignalNodeGetParams(hNode, params_out, &second_cuGraphExternalSemaphoresSignalNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExternalSemaphoresSignalNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5296, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExternalSemaphoresSignalNodeSetParams = {NULL, "cuGraphExternalSemaphoresSignalNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExternalSemaphoresSignalNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExternalSemaphoresSignalNodeSetParams(hNode, nodeParams, &target_cuGraphExternalSemaphoresSignalNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExternalSemaphoresSignalNodeSetParams, main_cuGraphExternalSemaphoresSignalNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExternalSemaphoresSignalNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExternalSemaphoresSignalNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExternalSemaphoresSignalNodeSetParams = {NULL, "cuGraphExternalSemaphoresSignalNodeSetParams"};
+static CUresult copy_cuGraphExternalSemaphoresSignalNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExternalSemaphoresSignalNodeSetParams(hNode, nodeParams, &second_cuGraphExternalSemaphoresSignalNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddExternalSemaphoresWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5297, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddExternalSemaphoresWaitNode = {NULL, "cuGraphAddExternalSemaphoresWaitNode"};
+static SHIM_BODY CUresult main_cuGraphAddExternalSemaphoresWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddExternalSemaphoresWaitNode);
+}
+
+SHIM_ENTRY(cuGraphAddExternalSemaphoresWaitNode, main_cuGraphAddExternalSemaphoresWaitNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddExternalSemaphoresWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddExternalSemaphoresWaitNode = {NULL, "cuGraphAddExternalSemaphoresWaitNode"};
+static CUresult copy_cuGraphAddExternalSemaphoresWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddExternalSemaphoresWaitNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS *params_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, params_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)params_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5298, w, 2, 0)) {
+		CUresult ret = real(hNode, params_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, params_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, params_out, 24, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExternalSemaphoresWaitNodeGetParams = {NULL, "cuGraphExternalSemaphoresWaitNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS *params_out)
+{
+	return wrap_cuGraphExternalSemaphoresWaitNodeGetParams(hNode, params_out, &target_cuGraphExternalSemaphoresWaitNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphExternalSemaphoresWaitNodeGetParams, main_cuGraphExternalSemaphoresWaitNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	return wrap_cuGraphExternalSemaphoresWaitNodeGetParams(hNode, params_out, target);
+}
+
+static struct shim_target second_cuGraphExternalSemaphoresWaitNodeGetParams = {NULL, "cuGraphExternalSemaphoresWaitNodeGetParams"};
+static CUresult copy_cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS *params_out)
+{
+	return other_cuGraphExternalSemaphoresWaitNodeGetParams(hNode, params_out, &second_cuGraphExternalSemaphoresWaitNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5299, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExternalSemaphoresWaitNodeSetParams = {NULL, "cuGraphExternalSemaphoresWaitNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExternalSemaphoresWaitNodeSetParams(hNode, nodeParams, &target_cuGraphExternalSemaphoresWaitNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExternalSemaphoresWaitNodeSetParams, main_cuGraphExternalSemaphoresWaitNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExternalSemaphoresWaitNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExternalSemaphoresWaitNodeSetParams = {NULL, "cuGraphExternalSemaphoresWaitNodeSetParams"};
+static CUresult copy_cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExternalSemaphoresWaitNodeSetParams(hNode, nodeParams, &second_cuGraphExternalSemaphoresWaitNodeSetParams);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
@@ -14288,6 +15353,122 @@ static struct shim_target second_cuGraphExecEventWaitNodeSetEvent = {NULL, "cuGr
 static CUresult copy_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
 {
 	return other_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event, &second_cuGraphExecEventWaitNodeSetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5337, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecExternalSemaphoresSignalNodeSetParams = {NULL, "cuGraphExecExternalSemaphoresSignalNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExecExternalSemaphoresSignalNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecExternalSemaphoresSignalNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecExternalSemaphoresSignalNodeSetParams, main_cuGraphExecExternalSemaphoresSignalNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecExternalSemaphoresSignalNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecExternalSemaphoresSignalNodeSetParams = {NULL, "cuGraphExecExternalSemaphoresSignalNodeSetParams"};
+static CUresult copy_cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExecExternalSemaphoresSignalNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecExternalSemaphoresSignalNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5338, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 24, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (144 * (uint64_t)nodeParams->numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->extSemArray, 8 * (uint64_t)nodeParams->numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 2, (const void *)(uintptr_t)nodeParams->paramsArray, 144 * (uint64_t)nodeParams->numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecExternalSemaphoresWaitNodeSetParams = {NULL, "cuGraphExecExternalSemaphoresWaitNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecExternalSemaphoresWaitNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecExternalSemaphoresWaitNodeSetParams, main_cuGraphExecExternalSemaphoresWaitNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecExternalSemaphoresWaitNodeSetParams = {NULL, "cuGraphExecExternalSemaphoresWaitNodeSetParams"};
+static CUresult copy_cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecExternalSemaphoresWaitNodeSetParams);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled, struct shim_target *target)
@@ -23897,6 +25078,114 @@ static CUresult copy_cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStrea
 	return other_cuEventRecordWithFlags_ptsz(hEvent, hStream, flags, &second_cuEventRecordWithFlags_ptsz);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuSignalExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	CUresult (*real)(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSemArray, paramsArray, numExtSems, stream);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)extSemArray;
+	w[1] = (uint64_t)(uintptr_t)paramsArray;
+	w[2] = (uint64_t)(uint32_t)numExtSems;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5553, w, 4, 0)) {
+		CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, extSemArray, 8ULL * (uint64_t)numExtSems, ok);
+	shim_in(&c, 1, paramsArray, 144ULL * (uint64_t)numExtSems, ok);
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, extSemArray, 8ULL * (uint64_t)numExtSems);
+		shim_large(c.seq, 1, 0, paramsArray, 144ULL * (uint64_t)numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuSignalExternalSemaphoresAsync_ptsz = {NULL, "cuSignalExternalSemaphoresAsync_ptsz"};
+static SHIM_BODY CUresult main_cuSignalExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return wrap_cuSignalExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, &target_cuSignalExternalSemaphoresAsync_ptsz);
+}
+
+SHIM_ENTRY(cuSignalExternalSemaphoresAsync_ptsz, main_cuSignalExternalSemaphoresAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuSignalExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	return wrap_cuSignalExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, target);
+}
+
+static struct shim_target second_cuSignalExternalSemaphoresAsync_ptsz = {NULL, "cuSignalExternalSemaphoresAsync_ptsz"};
+static CUresult copy_cuSignalExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return other_cuSignalExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, &second_cuSignalExternalSemaphoresAsync_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	CUresult (*real)(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(extSemArray, paramsArray, numExtSems, stream);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)extSemArray;
+	w[1] = (uint64_t)(uintptr_t)paramsArray;
+	w[2] = (uint64_t)(uint32_t)numExtSems;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5554, w, 4, 0)) {
+		CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(extSemArray, paramsArray, numExtSems, stream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, extSemArray, 8ULL * (uint64_t)numExtSems, ok);
+	shim_in(&c, 1, paramsArray, 144ULL * (uint64_t)numExtSems, ok);
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, extSemArray, 8ULL * (uint64_t)numExtSems);
+		shim_large(c.seq, 1, 0, paramsArray, 144ULL * (uint64_t)numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuWaitExternalSemaphoresAsync_ptsz = {NULL, "cuWaitExternalSemaphoresAsync_ptsz"};
+static SHIM_BODY CUresult main_cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return wrap_cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, &target_cuWaitExternalSemaphoresAsync_ptsz);
+}
+
+SHIM_ENTRY(cuWaitExternalSemaphoresAsync_ptsz, main_cuWaitExternalSemaphoresAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream, struct shim_target *target)
+{
+	return wrap_cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, target);
+}
+
+static struct shim_target second_cuWaitExternalSemaphoresAsync_ptsz = {NULL, "cuWaitExternalSemaphoresAsync_ptsz"};
+static CUresult copy_cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, uint32_t numExtSems, CUstream stream)
+{
+	return other_cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream, &second_cuWaitExternalSemaphoresAsync_ptsz);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
 	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags) = shim_real(&target->real, target->name);
@@ -25619,133 +26908,108 @@ SHIM_COUNTED(cuModuleGetTexRef, 3);
 SHIM_COUNTED(cuModuleGetSurfRef, 4);
 SHIM_COUNTED(cuDeviceRegisterAsyncNotification, 5);
 SHIM_COUNTED(cuDeviceUnregisterAsyncNotification, 6);
-SHIM_COUNTED(cuMemGetHandleForAddressRange, 7);
-SHIM_COUNTED(cuMemMapArrayAsync, 8);
-SHIM_COUNTED(cuMemExportToShareableHandle, 9);
-SHIM_COUNTED(cuMemImportFromShareableHandle, 10);
-SHIM_COUNTED(cuMemPoolExportToShareableHandle, 11);
-SHIM_COUNTED(cuMemPoolImportFromShareableHandle, 12);
-SHIM_COUNTED(cuMemPoolExportPointer, 13);
-SHIM_COUNTED(cuMemPoolImportPointer, 14);
-SHIM_COUNTED(cuImportExternalMemory, 15);
-SHIM_COUNTED(cuExternalMemoryGetMappedBuffer, 16);
-SHIM_COUNTED(cuExternalMemoryGetMappedMipmappedArray, 17);
-SHIM_COUNTED(cuDestroyExternalMemory, 18);
-SHIM_COUNTED(cuImportExternalSemaphore, 19);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync, 20);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync, 21);
-SHIM_COUNTED(cuDestroyExternalSemaphore, 22);
-SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 23);
-SHIM_COUNTED(cuFuncSetBlockShape, 24);
-SHIM_COUNTED(cuFuncSetSharedSize, 25);
-SHIM_COUNTED(cuParamSetSize, 26);
-SHIM_COUNTED(cuParamSeti, 27);
-SHIM_COUNTED(cuParamSetf, 28);
-SHIM_COUNTED(cuParamSetv, 29);
-SHIM_COUNTED(cuLaunch, 30);
-SHIM_COUNTED(cuLaunchGrid, 31);
-SHIM_COUNTED(cuLaunchGridAsync, 32);
-SHIM_COUNTED(cuParamSetTexRef, 33);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresSignalNode, 34);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeGetParams, 35);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeSetParams, 36);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresWaitNode, 37);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeGetParams, 38);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeSetParams, 39);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresSignalNodeSetParams, 40);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresWaitNodeSetParams, 41);
-SHIM_COUNTED(cuUserObjectCreate, 42);
-SHIM_COUNTED(cuUserObjectRetain, 43);
-SHIM_COUNTED(cuUserObjectRelease, 44);
-SHIM_COUNTED(cuGraphRetainUserObject, 45);
-SHIM_COUNTED(cuGraphReleaseUserObject, 46);
-SHIM_COUNTED(cuTexRefSetArray, 47);
-SHIM_COUNTED(cuTexRefSetMipmappedArray, 48);
-SHIM_COUNTED(cuTexRefSetAddress_v2, 49);
-SHIM_COUNTED(cuTexRefSetAddress2D_v3, 50);
-SHIM_COUNTED(cuTexRefSetFormat, 51);
-SHIM_COUNTED(cuTexRefSetAddressMode, 52);
-SHIM_COUNTED(cuTexRefSetFilterMode, 53);
-SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 54);
-SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 55);
-SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 56);
-SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 57);
-SHIM_COUNTED(cuTexRefSetBorderColor, 58);
-SHIM_COUNTED(cuTexRefSetFlags, 59);
-SHIM_COUNTED(cuTexRefGetAddress_v2, 60);
-SHIM_COUNTED(cuTexRefGetArray, 61);
-SHIM_COUNTED(cuTexRefGetMipmappedArray, 62);
-SHIM_COUNTED(cuTexRefGetAddressMode, 63);
-SHIM_COUNTED(cuTexRefGetFilterMode, 64);
-SHIM_COUNTED(cuTexRefGetFormat, 65);
-SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 66);
-SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 67);
-SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 68);
-SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 69);
-SHIM_COUNTED(cuTexRefGetBorderColor, 70);
-SHIM_COUNTED(cuTexRefGetFlags, 71);
-SHIM_COUNTED(cuTexRefCreate, 72);
-SHIM_COUNTED(cuTexRefDestroy, 73);
-SHIM_COUNTED(cuSurfRefSetArray, 74);
-SHIM_COUNTED(cuSurfRefGetArray, 75);
-SHIM_COUNTED(cuTensorMapEncodeIm2col, 76);
-SHIM_COUNTED(cuTensorMapReplaceAddress, 77);
-SHIM_COUNTED(cuGraphicsUnregisterResource, 78);
-SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 79);
-SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 80);
-SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 81);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 82);
-SHIM_COUNTED(cuGraphicsMapResources, 83);
-SHIM_COUNTED(cuGraphicsUnmapResources, 84);
-SHIM_COUNTED(cuCoredumpGetAttribute, 85);
-SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 86);
-SHIM_COUNTED(cuCoredumpSetAttribute, 87);
-SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 88);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 89);
-SHIM_COUNTED(cuTexRefSetAddress2D_v2, 90);
-SHIM_COUNTED(cuMemcpy3DBatchAsync, 91);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 92);
-SHIM_COUNTED(cuMemBatchDecompressAsync, 93);
-SHIM_COUNTED(cuMemPrefetchBatchAsync, 94);
-SHIM_COUNTED(cuMemDiscardBatchAsync, 95);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 96);
-SHIM_COUNTED(cuProfilerInitialize, 97);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 98);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync_ptsz, 99);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync_ptsz, 100);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 101);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 102);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 103);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 104);
-SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 105);
-SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 106);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 107);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 108);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 109);
-SHIM_COUNTED(cuStreamBeginCaptureToCig, 110);
-SHIM_COUNTED(cuStreamEndCaptureToCig, 111);
-SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 112);
-SHIM_COUNTED(cuLogsRegisterCallback, 113);
-SHIM_COUNTED(cuLogsUnregisterCallback, 114);
-SHIM_COUNTED(cuLogsCurrent, 115);
-SHIM_COUNTED(cuLogsDumpToFile, 116);
-SHIM_COUNTED(cuLogsDumpToMemory, 117);
-SHIM_COUNTED(cuCoredumpRegisterStartCallback, 118);
-SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 119);
-SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 120);
-SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 121);
-SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 122);
-SHIM_COUNTED(cuCheckpointProcessGetState, 123);
-SHIM_COUNTED(cuCheckpointProcessLock, 124);
-SHIM_COUNTED(cuCheckpointProcessCheckpoint, 125);
-SHIM_COUNTED(cuCheckpointProcessRestore, 126);
-SHIM_COUNTED(cuCheckpointProcessUnlock, 127);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 128);
-SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 129);
-SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 130);
+SHIM_COUNTED(cuMemMapArrayAsync, 7);
+SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 8);
+SHIM_COUNTED(cuFuncSetBlockShape, 9);
+SHIM_COUNTED(cuFuncSetSharedSize, 10);
+SHIM_COUNTED(cuParamSetSize, 11);
+SHIM_COUNTED(cuParamSeti, 12);
+SHIM_COUNTED(cuParamSetf, 13);
+SHIM_COUNTED(cuParamSetv, 14);
+SHIM_COUNTED(cuLaunch, 15);
+SHIM_COUNTED(cuLaunchGrid, 16);
+SHIM_COUNTED(cuLaunchGridAsync, 17);
+SHIM_COUNTED(cuParamSetTexRef, 18);
+SHIM_COUNTED(cuUserObjectCreate, 19);
+SHIM_COUNTED(cuUserObjectRetain, 20);
+SHIM_COUNTED(cuUserObjectRelease, 21);
+SHIM_COUNTED(cuGraphRetainUserObject, 22);
+SHIM_COUNTED(cuGraphReleaseUserObject, 23);
+SHIM_COUNTED(cuTexRefSetArray, 24);
+SHIM_COUNTED(cuTexRefSetMipmappedArray, 25);
+SHIM_COUNTED(cuTexRefSetAddress_v2, 26);
+SHIM_COUNTED(cuTexRefSetAddress2D_v3, 27);
+SHIM_COUNTED(cuTexRefSetFormat, 28);
+SHIM_COUNTED(cuTexRefSetAddressMode, 29);
+SHIM_COUNTED(cuTexRefSetFilterMode, 30);
+SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 31);
+SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 32);
+SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 33);
+SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 34);
+SHIM_COUNTED(cuTexRefSetBorderColor, 35);
+SHIM_COUNTED(cuTexRefSetFlags, 36);
+SHIM_COUNTED(cuTexRefGetAddress_v2, 37);
+SHIM_COUNTED(cuTexRefGetArray, 38);
+SHIM_COUNTED(cuTexRefGetMipmappedArray, 39);
+SHIM_COUNTED(cuTexRefGetAddressMode, 40);
+SHIM_COUNTED(cuTexRefGetFilterMode, 41);
+SHIM_COUNTED(cuTexRefGetFormat, 42);
+SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 43);
+SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 44);
+SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 45);
+SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 46);
+SHIM_COUNTED(cuTexRefGetBorderColor, 47);
+SHIM_COUNTED(cuTexRefGetFlags, 48);
+SHIM_COUNTED(cuTexRefCreate, 49);
+SHIM_COUNTED(cuTexRefDestroy, 50);
+SHIM_COUNTED(cuSurfRefSetArray, 51);
+SHIM_COUNTED(cuSurfRefGetArray, 52);
+SHIM_COUNTED(cuTensorMapEncodeIm2col, 53);
+SHIM_COUNTED(cuTensorMapReplaceAddress, 54);
+SHIM_COUNTED(cuGraphicsUnregisterResource, 55);
+SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 56);
+SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 57);
+SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 58);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 59);
+SHIM_COUNTED(cuGraphicsMapResources, 60);
+SHIM_COUNTED(cuGraphicsUnmapResources, 61);
+SHIM_COUNTED(cuCoredumpGetAttribute, 62);
+SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 63);
+SHIM_COUNTED(cuCoredumpSetAttribute, 64);
+SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 65);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 66);
+SHIM_COUNTED(cuTexRefSetAddress2D_v2, 67);
+SHIM_COUNTED(cuMemcpy3DBatchAsync, 68);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 69);
+SHIM_COUNTED(cuMemBatchDecompressAsync, 70);
+SHIM_COUNTED(cuMemPrefetchBatchAsync, 71);
+SHIM_COUNTED(cuMemDiscardBatchAsync, 72);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 73);
+SHIM_COUNTED(cuProfilerInitialize, 74);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 75);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 76);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 77);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 78);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 79);
+SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 80);
+SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 81);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 82);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 83);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 84);
+SHIM_COUNTED(cuStreamBeginCaptureToCig, 85);
+SHIM_COUNTED(cuStreamEndCaptureToCig, 86);
+SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 87);
+SHIM_COUNTED(cuLogsRegisterCallback, 88);
+SHIM_COUNTED(cuLogsUnregisterCallback, 89);
+SHIM_COUNTED(cuLogsCurrent, 90);
+SHIM_COUNTED(cuLogsDumpToFile, 91);
+SHIM_COUNTED(cuLogsDumpToMemory, 92);
+SHIM_COUNTED(cuCoredumpRegisterStartCallback, 93);
+SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 94);
+SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 95);
+SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 96);
+SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 97);
+SHIM_COUNTED(cuCheckpointProcessGetState, 98);
+SHIM_COUNTED(cuCheckpointProcessLock, 99);
+SHIM_COUNTED(cuCheckpointProcessCheckpoint, 100);
+SHIM_COUNTED(cuCheckpointProcessRestore, 101);
+SHIM_COUNTED(cuCheckpointProcessUnlock, 102);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 103);
+SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 104);
+SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 105);
 
-struct shim_counted shim_counted[131];
-const uint32_t shim_counted_count = 131;
+struct shim_counted shim_counted[106];
+const uint32_t shim_counted_count = 106;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuCtxAttach",
@@ -25754,22 +27018,7 @@ const char *const shim_counted_names[] = {
 	"cuModuleGetSurfRef",
 	"cuDeviceRegisterAsyncNotification",
 	"cuDeviceUnregisterAsyncNotification",
-	"cuMemGetHandleForAddressRange",
 	"cuMemMapArrayAsync",
-	"cuMemExportToShareableHandle",
-	"cuMemImportFromShareableHandle",
-	"cuMemPoolExportToShareableHandle",
-	"cuMemPoolImportFromShareableHandle",
-	"cuMemPoolExportPointer",
-	"cuMemPoolImportPointer",
-	"cuImportExternalMemory",
-	"cuExternalMemoryGetMappedBuffer",
-	"cuExternalMemoryGetMappedMipmappedArray",
-	"cuDestroyExternalMemory",
-	"cuImportExternalSemaphore",
-	"cuSignalExternalSemaphoresAsync",
-	"cuWaitExternalSemaphoresAsync",
-	"cuDestroyExternalSemaphore",
 	"cuLaunchCooperativeKernelMultiDevice",
 	"cuFuncSetBlockShape",
 	"cuFuncSetSharedSize",
@@ -25781,14 +27030,6 @@ const char *const shim_counted_names[] = {
 	"cuLaunchGrid",
 	"cuLaunchGridAsync",
 	"cuParamSetTexRef",
-	"cuGraphAddExternalSemaphoresSignalNode",
-	"cuGraphExternalSemaphoresSignalNodeGetParams",
-	"cuGraphExternalSemaphoresSignalNodeSetParams",
-	"cuGraphAddExternalSemaphoresWaitNode",
-	"cuGraphExternalSemaphoresWaitNodeGetParams",
-	"cuGraphExternalSemaphoresWaitNodeSetParams",
-	"cuGraphExecExternalSemaphoresSignalNodeSetParams",
-	"cuGraphExecExternalSemaphoresWaitNodeSetParams",
 	"cuUserObjectCreate",
 	"cuUserObjectRetain",
 	"cuUserObjectRelease",
@@ -25846,8 +27087,6 @@ const char *const shim_counted_names[] = {
 	"cuMemDiscardAndPrefetchBatchAsync",
 	"cuProfilerInitialize",
 	"cuMemMapArrayAsync_ptsz",
-	"cuSignalExternalSemaphoresAsync_ptsz",
-	"cuWaitExternalSemaphoresAsync_ptsz",
 	"cuGraphicsMapResources_ptsz",
 	"cuGraphicsUnmapResources_ptsz",
 	"cuMemcpy3DBatchAsync_ptsz",
@@ -25890,20 +27129,20 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
 	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
 	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
-	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[125].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[122].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[123].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[124].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[126].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[127].real, NULL, NULL, 12080},
-	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[121].real, NULL, NULL, 13020},
-	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[120].real, NULL, NULL, 13020},
-	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[85].real, NULL, NULL, 12010},
-	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[86].real, NULL, NULL, 12010},
-	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[119].real, NULL, NULL, 13020},
-	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[118].real, NULL, NULL, 13020},
-	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[87].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[88].real, NULL, NULL, 12010},
+	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[100].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[97].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[98].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[99].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[101].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[102].real, NULL, NULL, 12080},
+	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[96].real, NULL, NULL, 13020},
+	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[95].real, NULL, NULL, 13020},
+	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[62].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[63].real, NULL, NULL, 12010},
+	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[94].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[93].real, NULL, NULL, 13020},
+	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[64].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[65].real, NULL, NULL, 12010},
 	{"cuCtxAttach", counted_cuCtxAttach, &shim_counted[1].real, NULL, NULL, 2000},
 	{"cuCtxCreate", (void *)cuCtxCreate, &target_cuCtxCreate.real, (void *)copy_cuCtxCreate, &second_cuCtxCreate.real, 2000},
 	{"cuCtxCreate_v2", (void *)cuCtxCreate_v2, &target_cuCtxCreate_v2.real, (void *)copy_cuCtxCreate_v2, &second_cuCtxCreate_v2.real, 3020},
@@ -25941,8 +27180,8 @@ const struct shim_name shim_names[] = {
 	{"cuCtxSynchronize", (void *)cuCtxSynchronize, &target_cuCtxSynchronize.real, (void *)copy_cuCtxSynchronize, &second_cuCtxSynchronize.real, 2000},
 	{"cuCtxSynchronize_v2", (void *)cuCtxSynchronize_v2, &target_cuCtxSynchronize_v2.real, (void *)copy_cuCtxSynchronize_v2, &second_cuCtxSynchronize_v2.real, 13000},
 	{"cuCtxWaitEvent", (void *)cuCtxWaitEvent, &target_cuCtxWaitEvent.real, (void *)copy_cuCtxWaitEvent, &second_cuCtxWaitEvent.real, 12050},
-	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[18].real, NULL, NULL, 10000},
-	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[22].real, NULL, NULL, 10000},
+	{"cuDestroyExternalMemory", (void *)cuDestroyExternalMemory, &target_cuDestroyExternalMemory.real, (void *)copy_cuDestroyExternalMemory, &second_cuDestroyExternalMemory.real, 10000},
+	{"cuDestroyExternalSemaphore", (void *)cuDestroyExternalSemaphore, &target_cuDestroyExternalSemaphore.real, (void *)copy_cuDestroyExternalSemaphore, &second_cuDestroyExternalSemaphore.real, 10000},
 	{"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc, &target_cuDevResourceGenerateDesc.real, (void *)copy_cuDevResourceGenerateDesc, &second_cuDevResourceGenerateDesc.real, 12040},
 	{"cuDevSmResourceSplit", (void *)cuDevSmResourceSplit, &target_cuDevSmResourceSplit.real, (void *)copy_cuDevSmResourceSplit, &second_cuDevSmResourceSplit.real, 13010},
 	{"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount, &target_cuDevSmResourceSplitByCount.real, (void *)copy_cuDevSmResourceSplitByCount, &second_cuDevSmResourceSplitByCount.real, 12040},
@@ -25994,8 +27233,8 @@ const struct shim_name shim_names[] = {
 	{"cuEventRecordWithFlags_ptsz", (void *)cuEventRecordWithFlags_ptsz, &target_cuEventRecordWithFlags_ptsz.real, (void *)copy_cuEventRecordWithFlags_ptsz, &second_cuEventRecordWithFlags_ptsz.real, 11010},
 	{"cuEventRecord_ptsz", (void *)cuEventRecord_ptsz, &target_cuEventRecord_ptsz.real, (void *)copy_cuEventRecord_ptsz, &second_cuEventRecord_ptsz.real, 2000},
 	{"cuEventSynchronize", (void *)cuEventSynchronize, &target_cuEventSynchronize.real, (void *)copy_cuEventSynchronize, &second_cuEventSynchronize.real, 2000},
-	{"cuExternalMemoryGetMappedBuffer", counted_cuExternalMemoryGetMappedBuffer, &shim_counted[16].real, NULL, NULL, 10000},
-	{"cuExternalMemoryGetMappedMipmappedArray", counted_cuExternalMemoryGetMappedMipmappedArray, &shim_counted[17].real, NULL, NULL, 10000},
+	{"cuExternalMemoryGetMappedBuffer", (void *)cuExternalMemoryGetMappedBuffer, &target_cuExternalMemoryGetMappedBuffer.real, (void *)copy_cuExternalMemoryGetMappedBuffer, &second_cuExternalMemoryGetMappedBuffer.real, 10000},
+	{"cuExternalMemoryGetMappedMipmappedArray", (void *)cuExternalMemoryGetMappedMipmappedArray, &target_cuExternalMemoryGetMappedMipmappedArray.real, (void *)copy_cuExternalMemoryGetMappedMipmappedArray, &second_cuExternalMemoryGetMappedMipmappedArray.real, 10000},
 	{"cuFlushGPUDirectRDMAWrites", (void *)cuFlushGPUDirectRDMAWrites, &target_cuFlushGPUDirectRDMAWrites.real, (void *)copy_cuFlushGPUDirectRDMAWrites, &second_cuFlushGPUDirectRDMAWrites.real, 11030},
 	{"cuFuncGetAttribute", (void *)cuFuncGetAttribute, &target_cuFuncGetAttribute.real, (void *)copy_cuFuncGetAttribute, &second_cuFuncGetAttribute.real, 2020},
 	{"cuFuncGetModule", (void *)cuFuncGetModule, &target_cuFuncGetModule.real, (void *)copy_cuFuncGetModule, &second_cuFuncGetModule.real, 11000},
@@ -26005,10 +27244,10 @@ const struct shim_name shim_names[] = {
 	{"cuFuncIsLoaded", (void *)cuFuncIsLoaded, &target_cuFuncIsLoaded.real, (void *)copy_cuFuncIsLoaded, &second_cuFuncIsLoaded.real, 12040},
 	{"cuFuncLoad", (void *)cuFuncLoad, &target_cuFuncLoad.real, (void *)copy_cuFuncLoad, &second_cuFuncLoad.real, 12040},
 	{"cuFuncSetAttribute", (void *)cuFuncSetAttribute, &target_cuFuncSetAttribute.real, (void *)copy_cuFuncSetAttribute, &second_cuFuncSetAttribute.real, 9000},
-	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[24].real, NULL, NULL, 2000},
+	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[9].real, NULL, NULL, 2000},
 	{"cuFuncSetCacheConfig", (void *)cuFuncSetCacheConfig, &target_cuFuncSetCacheConfig.real, (void *)copy_cuFuncSetCacheConfig, &second_cuFuncSetCacheConfig.real, 3000},
 	{"cuFuncSetSharedMemConfig", (void *)cuFuncSetSharedMemConfig, &target_cuFuncSetSharedMemConfig.real, (void *)copy_cuFuncSetSharedMemConfig, &second_cuFuncSetSharedMemConfig.real, 4020},
-	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[25].real, NULL, NULL, 2000},
+	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[10].real, NULL, NULL, 2000},
 	{"cuGetErrorName", (void *)cuGetErrorName, &target_cuGetErrorName.real, (void *)copy_cuGetErrorName, &second_cuGetErrorName.real, 6000},
 	{"cuGetErrorString", (void *)cuGetErrorString, &target_cuGetErrorString.real, (void *)copy_cuGetErrorString, &second_cuGetErrorString.real, 6000},
 	{"cuGetExportTable", (void *)cuGetExportTable, &target_cuGetExportTable.real, (void *)copy_cuGetExportTable, &second_cuGetExportTable.real, 3000},
@@ -26022,8 +27261,8 @@ const struct shim_name shim_names[] = {
 	{"cuGraphAddEmptyNode", (void *)cuGraphAddEmptyNode, &target_cuGraphAddEmptyNode.real, (void *)copy_cuGraphAddEmptyNode, &second_cuGraphAddEmptyNode.real, 10000},
 	{"cuGraphAddEventRecordNode", (void *)cuGraphAddEventRecordNode, &target_cuGraphAddEventRecordNode.real, (void *)copy_cuGraphAddEventRecordNode, &second_cuGraphAddEventRecordNode.real, 11010},
 	{"cuGraphAddEventWaitNode", (void *)cuGraphAddEventWaitNode, &target_cuGraphAddEventWaitNode.real, (void *)copy_cuGraphAddEventWaitNode, &second_cuGraphAddEventWaitNode.real, 11010},
-	{"cuGraphAddExternalSemaphoresSignalNode", counted_cuGraphAddExternalSemaphoresSignalNode, &shim_counted[34].real, NULL, NULL, 11020},
-	{"cuGraphAddExternalSemaphoresWaitNode", counted_cuGraphAddExternalSemaphoresWaitNode, &shim_counted[37].real, NULL, NULL, 11020},
+	{"cuGraphAddExternalSemaphoresSignalNode", (void *)cuGraphAddExternalSemaphoresSignalNode, &target_cuGraphAddExternalSemaphoresSignalNode.real, (void *)copy_cuGraphAddExternalSemaphoresSignalNode, &second_cuGraphAddExternalSemaphoresSignalNode.real, 11020},
+	{"cuGraphAddExternalSemaphoresWaitNode", (void *)cuGraphAddExternalSemaphoresWaitNode, &target_cuGraphAddExternalSemaphoresWaitNode.real, (void *)copy_cuGraphAddExternalSemaphoresWaitNode, &second_cuGraphAddExternalSemaphoresWaitNode.real, 11020},
 	{"cuGraphAddHostNode", (void *)cuGraphAddHostNode, &target_cuGraphAddHostNode.real, (void *)copy_cuGraphAddHostNode, &second_cuGraphAddHostNode.real, 10000},
 	{"cuGraphAddKernelNode", (void *)cuGraphAddKernelNode, &target_cuGraphAddKernelNode.real, (void *)copy_cuGraphAddKernelNode, &second_cuGraphAddKernelNode.real, 10000},
 	{"cuGraphAddKernelNode_v2", (void *)cuGraphAddKernelNode_v2, &target_cuGraphAddKernelNode_v2.real, (void *)copy_cuGraphAddKernelNode_v2, &second_cuGraphAddKernelNode_v2.real, 12000},
@@ -26051,8 +27290,8 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExecDestroy", (void *)cuGraphExecDestroy, &target_cuGraphExecDestroy.real, (void *)copy_cuGraphExecDestroy, &second_cuGraphExecDestroy.real, 10000},
 	{"cuGraphExecEventRecordNodeSetEvent", (void *)cuGraphExecEventRecordNodeSetEvent, &target_cuGraphExecEventRecordNodeSetEvent.real, (void *)copy_cuGraphExecEventRecordNodeSetEvent, &second_cuGraphExecEventRecordNodeSetEvent.real, 11010},
 	{"cuGraphExecEventWaitNodeSetEvent", (void *)cuGraphExecEventWaitNodeSetEvent, &target_cuGraphExecEventWaitNodeSetEvent.real, (void *)copy_cuGraphExecEventWaitNodeSetEvent, &second_cuGraphExecEventWaitNodeSetEvent.real, 11010},
-	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[40].real, NULL, NULL, 11020},
-	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[41].real, NULL, NULL, 11020},
+	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", (void *)cuGraphExecExternalSemaphoresSignalNodeSetParams, &target_cuGraphExecExternalSemaphoresSignalNodeSetParams.real, (void *)copy_cuGraphExecExternalSemaphoresSignalNodeSetParams, &second_cuGraphExecExternalSemaphoresSignalNodeSetParams.real, 11020},
+	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", (void *)cuGraphExecExternalSemaphoresWaitNodeSetParams, &target_cuGraphExecExternalSemaphoresWaitNodeSetParams.real, (void *)copy_cuGraphExecExternalSemaphoresWaitNodeSetParams, &second_cuGraphExecExternalSemaphoresWaitNodeSetParams.real, 11020},
 	{"cuGraphExecGetFlags", (void *)cuGraphExecGetFlags, &target_cuGraphExecGetFlags.real, (void *)copy_cuGraphExecGetFlags, &second_cuGraphExecGetFlags.real, 12000},
 	{"cuGraphExecGetId", (void *)cuGraphExecGetId, &target_cuGraphExecGetId.real, (void *)copy_cuGraphExecGetId, &second_cuGraphExecGetId.real, 13010},
 	{"cuGraphExecHostNodeSetParams", (void *)cuGraphExecHostNodeSetParams, &target_cuGraphExecHostNodeSetParams.real, (void *)copy_cuGraphExecHostNodeSetParams, &second_cuGraphExecHostNodeSetParams.real, 10020},
@@ -26063,10 +27302,10 @@ const struct shim_name shim_names[] = {
 	{"cuGraphExecNodeSetParams", (void *)cuGraphExecNodeSetParams, &target_cuGraphExecNodeSetParams.real, (void *)copy_cuGraphExecNodeSetParams, &second_cuGraphExecNodeSetParams.real, 12020},
 	{"cuGraphExecUpdate", (void *)cuGraphExecUpdate, &target_cuGraphExecUpdate.real, (void *)copy_cuGraphExecUpdate, &second_cuGraphExecUpdate.real, 10020},
 	{"cuGraphExecUpdate_v2", (void *)cuGraphExecUpdate_v2, &target_cuGraphExecUpdate_v2.real, (void *)copy_cuGraphExecUpdate_v2, &second_cuGraphExecUpdate_v2.real, 12000},
-	{"cuGraphExternalSemaphoresSignalNodeGetParams", counted_cuGraphExternalSemaphoresSignalNodeGetParams, &shim_counted[35].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresSignalNodeSetParams", counted_cuGraphExternalSemaphoresSignalNodeSetParams, &shim_counted[36].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeGetParams", counted_cuGraphExternalSemaphoresWaitNodeGetParams, &shim_counted[38].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[39].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresSignalNodeGetParams", (void *)cuGraphExternalSemaphoresSignalNodeGetParams, &target_cuGraphExternalSemaphoresSignalNodeGetParams.real, (void *)copy_cuGraphExternalSemaphoresSignalNodeGetParams, &second_cuGraphExternalSemaphoresSignalNodeGetParams.real, 11020},
+	{"cuGraphExternalSemaphoresSignalNodeSetParams", (void *)cuGraphExternalSemaphoresSignalNodeSetParams, &target_cuGraphExternalSemaphoresSignalNodeSetParams.real, (void *)copy_cuGraphExternalSemaphoresSignalNodeSetParams, &second_cuGraphExternalSemaphoresSignalNodeSetParams.real, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeGetParams", (void *)cuGraphExternalSemaphoresWaitNodeGetParams, &target_cuGraphExternalSemaphoresWaitNodeGetParams.real, (void *)copy_cuGraphExternalSemaphoresWaitNodeGetParams, &second_cuGraphExternalSemaphoresWaitNodeGetParams.real, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeSetParams", (void *)cuGraphExternalSemaphoresWaitNodeSetParams, &target_cuGraphExternalSemaphoresWaitNodeSetParams.real, (void *)copy_cuGraphExternalSemaphoresWaitNodeSetParams, &second_cuGraphExternalSemaphoresWaitNodeSetParams.real, 11020},
 	{"cuGraphGetEdges", (void *)cuGraphGetEdges, &target_cuGraphGetEdges.real, (void *)copy_cuGraphGetEdges, &second_cuGraphGetEdges.real, 10000},
 	{"cuGraphGetEdges_v2", (void *)cuGraphGetEdges_v2, &target_cuGraphGetEdges_v2.real, (void *)copy_cuGraphGetEdges_v2, &second_cuGraphGetEdges_v2.real, 12030},
 	{"cuGraphGetId", (void *)cuGraphGetId, &target_cuGraphGetId.real, (void *)copy_cuGraphGetId, &second_cuGraphGetId.real, 13010},
@@ -26107,22 +27346,22 @@ const struct shim_name shim_names[] = {
 	{"cuGraphNodeGetType", (void *)cuGraphNodeGetType, &target_cuGraphNodeGetType.real, (void *)copy_cuGraphNodeGetType, &second_cuGraphNodeGetType.real, 10000},
 	{"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, &target_cuGraphNodeSetEnabled.real, (void *)copy_cuGraphNodeSetEnabled, &second_cuGraphNodeSetEnabled.real, 11060},
 	{"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, &target_cuGraphNodeSetParams.real, (void *)copy_cuGraphNodeSetParams, &second_cuGraphNodeSetParams.real, 12020},
-	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[46].real, NULL, NULL, 11030},
+	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[23].real, NULL, NULL, 11030},
 	{"cuGraphRemoveDependencies", (void *)cuGraphRemoveDependencies, &target_cuGraphRemoveDependencies.real, (void *)copy_cuGraphRemoveDependencies, &second_cuGraphRemoveDependencies.real, 10000},
 	{"cuGraphRemoveDependencies_v2", (void *)cuGraphRemoveDependencies_v2, &target_cuGraphRemoveDependencies_v2.real, (void *)copy_cuGraphRemoveDependencies_v2, &second_cuGraphRemoveDependencies_v2.real, 12030},
-	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[45].real, NULL, NULL, 11030},
+	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[22].real, NULL, NULL, 11030},
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
-	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[83].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[101].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[80].real, NULL, NULL, 5000},
-	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[81].real, NULL, NULL, 3020},
-	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[89].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[82].real, NULL, NULL, 6050},
-	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[79].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[84].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[102].real, NULL, NULL, 3000},
-	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[78].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[60].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[76].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[57].real, NULL, NULL, 5000},
+	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[58].real, NULL, NULL, 3020},
+	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[66].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[59].real, NULL, NULL, 6050},
+	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[56].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[61].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[77].real, NULL, NULL, 3000},
+	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[55].real, NULL, NULL, 3000},
 	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
 	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
 	{"cuGreenCtxGetDevResource", (void *)cuGreenCtxGetDevResource, &target_cuGreenCtxGetDevResource.real, (void *)copy_cuGreenCtxGetDevResource, &second_cuGreenCtxGetDevResource.real, 12040},
@@ -26130,8 +27369,8 @@ const struct shim_name shim_names[] = {
 	{"cuGreenCtxRecordEvent", (void *)cuGreenCtxRecordEvent, &target_cuGreenCtxRecordEvent.real, (void *)copy_cuGreenCtxRecordEvent, &second_cuGreenCtxRecordEvent.real, 12040},
 	{"cuGreenCtxStreamCreate", (void *)cuGreenCtxStreamCreate, &target_cuGreenCtxStreamCreate.real, (void *)copy_cuGreenCtxStreamCreate, &second_cuGreenCtxStreamCreate.real, 12050},
 	{"cuGreenCtxWaitEvent", (void *)cuGreenCtxWaitEvent, &target_cuGreenCtxWaitEvent.real, (void *)copy_cuGreenCtxWaitEvent, &second_cuGreenCtxWaitEvent.real, 12040},
-	{"cuImportExternalMemory", counted_cuImportExternalMemory, &shim_counted[15].real, NULL, NULL, 10000},
-	{"cuImportExternalSemaphore", counted_cuImportExternalSemaphore, &shim_counted[19].real, NULL, NULL, 10000},
+	{"cuImportExternalMemory", (void *)cuImportExternalMemory, &target_cuImportExternalMemory.real, (void *)copy_cuImportExternalMemory, &second_cuImportExternalMemory.real, 10000},
+	{"cuImportExternalSemaphore", (void *)cuImportExternalSemaphore, &target_cuImportExternalSemaphore.real, (void *)copy_cuImportExternalSemaphore, &second_cuImportExternalSemaphore.real, 10000},
 	{"cuInit", (void *)cuInit, &target_cuInit.real, (void *)copy_cuInit, &second_cuInit.real, 2000},
 	{"cuIpcCloseMemHandle", (void *)cuIpcCloseMemHandle, &target_cuIpcCloseMemHandle.real, (void *)copy_cuIpcCloseMemHandle, &second_cuIpcCloseMemHandle.real, 4010},
 	{"cuIpcGetEventHandle", (void *)cuIpcGetEventHandle, &target_cuIpcGetEventHandle.real, (void *)copy_cuIpcGetEventHandle, &second_cuIpcGetEventHandle.real, 4010},
@@ -26147,12 +27386,12 @@ const struct shim_name shim_names[] = {
 	{"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, &target_cuKernelGetParamInfo.real, (void *)copy_cuKernelGetParamInfo, &second_cuKernelGetParamInfo.real, 12040},
 	{"cuKernelSetAttribute", (void *)cuKernelSetAttribute, &target_cuKernelSetAttribute.real, (void *)copy_cuKernelSetAttribute, &second_cuKernelSetAttribute.real, 12000},
 	{"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, &target_cuKernelSetCacheConfig.real, (void *)copy_cuKernelSetCacheConfig, &second_cuKernelSetCacheConfig.real, 12000},
-	{"cuLaunch", counted_cuLaunch, &shim_counted[30].real, NULL, NULL, 2000},
+	{"cuLaunch", counted_cuLaunch, &shim_counted[15].real, NULL, NULL, 2000},
 	{"cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, &target_cuLaunchCooperativeKernel.real, (void *)copy_cuLaunchCooperativeKernel, &second_cuLaunchCooperativeKernel.real, 9000},
-	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[23].real, NULL, NULL, 9000},
+	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[8].real, NULL, NULL, 9000},
 	{"cuLaunchCooperativeKernel_ptsz", (void *)cuLaunchCooperativeKernel_ptsz, &target_cuLaunchCooperativeKernel_ptsz.real, (void *)copy_cuLaunchCooperativeKernel_ptsz, &second_cuLaunchCooperativeKernel_ptsz.real, 9000},
-	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[31].real, NULL, NULL, 2000},
-	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[32].real, NULL, NULL, 2000},
+	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[16].real, NULL, NULL, 2000},
+	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[17].real, NULL, NULL, 2000},
 	{"cuLaunchHostFunc", (void *)cuLaunchHostFunc, &target_cuLaunchHostFunc.real, (void *)copy_cuLaunchHostFunc, &second_cuLaunchHostFunc.real, 10000},
 	{"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, &target_cuLaunchHostFunc_ptsz.real, (void *)copy_cuLaunchHostFunc_ptsz, &second_cuLaunchHostFunc_ptsz.real, 10000},
 	{"cuLaunchHostFunc_v2", (void *)cuLaunchHostFunc_v2, &target_cuLaunchHostFunc_v2.real, (void *)copy_cuLaunchHostFunc_v2, &second_cuLaunchHostFunc_v2.real, 13020},
@@ -26179,11 +27418,11 @@ const struct shim_name shim_names[] = {
 	{"cuLinkCreate", (void *)cuLinkCreate, &target_cuLinkCreate.real, (void *)copy_cuLinkCreate, &second_cuLinkCreate.real, 5050},
 	{"cuLinkCreate_v2", (void *)cuLinkCreate_v2, &target_cuLinkCreate_v2.real, (void *)copy_cuLinkCreate_v2, &second_cuLinkCreate_v2.real, 6050},
 	{"cuLinkDestroy", (void *)cuLinkDestroy, &target_cuLinkDestroy.real, (void *)copy_cuLinkDestroy, &second_cuLinkDestroy.real, 5050},
-	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[115].real, NULL, NULL, 12090},
-	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[116].real, NULL, NULL, 12090},
-	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[117].real, NULL, NULL, 12090},
-	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[113].real, NULL, NULL, 12090},
-	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[114].real, NULL, NULL, 12090},
+	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[90].real, NULL, NULL, 12090},
+	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[91].real, NULL, NULL, 12090},
+	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[92].real, NULL, NULL, 12090},
+	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[88].real, NULL, NULL, 12090},
+	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[89].real, NULL, NULL, 12090},
 	{"cuMemAddressFree", (void *)cuMemAddressFree, &target_cuMemAddressFree.real, (void *)copy_cuMemAddressFree, &second_cuMemAddressFree.real, 10020},
 	{"cuMemAddressReserve", (void *)cuMemAddressReserve, &target_cuMemAddressReserve.real, (void *)copy_cuMemAddressReserve, &second_cuMemAddressReserve.real, 10020},
 	{"cuMemAdvise", (void *)cuMemAdvise, &target_cuMemAdvise.real, (void *)copy_cuMemAdvise, &second_cuMemAdvise.real, 8000},
@@ -26196,14 +27435,14 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocManaged", (void *)cuMemAllocManaged, &target_cuMemAllocManaged.real, (void *)copy_cuMemAllocManaged, &second_cuMemAllocManaged.real, 6000},
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
-	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[93].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[108].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[70].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[83].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
-	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[96].real, NULL, NULL, 13000},
-	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[107].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[95].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[106].real, NULL, NULL, 13000},
-	{"cuMemExportToShareableHandle", counted_cuMemExportToShareableHandle, &shim_counted[9].real, NULL, NULL, 10020},
+	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[73].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[82].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[72].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[81].real, NULL, NULL, 13000},
+	{"cuMemExportToShareableHandle", (void *)cuMemExportToShareableHandle, &target_cuMemExportToShareableHandle.real, (void *)copy_cuMemExportToShareableHandle, &second_cuMemExportToShareableHandle.real, 10020},
 	{"cuMemFreeAsync", (void *)cuMemFreeAsync, &target_cuMemFreeAsync.real, (void *)copy_cuMemFreeAsync, &second_cuMemFreeAsync.real, 11020},
 	{"cuMemFreeAsync_ptsz", (void *)cuMemFreeAsync_ptsz, &target_cuMemFreeAsync_ptsz.real, (void *)copy_cuMemFreeAsync_ptsz, &second_cuMemFreeAsync_ptsz.real, 11020},
 	{"cuMemFreeHost", (void *)cuMemFreeHost, &target_cuMemFreeHost.real, (void *)copy_cuMemFreeHost, &second_cuMemFreeHost.real, 2000},
@@ -26213,7 +27452,7 @@ const struct shim_name shim_names[] = {
 	{"cuMemGetAllocationGranularity", (void *)cuMemGetAllocationGranularity, &target_cuMemGetAllocationGranularity.real, (void *)copy_cuMemGetAllocationGranularity, &second_cuMemGetAllocationGranularity.real, 10020},
 	{"cuMemGetAllocationPropertiesFromHandle", (void *)cuMemGetAllocationPropertiesFromHandle, &target_cuMemGetAllocationPropertiesFromHandle.real, (void *)copy_cuMemGetAllocationPropertiesFromHandle, &second_cuMemGetAllocationPropertiesFromHandle.real, 10020},
 	{"cuMemGetDefaultMemPool", (void *)cuMemGetDefaultMemPool, &target_cuMemGetDefaultMemPool.real, (void *)copy_cuMemGetDefaultMemPool, &second_cuMemGetDefaultMemPool.real, 13000},
-	{"cuMemGetHandleForAddressRange", counted_cuMemGetHandleForAddressRange, &shim_counted[7].real, NULL, NULL, 11070},
+	{"cuMemGetHandleForAddressRange", (void *)cuMemGetHandleForAddressRange, &target_cuMemGetHandleForAddressRange.real, (void *)copy_cuMemGetHandleForAddressRange, &second_cuMemGetHandleForAddressRange.real, 11070},
 	{"cuMemGetInfo_v2", (void *)cuMemGetInfo_v2, &target_cuMemGetInfo_v2.real, (void *)copy_cuMemGetInfo_v2, &second_cuMemGetInfo_v2.real, 3020},
 	{"cuMemGetMemPool", (void *)cuMemGetMemPool, &target_cuMemGetMemPool.real, (void *)copy_cuMemGetMemPool, &second_cuMemGetMemPool.real, 13000},
 	{"cuMemHostAlloc", (void *)cuMemHostAlloc, &target_cuMemHostAlloc.real, (void *)copy_cuMemHostAlloc, &second_cuMemHostAlloc.real, 2020},
@@ -26222,18 +27461,18 @@ const struct shim_name shim_names[] = {
 	{"cuMemHostRegister", (void *)cuMemHostRegister, &target_cuMemHostRegister.real, (void *)copy_cuMemHostRegister, &second_cuMemHostRegister.real, 4000},
 	{"cuMemHostRegister_v2", (void *)cuMemHostRegister_v2, &target_cuMemHostRegister_v2.real, (void *)copy_cuMemHostRegister_v2, &second_cuMemHostRegister_v2.real, 6050},
 	{"cuMemHostUnregister", (void *)cuMemHostUnregister, &target_cuMemHostUnregister.real, (void *)copy_cuMemHostUnregister, &second_cuMemHostUnregister.real, 4000},
-	{"cuMemImportFromShareableHandle", counted_cuMemImportFromShareableHandle, &shim_counted[10].real, NULL, NULL, 10020},
+	{"cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, &target_cuMemImportFromShareableHandle.real, (void *)copy_cuMemImportFromShareableHandle, &second_cuMemImportFromShareableHandle.real, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
-	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[8].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[98].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[7].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[75].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
-	{"cuMemPoolExportPointer", counted_cuMemPoolExportPointer, &shim_counted[13].real, NULL, NULL, 11020},
-	{"cuMemPoolExportToShareableHandle", counted_cuMemPoolExportToShareableHandle, &shim_counted[11].real, NULL, NULL, 11020},
+	{"cuMemPoolExportPointer", (void *)cuMemPoolExportPointer, &target_cuMemPoolExportPointer.real, (void *)copy_cuMemPoolExportPointer, &second_cuMemPoolExportPointer.real, 11020},
+	{"cuMemPoolExportToShareableHandle", (void *)cuMemPoolExportToShareableHandle, &target_cuMemPoolExportToShareableHandle.real, (void *)copy_cuMemPoolExportToShareableHandle, &second_cuMemPoolExportToShareableHandle.real, 11020},
 	{"cuMemPoolGetAccess", (void *)cuMemPoolGetAccess, &target_cuMemPoolGetAccess.real, (void *)copy_cuMemPoolGetAccess, &second_cuMemPoolGetAccess.real, 11020},
 	{"cuMemPoolGetAttribute", (void *)cuMemPoolGetAttribute, &target_cuMemPoolGetAttribute.real, (void *)copy_cuMemPoolGetAttribute, &second_cuMemPoolGetAttribute.real, 11020},
-	{"cuMemPoolImportFromShareableHandle", counted_cuMemPoolImportFromShareableHandle, &shim_counted[12].real, NULL, NULL, 11020},
-	{"cuMemPoolImportPointer", counted_cuMemPoolImportPointer, &shim_counted[14].real, NULL, NULL, 11020},
+	{"cuMemPoolImportFromShareableHandle", (void *)cuMemPoolImportFromShareableHandle, &target_cuMemPoolImportFromShareableHandle.real, (void *)copy_cuMemPoolImportFromShareableHandle, &second_cuMemPoolImportFromShareableHandle.real, 11020},
+	{"cuMemPoolImportPointer", (void *)cuMemPoolImportPointer, &target_cuMemPoolImportPointer.real, (void *)copy_cuMemPoolImportPointer, &second_cuMemPoolImportPointer.real, 11020},
 	{"cuMemPoolSetAccess", (void *)cuMemPoolSetAccess, &target_cuMemPoolSetAccess.real, (void *)copy_cuMemPoolSetAccess, &second_cuMemPoolSetAccess.real, 11020},
 	{"cuMemPoolSetAttribute", (void *)cuMemPoolSetAttribute, &target_cuMemPoolSetAttribute.real, (void *)copy_cuMemPoolSetAttribute, &second_cuMemPoolSetAttribute.real, 11020},
 	{"cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, &target_cuMemPoolTrimTo.real, (void *)copy_cuMemPoolTrimTo, &second_cuMemPoolTrimTo.real, 11020},
@@ -26241,8 +27480,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemPrefetchAsync_ptsz", (void *)cuMemPrefetchAsync_ptsz, &target_cuMemPrefetchAsync_ptsz.real, (void *)copy_cuMemPrefetchAsync_ptsz, &second_cuMemPrefetchAsync_ptsz.real, 8000},
 	{"cuMemPrefetchAsync_v2", (void *)cuMemPrefetchAsync_v2, &target_cuMemPrefetchAsync_v2.real, (void *)copy_cuMemPrefetchAsync_v2, &second_cuMemPrefetchAsync_v2.real, 12020},
 	{"cuMemPrefetchAsync_v2_ptsz", (void *)cuMemPrefetchAsync_v2_ptsz, &target_cuMemPrefetchAsync_v2_ptsz.real, (void *)copy_cuMemPrefetchAsync_v2_ptsz, &second_cuMemPrefetchAsync_v2_ptsz.real, 12020},
-	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[94].real, NULL, NULL, 13000},
-	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[105].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[71].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[80].real, NULL, NULL, 13000},
 	{"cuMemRangeGetAttribute", (void *)cuMemRangeGetAttribute, &target_cuMemRangeGetAttribute.real, (void *)copy_cuMemRangeGetAttribute, &second_cuMemRangeGetAttribute.real, 8000},
 	{"cuMemRangeGetAttributes", (void *)cuMemRangeGetAttributes, &target_cuMemRangeGetAttributes.real, (void *)copy_cuMemRangeGetAttributes, &second_cuMemRangeGetAttributes.real, 8000},
 	{"cuMemRelease", (void *)cuMemRelease, &target_cuMemRelease.real, (void *)copy_cuMemRelease, &second_cuMemRelease.real, 10020},
@@ -26259,16 +27498,16 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy2D_v2_ptds", (void *)cuMemcpy2D_v2_ptds, &target_cuMemcpy2D_v2_ptds.real, (void *)copy_cuMemcpy2D_v2_ptds, &second_cuMemcpy2D_v2_ptds.real, 3020},
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
-	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[91].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[103].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[92].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[104].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[68].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[78].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[69].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[79].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
 	{"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, &target_cuMemcpy3DPeer_ptds.real, (void *)copy_cuMemcpy3DPeer_ptds, &second_cuMemcpy3DPeer_ptds.real, 4000},
-	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[109].real, NULL, NULL, 13020},
-	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[128].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[84].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[103].real, NULL, NULL, 13020},
 	{"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, &target_cuMemcpy3D_v2.real, (void *)copy_cuMemcpy3D_v2, &second_cuMemcpy3D_v2.real, 3020},
 	{"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, &target_cuMemcpy3D_v2_ptds.real, (void *)copy_cuMemcpy3D_v2_ptds, &second_cuMemcpy3D_v2_ptds.real, 3020},
 	{"cuMemcpyAsync", (void *)cuMemcpyAsync, &target_cuMemcpyAsync.real, (void *)copy_cuMemcpyAsync, &second_cuMemcpyAsync.real, 4000},
@@ -26366,19 +27605,19 @@ const struct shim_name shim_names[] = {
 	{"cuOccupancyMaxPotentialBlockSize", (void *)cuOccupancyMaxPotentialBlockSize, &target_cuOccupancyMaxPotentialBlockSize.real, (void *)copy_cuOccupancyMaxPotentialBlockSize, &second_cuOccupancyMaxPotentialBlockSize.real, 6050},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", (void *)cuOccupancyMaxPotentialBlockSizeWithFlags, &target_cuOccupancyMaxPotentialBlockSizeWithFlags.real, (void *)copy_cuOccupancyMaxPotentialBlockSizeWithFlags, &second_cuOccupancyMaxPotentialBlockSizeWithFlags.real, 7000},
 	{"cuOccupancyMaxPotentialClusterSize", (void *)cuOccupancyMaxPotentialClusterSize, &target_cuOccupancyMaxPotentialClusterSize.real, (void *)copy_cuOccupancyMaxPotentialClusterSize, &second_cuOccupancyMaxPotentialClusterSize.real, 11070},
-	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[26].real, NULL, NULL, 2000},
-	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[33].real, NULL, NULL, 2000},
-	{"cuParamSetf", counted_cuParamSetf, &shim_counted[28].real, NULL, NULL, 2000},
-	{"cuParamSeti", counted_cuParamSeti, &shim_counted[27].real, NULL, NULL, 2000},
-	{"cuParamSetv", counted_cuParamSetv, &shim_counted[29].real, NULL, NULL, 2000},
+	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[11].real, NULL, NULL, 2000},
+	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[18].real, NULL, NULL, 2000},
+	{"cuParamSetf", counted_cuParamSetf, &shim_counted[13].real, NULL, NULL, 2000},
+	{"cuParamSeti", counted_cuParamSeti, &shim_counted[12].real, NULL, NULL, 2000},
+	{"cuParamSetv", counted_cuParamSetv, &shim_counted[14].real, NULL, NULL, 2000},
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[97].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[74].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
-	{"cuSignalExternalSemaphoresAsync", counted_cuSignalExternalSemaphoresAsync, &shim_counted[20].real, NULL, NULL, 10000},
-	{"cuSignalExternalSemaphoresAsync_ptsz", counted_cuSignalExternalSemaphoresAsync_ptsz, &shim_counted[99].real, NULL, NULL, 10000},
+	{"cuSignalExternalSemaphoresAsync", (void *)cuSignalExternalSemaphoresAsync, &target_cuSignalExternalSemaphoresAsync.real, (void *)copy_cuSignalExternalSemaphoresAsync, &second_cuSignalExternalSemaphoresAsync.real, 10000},
+	{"cuSignalExternalSemaphoresAsync_ptsz", (void *)cuSignalExternalSemaphoresAsync_ptsz, &target_cuSignalExternalSemaphoresAsync_ptsz.real, (void *)copy_cuSignalExternalSemaphoresAsync_ptsz, &second_cuSignalExternalSemaphoresAsync_ptsz.real, 10000},
 	{"cuStreamAddCallback", (void *)cuStreamAddCallback, &target_cuStreamAddCallback.real, (void *)copy_cuStreamAddCallback, &second_cuStreamAddCallback.real, 5000},
 	{"cuStreamAddCallback_ptsz", (void *)cuStreamAddCallback_ptsz, &target_cuStreamAddCallback_ptsz.real, (void *)copy_cuStreamAddCallback_ptsz, &second_cuStreamAddCallback_ptsz.real, 5000},
 	{"cuStreamAttachMemAsync", (void *)cuStreamAttachMemAsync, &target_cuStreamAttachMemAsync.real, (void *)copy_cuStreamAttachMemAsync, &second_cuStreamAttachMemAsync.real, 6000},
@@ -26387,8 +27626,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
-	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[110].real, NULL, NULL, 13020},
-	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[129].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[85].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[104].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
 	{"cuStreamBeginCapture_v2", (void *)cuStreamBeginCapture_v2, &target_cuStreamBeginCapture_v2.real, (void *)copy_cuStreamBeginCapture_v2, &second_cuStreamBeginCapture_v2.real, 10010},
@@ -26400,8 +27639,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamDestroy", (void *)cuStreamDestroy, &target_cuStreamDestroy.real, (void *)copy_cuStreamDestroy, &second_cuStreamDestroy.real, 2000},
 	{"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, &target_cuStreamDestroy_v2.real, (void *)copy_cuStreamDestroy_v2, &second_cuStreamDestroy_v2.real, 4000},
 	{"cuStreamEndCapture", (void *)cuStreamEndCapture, &target_cuStreamEndCapture.real, (void *)copy_cuStreamEndCapture, &second_cuStreamEndCapture.real, 10000},
-	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[111].real, NULL, NULL, 13020},
-	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[130].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[86].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[105].real, NULL, NULL, 13020},
 	{"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, &target_cuStreamEndCapture_ptsz.real, (void *)copy_cuStreamEndCapture_ptsz, &second_cuStreamEndCapture_ptsz.real, 10000},
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
@@ -26454,51 +27693,51 @@ const struct shim_name shim_names[] = {
 	{"cuSurfObjectCreate", (void *)cuSurfObjectCreate, &target_cuSurfObjectCreate.real, (void *)copy_cuSurfObjectCreate, &second_cuSurfObjectCreate.real, 5000},
 	{"cuSurfObjectDestroy", (void *)cuSurfObjectDestroy, &target_cuSurfObjectDestroy.real, (void *)copy_cuSurfObjectDestroy, &second_cuSurfObjectDestroy.real, 5000},
 	{"cuSurfObjectGetResourceDesc", (void *)cuSurfObjectGetResourceDesc, &target_cuSurfObjectGetResourceDesc.real, (void *)copy_cuSurfObjectGetResourceDesc, &second_cuSurfObjectGetResourceDesc.real, 5000},
-	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[75].real, NULL, NULL, 3000},
-	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[74].real, NULL, NULL, 3000},
-	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[76].real, NULL, NULL, 12000},
-	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[112].real, NULL, NULL, 12080},
+	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[52].real, NULL, NULL, 3000},
+	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[51].real, NULL, NULL, 3000},
+	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[53].real, NULL, NULL, 12000},
+	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[87].real, NULL, NULL, 12080},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
-	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[77].real, NULL, NULL, 12000},
+	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[54].real, NULL, NULL, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
 	{"cuTexObjectDestroy", (void *)cuTexObjectDestroy, &target_cuTexObjectDestroy.real, (void *)copy_cuTexObjectDestroy, &second_cuTexObjectDestroy.real, 5000},
 	{"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, &target_cuTexObjectGetResourceDesc.real, (void *)copy_cuTexObjectGetResourceDesc, &second_cuTexObjectGetResourceDesc.real, 5000},
 	{"cuTexObjectGetResourceViewDesc", (void *)cuTexObjectGetResourceViewDesc, &target_cuTexObjectGetResourceViewDesc.real, (void *)copy_cuTexObjectGetResourceViewDesc, &second_cuTexObjectGetResourceViewDesc.real, 5000},
 	{"cuTexObjectGetTextureDesc", (void *)cuTexObjectGetTextureDesc, &target_cuTexObjectGetTextureDesc.real, (void *)copy_cuTexObjectGetTextureDesc, &second_cuTexObjectGetTextureDesc.real, 5000},
-	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[72].real, NULL, NULL, 2000},
-	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[73].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[63].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[60].real, NULL, NULL, 3020},
-	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[61].real, NULL, NULL, 2000},
-	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[70].real, NULL, NULL, 8000},
-	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[64].real, NULL, NULL, 2000},
-	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[71].real, NULL, NULL, 2000},
-	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[65].real, NULL, NULL, 2000},
-	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[69].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[66].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[67].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[68].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[62].real, NULL, NULL, 5000},
-	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[90].real, NULL, NULL, 3020},
-	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[50].real, NULL, NULL, 4010},
-	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[52].real, NULL, NULL, 2000},
-	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[49].real, NULL, NULL, 3020},
-	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[47].real, NULL, NULL, 2000},
-	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[58].real, NULL, NULL, 8000},
-	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[53].real, NULL, NULL, 2000},
-	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[59].real, NULL, NULL, 2000},
-	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[51].real, NULL, NULL, 2000},
-	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[57].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[54].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[55].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[56].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[48].real, NULL, NULL, 5000},
+	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[49].real, NULL, NULL, 2000},
+	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[50].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[40].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[37].real, NULL, NULL, 3020},
+	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[38].real, NULL, NULL, 2000},
+	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[47].real, NULL, NULL, 8000},
+	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[41].real, NULL, NULL, 2000},
+	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[48].real, NULL, NULL, 2000},
+	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[42].real, NULL, NULL, 2000},
+	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[46].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[43].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[44].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[45].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[39].real, NULL, NULL, 5000},
+	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[67].real, NULL, NULL, 3020},
+	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[27].real, NULL, NULL, 4010},
+	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[29].real, NULL, NULL, 2000},
+	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[26].real, NULL, NULL, 3020},
+	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[24].real, NULL, NULL, 2000},
+	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[35].real, NULL, NULL, 8000},
+	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[30].real, NULL, NULL, 2000},
+	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[36].real, NULL, NULL, 2000},
+	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[28].real, NULL, NULL, 2000},
+	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[34].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[31].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[32].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[33].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[25].real, NULL, NULL, 5000},
 	{"cuThreadExchangeStreamCaptureMode", (void *)cuThreadExchangeStreamCaptureMode, &target_cuThreadExchangeStreamCaptureMode.real, (void *)copy_cuThreadExchangeStreamCaptureMode, &second_cuThreadExchangeStreamCaptureMode.real, 10010},
-	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[42].real, NULL, NULL, 11030},
-	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[44].real, NULL, NULL, 11030},
-	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[43].real, NULL, NULL, 11030},
-	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[21].real, NULL, NULL, 10000},
-	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[100].real, NULL, NULL, 10000},
+	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[19].real, NULL, NULL, 11030},
+	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[21].real, NULL, NULL, 11030},
+	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[20].real, NULL, NULL, 11030},
+	{"cuWaitExternalSemaphoresAsync", (void *)cuWaitExternalSemaphoresAsync, &target_cuWaitExternalSemaphoresAsync.real, (void *)copy_cuWaitExternalSemaphoresAsync, &second_cuWaitExternalSemaphoresAsync.real, 10000},
+	{"cuWaitExternalSemaphoresAsync_ptsz", (void *)cuWaitExternalSemaphoresAsync_ptsz, &target_cuWaitExternalSemaphoresAsync_ptsz.real, (void *)copy_cuWaitExternalSemaphoresAsync_ptsz, &second_cuWaitExternalSemaphoresAsync_ptsz.real, 10000},
 };
 const uint32_t shim_names_count = 617;
 

@@ -435,23 +435,6 @@ CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdevice
 	return fake_unsupported("cuMemGetAccess");
 }
 
-CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
-{
-	(void)shareableHandle;
-	(void)handle;
-	(void)handleType;
-	(void)flags;
-	return fake_unsupported("cuMemExportToShareableHandle");
-}
-
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
-{
-	(void)handle;
-	(void)osHandle;
-	(void)shHandleType;
-	return fake_unsupported("cuMemImportFromShareableHandle");
-}
-
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	(void)prop;

@@ -1764,6 +1764,33 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return leave(OK);
 }
 
+/* A descriptor is a file that says what it is of. It is worth something in this process alone. */
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	pthread_mutex_lock(&lock);
+	struct physical *p = known(PHYSICAL, (void *)handle);
+	if (p == NULL || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+		return leave(INVALID);
+	int fd = memfd_create("fakecuda-shared", MFD_CLOEXEC);
+	if (fd < 0 || pwrite(fd, &p, sizeof p, 0) != sizeof p)
+		return leave(CUDA_ERROR_OPERATING_SYSTEM);
+	*(int *)shareableHandle = fd;
+	return leave(OK);
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
+{
+	struct physical *of = NULL;
+	pthread_mutex_lock(&lock);
+	if (handle == NULL || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || pread((int)(intptr_t)osHandle, &of, sizeof of, 0) != sizeof of || known(PHYSICAL, of) == NULL)
+		return leave(INVALID);
+	struct physical *p = make(PHYSICAL, sizeof *p), all = *of;
+	all.o = p->o;
+	*p = all;
+	*handle = (uint64_t)p;
+	return leave(OK);
+}
+
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags)
 {
 	pthread_mutex_lock(&lock);

@@ -826,7 +826,9 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
 	switch p.Role {
 	case api.New, api.Find, api.Buffer:
-		if p.Elem = uint32(m.size(base)); p.Elem != 4 {
+		if base == "void" && size == "4" {
+			p.Elem, size = 4, "" // of what is not said
+		} else if p.Elem = uint32(m.size(base)); p.Elem != 4 {
 			p.Elem = 8
 		}
 	case api.Struct:
