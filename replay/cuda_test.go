@@ -420,7 +420,7 @@ func TestCUDATexture(t *testing.T) {
 			launches = append(launches, c.Index)
 		}
 	}
-	if !seen || len(launches) != 7 {
+	if !seen || len(launches) != 9 {
 		t.Error("a texture was not recorded with what it is made of")
 	}
 	same := func(path string, results uint64, numbers int) {
@@ -442,13 +442,13 @@ func TestCUDATexture(t *testing.T) {
 			}
 		}
 	}
-	same(path, 8, 10)
+	same(path, 9, 10)
 	// A launch alone has what its textures are made of, and what lies there.
 	one := filepath.Join(t.TempDir(), "one.aclt")
 	for k, want := range map[int]struct {
 		results uint64
 		numbers int
-	}{4: {2, 2}, 5: {1, 9}, 6: {1, 10}} {
+	}{6: {2, 2}, 7: {1, 9}, 8: {1, 10}} {
 		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k], one, nil); err != nil {
 			t.Fatal(err)
 		}

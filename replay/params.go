@@ -22,9 +22,6 @@ func (p *planner) newSlot(o *timeline.Object) uint32 {
 
 func (p *planner) bind(o *timeline.Object, op operand) {
 	p.objects[o] = op
-	if slices.Contains(p.model.Numbers, o.Kind) {
-		p.counted++
-	}
 	p.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 

@@ -57,7 +57,7 @@ type planner struct {
 
 	contexts contexts
 	numbered map[numberPlace]*numbered
-	counted  int // objects of api.Model.Numbers
+	counted  int // calls that make objects of api.Model.Numbers
 	contents map[*timeline.Object]*content
 	captured map[*timeline.Object]bool // what tasks of graphs touch
 	blind    bool                      // a payload is missing that may have had addresses
@@ -301,6 +301,9 @@ func (p *planner) survey() error {
 				continue
 			}
 			q := &fn.Params[o.Param]
+			if slices.Contains(p.model.Numbers, q.Object) {
+				p.counted++
+			}
 			if q.Object == api.Descriptor {
 				p.exporters[p.threads[p.thread[c.Thread]].process] = true
 			}

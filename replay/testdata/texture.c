@@ -23,6 +23,16 @@ void sample(const struct fakecuda_launch *l)
 			out[y * m.width + x] = (uint8_t)(((uint8_t *)m.data)[y * m.pitch + x] * factor + more.plus * more.times + (second.data ? *(uint8_t *)second.data : 0));
 }
 
+/* to = a number, which is nothing else. */
+void keep(const struct fakecuda_launch *l)
+{
+	uint64_t to;
+	memcpy(&to, l->params[1], 8);
+	void *out = l->memory(to, 8);
+	if (out)
+		memcpy(out, l->params[0], 8);
+}
+
 /* The content of a surface becomes that of a texture, backwards. */
 void turn(const struct fakecuda_launch *l)
 {
@@ -69,10 +79,11 @@ int main(int argc, char **argv)
 {
 	static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 		".visible .entry sample(.param .u64 texture, .param .u64 to, .param .u64 factor, .param .align 8 .b8 more[16])\n{\n\tret;\n}\n"
+		".visible .entry keep(.param .u64 number, .param .u64 to)\n{\n\tret;\n}\n"
 		".visible .entry turn(.param .u64 surface, .param .u64 texture)\n{\n\tret;\n}\n";
 	CUcontext ctx;
 	CUmodule m;
-	CUfunction turn;
+	CUfunction turn, keep;
 	CUdeviceptr flat, high;
 	CUarray array, level;
 	CUmipmappedArray levels;
@@ -85,8 +96,14 @@ int main(int argc, char **argv)
 		bytes[i] = up(i), wide[i / WIDTH * PITCH + i % WIDTH] = rows(i);
 	MUST(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0);
 	MUST(cuModuleLoadData(&m, ptx) == 0 && cuModuleGetFunction(&sample, m, "sample") == 0 && cuModuleGetFunction(&turn, m, "turn") == 0);
+	MUST(cuModuleGetFunction(&keep, m, "keep") == 0);
 	MUST(cuMemAlloc(&to, sizeof bytes) == 0 && cuMemAlloc(&flat, 4096) == 0 && cuMemAlloc(&high, sizeof wide) == 0);
 	MUST(cuMemcpyHtoD(flat + 512, bytes, sizeof bytes) == 0 && cuMemcpyHtoD(high, wide, sizeof wide) == 0);
+
+	/* What a kernel has before there are textures is none. */
+	uint64_t number = 12345, kept;
+	void *numbers[] = {&number, &to};
+	MUST(cuLaunchKernel(keep, 1, 1, 1, 1, 1, 1, 0, NULL, numbers, NULL) == 0);
 
 	CUDA_RESOURCE_DESC of = {.resType = CU_RESOURCE_TYPE_LINEAR};
 	of.res.linear.devPtr = flat + 512, of.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT8, of.res.linear.numChannels = 1, of.res.linear.sizeInBytes = sizeof bytes;
@@ -94,6 +111,8 @@ int main(int argc, char **argv)
 	of = (CUDA_RESOURCE_DESC){.resType = CU_RESOURCE_TYPE_PITCH2D};
 	of.res.pitch2D.devPtr = high, of.res.pitch2D.format = CU_AD_FORMAT_UNSIGNED_INT8, of.res.pitch2D.numChannels = 1;
 	of.res.pitch2D.width = WIDTH, of.res.pitch2D.height = HEIGHT, of.res.pitch2D.pitchInBytes = PITCH;
+	number = line;
+	MUST(cuLaunchKernel(keep, 1, 1, 1, 1, 1, 1, 0, NULL, numbers, NULL) == 0 && cuMemcpyDtoH(&kept, to, 8) == 0 && kept == line);
 	MUST(cuTexObjectCreate(&plane, &of, &how, NULL) == 0 && plane < 1000);
 
 	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = WIDTH, .Height = HEIGHT, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1, .Flags = 2 /* with surfaces */};
