@@ -166,6 +166,12 @@ static void load_library(void)
 	d = bring();
 	launch_with(f, d, NULL);
 	compare(d);
+	CUmodule m;
+	DO(cuLibraryGetModule(&m, l)); /* it goes with the library */
+	DO(cuModuleGetFunction(&f, m, "add"));
+	d = bring();
+	launch_with(f, d, NULL);
+	compare(d);
 	DO(cuLibraryUnload(l));
 }
 

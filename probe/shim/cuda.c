@@ -93,16 +93,49 @@ static void keep_as(uint64_t key, uint64_t from)
 	}
 }
 
+/* A binary that was got from another, whose kernels it has: under its own name, which no kernel has, stands the other's handle. */
+enum { HANDLE_PARTS = 4 };
+
+static void keep_other(const void *binary, const void *other)
+{
+	struct shim_sizes s = {.count = HANDLE_PARTS};
+	for (int i = 0; i < HANDLE_PARTS; i++)
+		s.size[i] = (uint16_t)((uint64_t)other >> (16 * i));
+	shim_sizes_keep(key_of(binary, "", 0), 0, &s);
+}
+
+static const void *origin(const void *binary)
+{
+	struct shim_sizes s;
+	if (!shim_sizes_known(key_of(binary, "", 0), &s))
+		return binary;
+	uint64_t other = 0;
+	for (int i = 0; i < HANDLE_PARTS; i++)
+		other |= (uint64_t)s.size[i] << (16 * i);
+	return (const void *)other;
+}
+
+void shim_binary_as(const void *binary, const void *other)
+{
+	if (reads_binaries())
+		keep_other(binary, other);
+}
+
 void shim_binary(const void *binary, const void *image)
 {
-	if (image != NULL && reads_binaries())
-		params_of(shim_image(image), shim_image_size(image), keep, (void *)binary);
+	if (image == NULL || !reads_binaries())
+		return;
+	if (origin(binary) != binary)
+		keep_other(binary, binary);
+	params_of(shim_image(image), shim_image_size(image), keep, (void *)binary);
 }
 
 void shim_binary_file(const void *binary, const char *path)
 {
 	if (path == NULL || !reads_binaries())
 		return;
+	if (origin(binary) != binary)
+		keep_other(binary, binary);
 	long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), size = fd < 0 ? 0 : sys3(__NR_lseek, fd, 0, 2);
 	if (size > 0) {
 		long at = sys6(__NR_mmap, 0, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -124,7 +157,7 @@ void shim_kernel(const void *func, const void *binary, const char *name, bool lo
 	uint64_t n = 0;
 	while (name[n])
 		n++;
-	keep_as((uint64_t)func, key_of(binary, name, n));
+	keep_as((uint64_t)func, key_of(origin(binary), name, n));
 }
 
 void shim_kernel_as(const void *func, const void *other)

@@ -3326,19 +3326,21 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetModule(CU
 	CUresult (*real)(CUmodule *pMod, CUlibrary library) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(pMod, library);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pMod;
 	w[1] = (uint64_t)(uintptr_t)library;
 	struct shim_call c;
 	if (!shim_enter(&c, 5077, w, 2, 16)) {
 		CUresult ret = real(pMod, library);
+		if (ret == 0)
+			shim_binary_as(*pMod, library);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(pMod, library);
+		if (ret == 0)
+			shim_binary_as(*pMod, library);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3349,12 +3351,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetModule(CU
 }
 
 static struct shim_target target_cuLibraryGetModule = {NULL, "cuLibraryGetModule"};
-static SHIM_BODY CUresult main_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+SHIM_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
 	return wrap_cuLibraryGetModule(pMod, library, &target_cuLibraryGetModule);
 }
-
-SHIM_ENTRY(cuLibraryGetModule, main_cuLibraryGetModule);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetModule(CUmodule *pMod, CUlibrary library, struct shim_target *target)
 {

@@ -559,6 +559,7 @@ bool shim_param_size(const void *func, uint32_t i, size_t *size);
 /* A binary that was loaded from memory or a file, a function of one by its name, loose if it is of no context, and one that stands for another. */
 void shim_binary(const void *binary, const void *image);
 void shim_binary_file(const void *binary, const char *path);
+void shim_binary_as(const void *binary, const void *other);
 void shim_kernel(const void *func, const void *binary, const char *name, bool loose);
 void shim_kernel_as(const void *func, const void *other);
 /* Functions that answer with the number of the thread's last task and of a stream, NULL where there are none. */

@@ -1302,10 +1302,15 @@ static struct function *function_known(const void *h, bool wants_loose)
 	return launchable(h);
 }
 
+/* The module of a library has a handle of its own. */
+enum { OF_LIBRARY = 1 };
+
+static struct module *module_of(const void *handle) { return known(MODULE, (const void *)((uintptr_t)handle & ~(uintptr_t)OF_LIBRARY)); }
+
 static CUresult function_of(void **out, const void *module, const char *name, bool as_kernel)
 {
 	pthread_mutex_lock(&lock);
-	struct module *m = known(MODULE, module);
+	struct module *m = module_of(module);
 	if (m == NULL)
 		return leave(HANDLE);
 	for (struct function *f = m->functions; name && f; f = f->sibling)
@@ -1320,8 +1325,11 @@ CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *na
 
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
-	*pMod = (CUmodule)library;
-	return OK;
+	pthread_mutex_lock(&lock);
+	struct module *m = known(MODULE, library);
+	if (m)
+		*pMod = (CUmodule)((uintptr_t)m | OF_LIBRARY);
+	return leave(m ? OK : HANDLE);
 }
 
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
@@ -1336,7 +1344,7 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 static CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const char *name)
 {
 	pthread_mutex_lock(&lock);
-	struct module *m = known(MODULE, module);
+	struct module *m = module_of(module);
 	if (m == NULL)
 		return leave(HANDLE);
 	struct variable *v = name ? variable_named(m, name, 0) : NULL;

@@ -359,6 +359,8 @@ func (m *model) parameters(f *api.Func) string {
 		// One of no context is another kind of handle, to be asked about by other functions.
 		loose := slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Name == found && p.Type == "CUkernel*" })
 		return fmt.Sprintf("shim_kernel(*%s, %s, %s, %t);", found, from, f.Params[f.Names].Name, loose)
+	case from != "" && role(api.Find, api.Binary) != "":
+		return fmt.Sprintf("shim_binary_as(*%s, %s);", role(api.Find, api.Binary), from)
 	case found != "" && role(api.Use, api.Function) != "":
 		return fmt.Sprintf("shim_kernel_as(*%s, %s);", found, role(api.Use, api.Function))
 	}
