@@ -121,6 +121,7 @@ const (
 	uprobeCall, uprobePayload, uprobeThread = 1, 2, 3
 
 	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
+	uprobeImage, uprobePacked, uprobeBlock                                                  = 7, 8, 9
 	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
 	uprobeValue                                                                             = 64
 	uprobePieceOut, uprobeFollows, uprobeShort                                              = 1, 2, 4

@@ -214,7 +214,7 @@ func unsized(f *api.Func, words []uint64) (ps []Piece) {
 			if !p.Size.Stored {
 				continue
 			}
-		case api.Array, api.Image, api.Packed:
+		case api.Array:
 		default:
 			continue
 		}
@@ -231,7 +231,7 @@ func isPayload(f *api.Func, p *Piece) bool {
 	switch param := &f.Params[p.Param]; param.Role {
 	case api.Reads, api.Writes:
 		return param.ItemSizes < 0
-	case api.In, api.Struct:
+	case api.In, api.Struct, api.Image:
 		return p.Len > uprobeInline
 	}
 	return false

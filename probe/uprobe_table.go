@@ -234,6 +234,17 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 			}
 			rs = append(rs, n)
 		}
+		if p.Block != nil && ok {
+			rs = append(rs, blockReader(p, &p.Block.From, i, api.BlockFrom))
+			if f.Graph < 0 { // a node copies when its graph runs
+				to := blockReader(p, &p.Block.To, i, api.BlockTo)
+				to.Flags = uprobeOut
+				if f.Stream >= 0 {
+					to.Flags |= uprobeLater
+				}
+				rs = append(rs, to)
+			}
+		}
 	case p.ItemSizes >= 0:
 		n := uprobeReader{Param: uint8(i), Kind: uprobeItems, Word: p.Word, Mul0: f.Params[p.ItemCount].Word, Mul1: f.Params[p.ItemSizes].Word, Pitch: uprobeNone}
 		if p.Role == api.Writes {
@@ -245,6 +256,18 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 		rs = append(rs, n)
 	}
 	return rs
+}
+
+// blockReader says how to read the side of a copy that a structure describes.
+func blockReader(p *api.Param, s *api.Side, i int, item uint8) uprobeReader {
+	var at [16]byte
+	for n, field := range []uint32{s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows, p.Block.Width, p.Block.Height, p.Block.Depth} {
+		if at[n] = uprobeNone; field != api.NoField {
+			at[n] = uint8(field / 8)
+		}
+	}
+	return uprobeReader{Param: uint8(i), Item: item, Kind: uprobeBlock, Word: p.Word, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone,
+		Unit: le64(at[:]), At: le16(at[8:]), CountAt: le16(at[10:])}
 }
 
 // readerOf says how to read what a parameter itself points to.
@@ -280,6 +303,10 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 			return r, false
 		}
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
+	case api.Image:
+		r.Kind = uprobeImage
+	case api.Packed:
+		r.Kind, r.Flags, r.Item = uprobePacked, uprobeAtEntry, 1
 	case api.Launch:
 		r.Kind, r.Flags = uprobeBuffers, uprobeAtEntry
 	case api.String, api.File:

@@ -1,10 +1,12 @@
 package record_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -14,7 +16,19 @@ import (
 // The uprobes are not AscendCL's own: they see the same calls of the CUDA driver as the shim, in the same order on each thread, with the
 // same arguments and memory, but for what a tag in a structure makes of a function.
 func TestUprobesOfCUDA(t *testing.T) {
-	program := cudaDriver(t)
+	uprobesOfCUDA(t, cudaDriver(t), 50)
+}
+
+// Binaries tell their own size, and members of structures what rows a copy has.
+func TestUprobesOfCUDASizes(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	uprobesOfCUDA(t, testenv.CompileC(t, "sizes", []string{source("cuda_sizes.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda"), 30)
+}
+
+// uprobesOfCUDA compares what the shim and the uprobes see of a program, which makes at least so many calls on its first thread.
+func uprobesOfCUDA(t *testing.T, program string, least int) {
+	t.Helper()
 	a, _, _ := run(t, record.Options{Model: cuda.Model, Payload: record.Full, MaxSize: 1 << 40}, program)
 	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: []string{program}, Output: t.TempDir() + "/run.aclt", Sim: true}
 	res, err := record.Run(t.Context(), &o)
@@ -36,7 +50,7 @@ func TestUprobesOfCUDA(t *testing.T) {
 		return slices.DeleteFunc(by, func(cs []*format.Call) bool { return len(cs) == 0 })
 	}
 	as, bs := threads(a), threads(b)
-	if len(as) != len(bs) || len(as) == 0 || len(as[0]) < 50 {
+	if len(as) != len(bs) || len(as) == 0 || len(as[0]) < least {
 		t.Fatalf("%d and %d threads", len(as), len(bs))
 	}
 	ad, bd := late(t, a), late(t, b)
@@ -54,7 +68,14 @@ func TestUprobesOfCUDA(t *testing.T) {
 				continue
 			}
 			compare(t, cuda.Model, a, c, d)
-			compareData(t, cuda.Model, a, b, c, append(c.Data, ad[c.Index]...), append(d.Data, bd[d.Index]...))
+			got := append(d.Data, bd[d.Index]...)
+			compareData(t, cuda.Model, a, b, c, append(c.Data, ad[c.Index]...), got)
+			for _, p := range got {
+				f := cuda.Model.Lookup(b.Schema().FuncName(d.Func))
+				if int(p.Param) < len(f.Params) && f.Params[p.Param].Role == api.Image && p.Status != format.Whole {
+					t.Errorf("call %d %s: a binary of %d bytes: %v %v", d.Index, f.Name, p.Len, p.Status, p.Reason)
+				}
+			}
 		}
 	}
 }

@@ -37,7 +37,7 @@
 #define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
-enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6 };
+enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
 	READ_OUT = 2,	/* written by the call: only where it succeeded */
@@ -68,13 +68,22 @@ enum { LIVES = 1, LEADER_GONE = 2 };
 /*
  * What lies behind one parameter: unit * word[mul0] * word[mul1] bytes at word[word], rows of mul0 at a pitch. With READ_FIELD, what
  * lies behind the pointer at `at` in the structure there, times a member, unless another one says that it is no memory of the
- * program's. Of KIND_ITEMS, mul0 is the number of items and mul1 the array with their sizes.
+ * program's. Of KIND_ITEMS, mul0 is the number of items and mul1 the array with their sizes. KIND_IMAGE is a binary for the device, which tells its own
+ * size, and KIND_PACKED what a list of pairs leads to. KIND_BLOCK is the side of a copy that is the host's, which members of a structure tell: the
+ * places of its words.
  */
 struct reader {
 	u8 param, kind, flags, word, mul0, mul1, pitch, item;
-	u64 unit;
-	u16 at, count_at, unless_at;
-	u8 count_width, unless_width;
+	union {
+		struct {
+			u64 unit;
+			u16 at, count_at, unless_at;
+			u8 count_width, unless_width;
+		};
+		struct {
+			u8 side, host, device, x, y, z, row, rows, width, height, depth;
+		};
+	};
 };
 
 struct function {
@@ -490,11 +499,13 @@ static inline u64 address(const struct thread *t, const struct reader *r)
 /* Whether a payload of this length comes in parts after its call. */
 static inline u8 follows(const struct reader *r, u64 len, u8 sleeps)
 {
-	if (len <= INLINE || (r->flags & READ_LATER))
+	if ((len <= INLINE && r->kind != KIND_BLOCK) || (r->flags & READ_LATER))
 		return 0;
 	if (r->kind == KIND_PAYLOAD)
 		return len <= limit && (sleeps || len <= PARTS_NOW * INLINE);
-	return r->kind == KIND_BYTES && len <= (u64)(sleeps ? MAX_PARTS : PARTS_NOW) * INLINE;
+	if (r->kind == KIND_BLOCK)
+		return len <= limit && sleeps;
+	return (r->kind == KIND_BYTES || r->kind == KIND_IMAGE) && len <= (u64)(sleeps ? MAX_PARTS : PARTS_NOW) * INLINE;
 }
 
 static inline long read_member(u64 *to, u64 base, u16 at, u8 width, u8 sleeps)
@@ -506,8 +517,163 @@ static inline long read_member(u64 *to, u64 base, u16 at, u8 width, u8 sleeps)
 	return read_user(to, n, base + at, sleeps);
 }
 
+/* How many bytes of a text there are from an address on, with its end, at most as many as a piece has. It comes to be behind what is known of the call. */
+static inline long text_as(u64 addr, u8 sleeps)
+{
+	u64 id = current_pid_tgid();
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t)
+		return -1;
+	u64 at = t->used;
+	opaque(at);
+	return at > BUDGET ? -1 : read_user_str(record_of(t)->data + at, INLINE, addr, sleeps);
+}
+
+__attribute__((noinline)) int text_now(u64 addr) { return (int)text_as(addr, 0); }
+__attribute__((noinline)) int text_waiting(u64 addr) { return (int)text_as(addr, 1); }
+
+struct text {
+	u64 addr, len;
+};
+
+/* A full piece has an end that is none of the text's. */
+static inline long more_text(struct text *x, int n)
+{
+	if (n <= 0)
+		x->len = 0;
+	else
+		x->len += n < INLINE ? (u64)n : INLINE - 1;
+	return n < INLINE;
+}
+
+static long one_text(u32 i __attribute__((unused)), struct text *x) { return more_text(x, text_waiting(x->addr + x->len)); }
+
+static inline u64 text_length(u64 addr, u8 sleeps)
+{
+	struct text x = {addr, 0};
+	if (sleeps) {
+		loop(MAX_PARTS, one_text, &x, 0);
+		return x.len;
+	}
+	for (u32 i = 0; i < PARTS_NOW; i++)
+		if (more_text(&x, text_now(x.addr + x.len)))
+			break;
+	return x.len;
+}
+
+enum { FOUND_ADDR, FOUND_LEN, FOUND_WIDTH, FOUND_PITCH, FOUND_PLANE, FOUND_ROWS, FOUND_TMP }; /* in `in` of a thread, which is that of a call's entry alone */
+
+static inline u64 member(struct thread *t, u64 base, u8 at, u64 otherwise, u8 sleeps)
+{
+	if (at == NONE)
+		return otherwise;
+	return read_user(&t->in[FOUND_TMP], 8, base + 8 * (u64)at, sleeps) ? 0 : t->in[FOUND_TMP];
+}
+
+/* A binary: a fat one, with or without what leads to it in a program, an ELF file, or text. */
+static inline u8 image(struct thread *t, u64 addr, u8 sleeps)
+{
+	enum { FAT = 0xba55ed50u, WRAPPER = 0x466243b1u, ELF = 0x464c457fu };
+	u64 len, first = member(t, addr, 0, 0, sleeps);
+	if ((u32)first == WRAPPER) {
+		addr = member(t, addr, 1, 0, sleeps);
+		first = member(t, addr, 0, 0, sleeps);
+	}
+	if ((u32)first == FAT) {
+		len = (first >> 48) + member(t, addr, 1, 0, sleeps);
+	} else if ((u32)first == ELF) {
+		/* Its headers are behind all else. */
+		u64 sections = member(t, addr, 7, 0, sleeps), programs = (member(t, addr, 6, 0, sleeps) >> 48) * (u16)sections;
+		len = member(t, addr, 5, 0, sleeps) + (u16)(sections >> 16) * (u64)(u16)(sections >> 32);
+		programs += member(t, addr, 4, 0, sleeps);
+		if (len < programs)
+			len = programs;
+	} else {
+		len = text_length(addr, sleeps);
+	}
+	t->in[FOUND_ADDR] = addr;
+	t->in[FOUND_LEN] = len;
+	return len ? PRESENT : UNREADABLE;
+}
+
+/* The block of arguments that a list of pairs leads to. */
+static inline u8 packed(struct thread *t, u64 list, u8 sleeps)
+{
+	enum { END = 0, POINTER = 1, SIZE = 2, MOST = 8 };
+	u64 at = 0, size = 0;
+	for (u32 i = 0; i < MOST; i++, list += 16) {
+		u64 what = member(t, list, 0, END, sleeps), value = member(t, list, 1, 0, sleeps);
+		if (what == END)
+			break;
+		if (what == POINTER)
+			at = value;
+		else if (what == SIZE)
+			size = value;
+	}
+	t->in[FOUND_ADDR] = at;
+	t->in[FOUND_LEN] = size ? member(t, size, 0, 0, sleeps) : 0;
+	return at && t->in[FOUND_LEN] ? PRESENT : ABSENT;
+}
+
+/* The side of a copy that a structure describes, where it is the host's. Planes with a gap between them are taken with it. */
+static inline u8 block(struct thread *t, const struct reader *r, u64 base, u8 sleeps)
+{
+	enum { HOST = 1, UNIFIED = 4 };
+	u32 kind = (u32)member(t, base, r->side, 0, sleeps);
+	if (kind != HOST && kind != UNIFIED)
+		return ABSENT;
+	/* What is known lies in the memory of the thread, for there is little stack. */
+	volatile u64 *b = t->in;
+	b[FOUND_WIDTH] = member(t, base, r->width, 0, sleeps);
+	b[FOUND_PITCH] = member(t, base, r->row, 0, sleeps);
+	if (b[FOUND_PITCH] == 0)
+		b[FOUND_PITCH] = b[FOUND_WIDTH];
+	b[FOUND_ADDR] = member(t, base, kind == HOST ? r->host : r->device, 0, sleeps);
+	u64 addr = b[FOUND_ADDR];
+	if (addr == 0 || (addr >= device_from && addr < device_to) || b[FOUND_PITCH] < b[FOUND_WIDTH])
+		return ABSENT;
+	b[FOUND_PLANE] = member(t, base, r->rows, 0, sleeps);
+	b[FOUND_ROWS] = b[FOUND_PLANE] * member(t, base, r->z, 0, sleeps);
+	b[FOUND_ROWS] += member(t, base, r->y, 0, sleeps);
+	b[FOUND_ADDR] += member(t, base, r->x, 0, sleeps);
+	b[FOUND_ADDR] += b[FOUND_PITCH] * b[FOUND_ROWS];
+	b[FOUND_ROWS] = member(t, base, r->height, 0, sleeps);
+	u64 depth = member(t, base, r->depth, 1, sleeps);
+	if (b[FOUND_ROWS] == 0 || depth == 0)
+		return ABSENT;
+	if (depth == 1 || b[FOUND_PLANE] == 0)
+		b[FOUND_ROWS] = times(b[FOUND_ROWS], depth);
+	else
+		b[FOUND_ROWS] += times(b[FOUND_PLANE], depth - 1);
+	b[FOUND_LEN] = times(b[FOUND_WIDTH], b[FOUND_ROWS]);
+	if (b[FOUND_PITCH] == b[FOUND_WIDTH])
+		b[FOUND_WIDTH] = b[FOUND_LEN];
+	return b[FOUND_LEN] ? PRESENT : ABSENT;
+}
+
+/* What takes more to find than a word. */
+static inline u8 find_as(u32 i, u8 sleeps)
+{
+	u64 id = current_pid_tgid();
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t || i >= MAX_READERS)
+		return ABSENT;
+	u32 func = record_of(t)->event.func;
+	const struct function *f = map_lookup(&functions, &func);
+	if (!f)
+		return ABSENT;
+	const struct reader *r = &f->reader[i];
+	u64 base = word(t, r->word);
+	if (r->kind == KIND_IMAGE)
+		return image(t, base, sleeps);
+	return r->kind == KIND_PACKED ? packed(t, base, sleeps) : block(t, r, base, sleeps);
+}
+
+__attribute__((noinline)) int find_now(u32 i) { return find_as(i, 0); }
+__attribute__((noinline)) int find_waiting(u32 i) { return find_as(i, 1); }
+
 /* Finds what a reader is to read. */
-static inline u8 locate(const struct thread *t, const struct reader *r, u64 *addr, u64 *len, u8 sleeps)
+static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u64 *addr, u64 *len, u8 sleeps)
 {
 	u64 base = address(t, r), k;
 	*addr = base;
@@ -520,6 +686,12 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u64 *add
 	}
 	if (base == 0)
 		return ABSENT;
+	if (r->kind >= KIND_IMAGE) {
+		u8 missing = (u8)(sleeps ? find_waiting(i) : find_now(i));
+		*addr = t->in[FOUND_ADDR];
+		*len = t->in[FOUND_LEN];
+		return missing;
+	}
 	if (r->flags & READ_FIELD) {
 		/* Where the structure can't be read, that is said of itself. */
 		if (r->unless_width && (read_member(&k, base, r->unless_at, r->unless_width, sleeps) || k != 0))
@@ -575,11 +747,11 @@ static inline int put_as(struct thread *t, const struct reader *r, u64 addr, u64
 	} else if (follows(r, len, sleeps)) {
 		p->flags |= PIECE_FOLLOWS;
 		t->follows = 1;
-	} else if (r->kind == KIND_PAYLOAD && len > limit) {
+	} else if ((r->kind == KIND_PAYLOAD || r->kind == KIND_BLOCK) && len > limit) {
 		missing = OVER_LIMIT;
 	} else if (r->flags & READ_LATER) {
 		missing = NOT_SYNCHRONIZED;
-	} else if (n > INLINE || begin > BUDGET) {
+	} else if (n > INLINE || begin > BUDGET || r->kind == KIND_BLOCK) {
 		missing = OVER_LIMIT;
 	} else {
 		/* The verifier of older kernels forgets what a value that lay on the stack was compared with. */
@@ -660,14 +832,14 @@ static inline void capture_one(struct thread *t, const struct function *f, u32 i
 	if (i >= MAX_READERS)
 		return;
 	const struct reader *r = &f->reader[i];
-	if (((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok) || r->kind == KIND_ITEMS)
+	if (((r->flags & READ_OUT || r->kind == KIND_PAYLOAD || r->kind == KIND_IMAGE || r->kind == KIND_BLOCK) && !ok) || r->kind == KIND_ITEMS)
 		return;
 	if (r->kind == KIND_BUFFERS) {
 		put_buffers(t, r, sleeps);
 		return;
 	}
 	u64 addr, len;
-	u8 missing = locate(t, r, &addr, &len, sleeps);
+	u8 missing = locate(t, r, i, &addr, &len, sleeps);
 	if (missing != ABSENT)
 		put(t, r, addr, len, (u32)r->item << 8 | missing, sleeps);
 }
@@ -788,6 +960,10 @@ static long one_part(u32 i, struct parts *ps) { return part_as(i, ps, 1); }
 static inline void rows(struct parts *ps)
 {
 	ps->width = ps->len;
+	if (ps->r->kind == KIND_BLOCK) {
+		ps->width = ps->t->in[FOUND_WIDTH];
+		ps->pitch = ps->t->in[FOUND_PITCH];
+	}
 	if (ps->r->pitch != NONE) {
 		ps->width = word(ps->t, ps->r->mul0);
 		ps->pitch = word(ps->t, ps->r->pitch);
@@ -848,9 +1024,9 @@ __attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
 			loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
 		return 0;
 	}
-	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
+	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES && r->kind != KIND_IMAGE && r->kind != KIND_BLOCK)
 		return 0;
-	if (locate(t, r, &ps.addr, &ps.len, 1) != PRESENT || !follows(r, ps.len, 1))
+	if (locate(t, r, i, &ps.addr, &ps.len, 1) != PRESENT || !follows(r, ps.len, 1))
 		return 0;
 	rows(&ps);
 	send_parts(&ps, r->item);
@@ -878,9 +1054,9 @@ __attribute__((noinline)) int send_payload_now(u64 place, u32 func, u32 i)
 		return 0;
 	const struct reader *r = &f->reader[i];
 	struct parts ps = {.t = t, .r = r};
-	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
+	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES && r->kind != KIND_IMAGE)
 		return 0;
-	if (locate(t, r, &ps.addr, &ps.len, 0) != PRESENT || !follows(r, ps.len, 0))
+	if (locate(t, r, i, &ps.addr, &ps.len, 0) != PRESENT || !follows(r, ps.len, 0))
 		return 0;
 	begin_parts(&ps, r->item);
 	for (u32 n = 0; n < PARTS_NOW; n++)
