@@ -105,7 +105,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	}
 	op := operand{Slot: slotData, Addend: at}
 	var relocs []reloc
-	suspect := false
+	suspect, reaches := false, p.reachesHost(d)
 	buf := make([]byte, min(d.Len, 1<<20))
 	for off := uint64(0); off < d.Len; {
 		b := buf[:min(d.Len-off, uint64(len(buf)))]
@@ -114,7 +114,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 		}
 		for k := 0; addresses && k+8 <= len(b); k += 8 {
 			w := binary.LittleEndian.Uint64(b[k:])
-			if w < p.addressed.From || w > p.addressed.To {
+			if (w < p.addressed.From || w > p.addressed.To) && !(reaches && w >= p.pinned.From && w <= p.pinned.To) {
 				continue
 			}
 			suspect = true
@@ -141,6 +141,26 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	return op, relocs, nil
 }
 
+// reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
+func (p *planner) reachesHost(d *format.Data) bool {
+	if p.f.Task != api.Kernel {
+		return false
+	}
+	switch p.f.Params[d.Param].Role {
+	case api.Array, api.Packed, api.Struct:
+		return true
+	}
+	return false
+}
+
+// zeroCopy notes that kernels may use memory of the host's.
+func (p *planner) zeroCopy(o *timeline.Object) {
+	if !p.reached[o] {
+		p.reached[o] = true
+		p.hostFunction("kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+	}
+}
+
 // relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
 // there as an address is the same address, even when its allocation is gone by then.
 func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
@@ -159,7 +179,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 		// Of reserved addresses those without memory count, too.
 		o, in, ok = p.state.Reserved(p.owner(), w)
 	}
-	if !ok || o.Kind == api.Host {
+	if !ok || o.Kind == api.Host && !p.reachesHost(d) {
 		return reloc{}, false
 	}
 	op, ok := p.objects[o]
@@ -176,6 +196,9 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 		}
 	}
 	op.Addend += in
+	if o.Kind == api.Host {
+		p.zeroCopy(o)
+	}
 	if d.Dir == format.DirIn {
 		how := touchNames
 		if q.Role == api.Reads {

@@ -202,6 +202,26 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 	return n
 }
 
+// Kernels are given the host's memory where the replay has it, and that the trace does not show all of its content is said once of each.
+func TestCUDAZeroCopy(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "zerocopy", []string{"testdata/zerocopy.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "zerocopy.so", []string{"testdata/zerocopy.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || rep.Verified.Results != 1 || len(rep.Unverified) != 3 || !strings.Contains(rep.Unverified[2].Reason, "kernels may read") {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}
+
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {

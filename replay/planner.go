@@ -43,10 +43,12 @@ type planner struct {
 	owns      map[ownKey]*own
 	hosts     []*hostLaunch
 	buffers   map[*timeline.Object][]buffer
-	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
-	window    api.Window               // where device allocations of the trace lie
-	addressed api.Window               // where words of payloads may be addresses
-	sent      map[uint64]operand       // words of payloads that were taken for addresses
+	shared    map[format.BlobID]uint64  // payloads without addresses, by their place in the data
+	window    api.Window                // where device allocations of the trace lie
+	addressed api.Window                // where words of payloads may be addresses
+	pinned    api.Window                // where arguments of kernels may be, too: in the host's memory that the device reaches
+	reached   map[*timeline.Object]bool // memory of the host's that kernels may use
+	sent      map[uint64]operand        // words of payloads that were taken for addresses
 	flying    map[*timeline.Object][]flight
 	zeros     uint64 // size of the memory that stands for payloads that are missing
 	files     int
@@ -160,7 +162,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, exporters: map[int]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
-		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
+		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
 	p.contexts = newContexts(plan.model)
@@ -258,6 +260,10 @@ func (p *Plan) identity(thread int) uint32 { return uint32(slotThreads + len(p.t
 
 func (p *Plan) processID(proc int) uint32 { return uint32(slotThreads + 2*len(p.threads) + proc) }
 
+func widened(w api.Window, at, size uint64) api.Window {
+	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
+}
+
 // survey learns what must be known before the first call is compiled: the threads with their calls, the data that
 // comes long after its call, and where device memory was.
 func (p *planner) survey() error {
@@ -266,7 +272,7 @@ func (p *planner) survey() error {
 	if err := p.cast(); err != nil {
 		return err
 	}
-	p.window, p.addressed = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
+	p.window, p.addressed, p.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {
 			return err
@@ -296,6 +302,12 @@ func (p *planner) survey() error {
 			}
 			g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.model, fn, c)
 		}
+		for i := range fn.Params {
+			if q := &fn.Params[i]; q.Object == api.Host && q.Role == api.Map && len(c.Args) == int(fn.Words) {
+				n, _ := q.Size.Bytes(fn, c.Args)
+				p.pinned = widened(p.pinned, c.Args[q.Word], n)
+			}
+		}
 		for _, o := range c.Outs {
 			if int(o.Param) >= len(fn.Params) {
 				continue
@@ -307,13 +319,17 @@ func (p *planner) survey() error {
 			if q.Object == api.Descriptor {
 				p.exporters[p.threads[p.thread[c.Thread]].process] = true
 			}
+			if len(c.Args) == int(fn.Words) && q.Role == api.New && q.Object == api.Host {
+				n, _ := q.Size.Bytes(fn, c.Args)
+				p.pinned = widened(p.pinned, o.Value, n)
+			}
 			if len(c.Args) != int(fn.Words) || !q.Role.Makes() || !placeable(q.Object) && q.Object != api.Mapped && q.Object != api.Owned {
 				continue
 			}
 			n, _ := q.Size.Bytes(fn, c.Args)
-			p.addressed.From, p.addressed.To = min(p.addressed.From, o.Value), max(p.addressed.To, o.Value+n)
+			p.addressed = widened(p.addressed, o.Value, n)
 			if placeable(q.Object) {
-				p.window.From, p.window.To = min(p.window.From, o.Value), max(p.window.To, o.Value+n)
+				p.window = widened(p.window, o.Value, n)
 			}
 		}
 	}

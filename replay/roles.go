@@ -52,8 +52,8 @@ func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
 	var op operand
 	if q.Object == api.Host {
 		op = p.region(w, n)
-		if p.ok {
-			p.hostFunction("kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+		if u, ok := p.e.Use(i); ok && p.ok {
+			p.zeroCopy(u.Object)
 		}
 	} else if o, off, ok := p.state.Reserved(p.owner(), w); ok {
 		op = p.object(o)
