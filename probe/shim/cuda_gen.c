@@ -2179,6 +2179,92 @@ static CUresult copy_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	return other_cuCtxWaitEvent(hCtx, hEvent, &second_cuCtxWaitEvent);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuCtxAttach(CUcontext *pctx, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUcontext *pctx, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pctx, flags);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pctx;
+	w[1] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5050, w, 2, 16)) {
+		CUresult ret = real(pctx, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pctx, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pctx, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuCtxAttach = {NULL, "cuCtxAttach"};
+static SHIM_BODY CUresult main_cuCtxAttach(CUcontext *pctx, uint32_t flags)
+{
+	return wrap_cuCtxAttach(pctx, flags, &target_cuCtxAttach);
+}
+
+SHIM_ENTRY(cuCtxAttach, main_cuCtxAttach);
+
+static __attribute__((noinline, cold)) CUresult other_cuCtxAttach(CUcontext *pctx, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuCtxAttach(pctx, flags, target);
+}
+
+static struct shim_target second_cuCtxAttach = {NULL, "cuCtxAttach"};
+static CUresult copy_cuCtxAttach(CUcontext *pctx, uint32_t flags)
+{
+	return other_cuCtxAttach(pctx, flags, &second_cuCtxAttach);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuCtxDetach(CUcontext ctx, struct shim_target *target)
+{
+	CUresult (*real)(CUcontext ctx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	shim_functions_end();
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)ctx;
+	shim_leaving(CONTEXT_ENDS, ctx, 0);
+	struct shim_call c;
+	if (!shim_enter(&c, 5051, w, 1, 0)) {
+		CUresult ret = real(ctx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(ctx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuCtxDetach = {NULL, "cuCtxDetach"};
+SHIM_EXPORT CUresult cuCtxDetach(CUcontext ctx)
+{
+	return wrap_cuCtxDetach(ctx, &target_cuCtxDetach);
+}
+
+static __attribute__((noinline, cold)) CUresult other_cuCtxDetach(CUcontext ctx, struct shim_target *target)
+{
+	return wrap_cuCtxDetach(ctx, target);
+}
+
+static struct shim_target second_cuCtxDetach = {NULL, "cuCtxDetach"};
+static CUresult copy_cuCtxDetach(CUcontext ctx)
+{
+	return other_cuCtxDetach(ctx, &second_cuCtxDetach);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig, struct shim_target *target)
 {
 	CUresult (*real)(CUsharedconfig *pConfig) = shim_real(&target->real, target->name);
@@ -12044,6 +12130,94 @@ static struct shim_target second_cuLaunchHostFunc = {NULL, "cuLaunchHostFunc"};
 static CUresult copy_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
 	return other_cuLaunchHostFunc(hStream, fn, userData, &second_cuLaunchHostFunc);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z, struct shim_target *target)
+{
+	CUresult (*real)(CUfunction hfunc, int x, int y, int z) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hfunc, x, y, z);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hfunc;
+	w[1] = (uint64_t)(uint32_t)x;
+	w[2] = (uint64_t)(uint32_t)y;
+	w[3] = (uint64_t)(uint32_t)z;
+	struct shim_call c;
+	if (!shim_enter(&c, 5261, w, 4, 0)) {
+		CUresult ret = real(hfunc, x, y, z);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hfunc, x, y, z);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuFuncSetBlockShape = {NULL, "cuFuncSetBlockShape"};
+static SHIM_BODY CUresult main_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+	return wrap_cuFuncSetBlockShape(hfunc, x, y, z, &target_cuFuncSetBlockShape);
+}
+
+SHIM_ENTRY(cuFuncSetBlockShape, main_cuFuncSetBlockShape);
+
+static __attribute__((noinline, cold)) CUresult other_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z, struct shim_target *target)
+{
+	return wrap_cuFuncSetBlockShape(hfunc, x, y, z, target);
+}
+
+static struct shim_target second_cuFuncSetBlockShape = {NULL, "cuFuncSetBlockShape"};
+static CUresult copy_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+	return other_cuFuncSetBlockShape(hfunc, x, y, z, &second_cuFuncSetBlockShape);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes, struct shim_target *target)
+{
+	CUresult (*real)(CUfunction hfunc, uint32_t bytes) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hfunc, bytes);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hfunc;
+	w[1] = (uint64_t)(uint32_t)bytes;
+	struct shim_call c;
+	if (!shim_enter(&c, 5262, w, 2, 0)) {
+		CUresult ret = real(hfunc, bytes);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hfunc, bytes);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuFuncSetSharedSize = {NULL, "cuFuncSetSharedSize"};
+static SHIM_BODY CUresult main_cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes)
+{
+	return wrap_cuFuncSetSharedSize(hfunc, bytes, &target_cuFuncSetSharedSize);
+}
+
+SHIM_ENTRY(cuFuncSetSharedSize, main_cuFuncSetSharedSize);
+
+static __attribute__((noinline, cold)) CUresult other_cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes, struct shim_target *target)
+{
+	return wrap_cuFuncSetSharedSize(hfunc, bytes, target);
+}
+
+static struct shim_target second_cuFuncSetSharedSize = {NULL, "cuFuncSetSharedSize"};
+static CUresult copy_cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes)
+{
+	return other_cuFuncSetSharedSize(hfunc, bytes, &second_cuFuncSetSharedSize);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config, struct shim_target *target)
@@ -26902,126 +27076,118 @@ static CUresult copy_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource
 }
 
 SHIM_COUNTED(cuDeviceGetNvSciSyncAttributes, 0);
-SHIM_COUNTED(cuCtxAttach, 1);
-SHIM_COUNTED(cuCtxDetach, 2);
-SHIM_COUNTED(cuModuleGetTexRef, 3);
-SHIM_COUNTED(cuModuleGetSurfRef, 4);
-SHIM_COUNTED(cuDeviceRegisterAsyncNotification, 5);
-SHIM_COUNTED(cuDeviceUnregisterAsyncNotification, 6);
-SHIM_COUNTED(cuMemMapArrayAsync, 7);
-SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 8);
-SHIM_COUNTED(cuFuncSetBlockShape, 9);
-SHIM_COUNTED(cuFuncSetSharedSize, 10);
-SHIM_COUNTED(cuParamSetSize, 11);
-SHIM_COUNTED(cuParamSeti, 12);
-SHIM_COUNTED(cuParamSetf, 13);
-SHIM_COUNTED(cuParamSetv, 14);
-SHIM_COUNTED(cuLaunch, 15);
-SHIM_COUNTED(cuLaunchGrid, 16);
-SHIM_COUNTED(cuLaunchGridAsync, 17);
-SHIM_COUNTED(cuParamSetTexRef, 18);
-SHIM_COUNTED(cuUserObjectCreate, 19);
-SHIM_COUNTED(cuUserObjectRetain, 20);
-SHIM_COUNTED(cuUserObjectRelease, 21);
-SHIM_COUNTED(cuGraphRetainUserObject, 22);
-SHIM_COUNTED(cuGraphReleaseUserObject, 23);
-SHIM_COUNTED(cuTexRefSetArray, 24);
-SHIM_COUNTED(cuTexRefSetMipmappedArray, 25);
-SHIM_COUNTED(cuTexRefSetAddress_v2, 26);
-SHIM_COUNTED(cuTexRefSetAddress2D_v3, 27);
-SHIM_COUNTED(cuTexRefSetFormat, 28);
-SHIM_COUNTED(cuTexRefSetAddressMode, 29);
-SHIM_COUNTED(cuTexRefSetFilterMode, 30);
-SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 31);
-SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 32);
-SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 33);
-SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 34);
-SHIM_COUNTED(cuTexRefSetBorderColor, 35);
-SHIM_COUNTED(cuTexRefSetFlags, 36);
-SHIM_COUNTED(cuTexRefGetAddress_v2, 37);
-SHIM_COUNTED(cuTexRefGetArray, 38);
-SHIM_COUNTED(cuTexRefGetMipmappedArray, 39);
-SHIM_COUNTED(cuTexRefGetAddressMode, 40);
-SHIM_COUNTED(cuTexRefGetFilterMode, 41);
-SHIM_COUNTED(cuTexRefGetFormat, 42);
-SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 43);
-SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 44);
-SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 45);
-SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 46);
-SHIM_COUNTED(cuTexRefGetBorderColor, 47);
-SHIM_COUNTED(cuTexRefGetFlags, 48);
-SHIM_COUNTED(cuTexRefCreate, 49);
-SHIM_COUNTED(cuTexRefDestroy, 50);
-SHIM_COUNTED(cuSurfRefSetArray, 51);
-SHIM_COUNTED(cuSurfRefGetArray, 52);
-SHIM_COUNTED(cuTensorMapEncodeIm2col, 53);
-SHIM_COUNTED(cuTensorMapReplaceAddress, 54);
-SHIM_COUNTED(cuGraphicsUnregisterResource, 55);
-SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 56);
-SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 57);
-SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 58);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 59);
-SHIM_COUNTED(cuGraphicsMapResources, 60);
-SHIM_COUNTED(cuGraphicsUnmapResources, 61);
-SHIM_COUNTED(cuCoredumpGetAttribute, 62);
-SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 63);
-SHIM_COUNTED(cuCoredumpSetAttribute, 64);
-SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 65);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 66);
-SHIM_COUNTED(cuTexRefSetAddress2D_v2, 67);
-SHIM_COUNTED(cuMemcpy3DBatchAsync, 68);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 69);
-SHIM_COUNTED(cuMemBatchDecompressAsync, 70);
-SHIM_COUNTED(cuMemPrefetchBatchAsync, 71);
-SHIM_COUNTED(cuMemDiscardBatchAsync, 72);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 73);
-SHIM_COUNTED(cuProfilerInitialize, 74);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 75);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 76);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 77);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 78);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 79);
-SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 80);
-SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 81);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 82);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 83);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 84);
-SHIM_COUNTED(cuStreamBeginCaptureToCig, 85);
-SHIM_COUNTED(cuStreamEndCaptureToCig, 86);
-SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 87);
-SHIM_COUNTED(cuLogsRegisterCallback, 88);
-SHIM_COUNTED(cuLogsUnregisterCallback, 89);
-SHIM_COUNTED(cuLogsCurrent, 90);
-SHIM_COUNTED(cuLogsDumpToFile, 91);
-SHIM_COUNTED(cuLogsDumpToMemory, 92);
-SHIM_COUNTED(cuCoredumpRegisterStartCallback, 93);
-SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 94);
-SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 95);
-SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 96);
-SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 97);
-SHIM_COUNTED(cuCheckpointProcessGetState, 98);
-SHIM_COUNTED(cuCheckpointProcessLock, 99);
-SHIM_COUNTED(cuCheckpointProcessCheckpoint, 100);
-SHIM_COUNTED(cuCheckpointProcessRestore, 101);
-SHIM_COUNTED(cuCheckpointProcessUnlock, 102);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 103);
-SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 104);
-SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 105);
+SHIM_COUNTED(cuModuleGetTexRef, 1);
+SHIM_COUNTED(cuModuleGetSurfRef, 2);
+SHIM_COUNTED(cuDeviceRegisterAsyncNotification, 3);
+SHIM_COUNTED(cuDeviceUnregisterAsyncNotification, 4);
+SHIM_COUNTED(cuMemMapArrayAsync, 5);
+SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 6);
+SHIM_COUNTED(cuParamSetSize, 7);
+SHIM_COUNTED(cuParamSeti, 8);
+SHIM_COUNTED(cuParamSetf, 9);
+SHIM_COUNTED(cuParamSetv, 10);
+SHIM_COUNTED(cuLaunch, 11);
+SHIM_COUNTED(cuLaunchGrid, 12);
+SHIM_COUNTED(cuLaunchGridAsync, 13);
+SHIM_COUNTED(cuParamSetTexRef, 14);
+SHIM_COUNTED(cuUserObjectCreate, 15);
+SHIM_COUNTED(cuUserObjectRetain, 16);
+SHIM_COUNTED(cuUserObjectRelease, 17);
+SHIM_COUNTED(cuGraphRetainUserObject, 18);
+SHIM_COUNTED(cuGraphReleaseUserObject, 19);
+SHIM_COUNTED(cuTexRefSetArray, 20);
+SHIM_COUNTED(cuTexRefSetMipmappedArray, 21);
+SHIM_COUNTED(cuTexRefSetAddress_v2, 22);
+SHIM_COUNTED(cuTexRefSetAddress2D_v3, 23);
+SHIM_COUNTED(cuTexRefSetFormat, 24);
+SHIM_COUNTED(cuTexRefSetAddressMode, 25);
+SHIM_COUNTED(cuTexRefSetFilterMode, 26);
+SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 27);
+SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 28);
+SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 29);
+SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 30);
+SHIM_COUNTED(cuTexRefSetBorderColor, 31);
+SHIM_COUNTED(cuTexRefSetFlags, 32);
+SHIM_COUNTED(cuTexRefGetAddress_v2, 33);
+SHIM_COUNTED(cuTexRefGetArray, 34);
+SHIM_COUNTED(cuTexRefGetMipmappedArray, 35);
+SHIM_COUNTED(cuTexRefGetAddressMode, 36);
+SHIM_COUNTED(cuTexRefGetFilterMode, 37);
+SHIM_COUNTED(cuTexRefGetFormat, 38);
+SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 39);
+SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 40);
+SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 41);
+SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 42);
+SHIM_COUNTED(cuTexRefGetBorderColor, 43);
+SHIM_COUNTED(cuTexRefGetFlags, 44);
+SHIM_COUNTED(cuTexRefCreate, 45);
+SHIM_COUNTED(cuTexRefDestroy, 46);
+SHIM_COUNTED(cuSurfRefSetArray, 47);
+SHIM_COUNTED(cuSurfRefGetArray, 48);
+SHIM_COUNTED(cuTensorMapEncodeIm2col, 49);
+SHIM_COUNTED(cuTensorMapReplaceAddress, 50);
+SHIM_COUNTED(cuGraphicsUnregisterResource, 51);
+SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 52);
+SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 53);
+SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 54);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 55);
+SHIM_COUNTED(cuGraphicsMapResources, 56);
+SHIM_COUNTED(cuGraphicsUnmapResources, 57);
+SHIM_COUNTED(cuCoredumpGetAttribute, 58);
+SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 59);
+SHIM_COUNTED(cuCoredumpSetAttribute, 60);
+SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 61);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 62);
+SHIM_COUNTED(cuTexRefSetAddress2D_v2, 63);
+SHIM_COUNTED(cuMemcpy3DBatchAsync, 64);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 65);
+SHIM_COUNTED(cuMemBatchDecompressAsync, 66);
+SHIM_COUNTED(cuMemPrefetchBatchAsync, 67);
+SHIM_COUNTED(cuMemDiscardBatchAsync, 68);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 69);
+SHIM_COUNTED(cuProfilerInitialize, 70);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 71);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 72);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 73);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 74);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 75);
+SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 76);
+SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 77);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 78);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 79);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 80);
+SHIM_COUNTED(cuStreamBeginCaptureToCig, 81);
+SHIM_COUNTED(cuStreamEndCaptureToCig, 82);
+SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 83);
+SHIM_COUNTED(cuLogsRegisterCallback, 84);
+SHIM_COUNTED(cuLogsUnregisterCallback, 85);
+SHIM_COUNTED(cuLogsCurrent, 86);
+SHIM_COUNTED(cuLogsDumpToFile, 87);
+SHIM_COUNTED(cuLogsDumpToMemory, 88);
+SHIM_COUNTED(cuCoredumpRegisterStartCallback, 89);
+SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 90);
+SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 91);
+SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 92);
+SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 93);
+SHIM_COUNTED(cuCheckpointProcessGetState, 94);
+SHIM_COUNTED(cuCheckpointProcessLock, 95);
+SHIM_COUNTED(cuCheckpointProcessCheckpoint, 96);
+SHIM_COUNTED(cuCheckpointProcessRestore, 97);
+SHIM_COUNTED(cuCheckpointProcessUnlock, 98);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 99);
+SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 100);
+SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 101);
 
-struct shim_counted shim_counted[106];
-const uint32_t shim_counted_count = 106;
+struct shim_counted shim_counted[102];
+const uint32_t shim_counted_count = 102;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
-	"cuCtxAttach",
-	"cuCtxDetach",
 	"cuModuleGetTexRef",
 	"cuModuleGetSurfRef",
 	"cuDeviceRegisterAsyncNotification",
 	"cuDeviceUnregisterAsyncNotification",
 	"cuMemMapArrayAsync",
 	"cuLaunchCooperativeKernelMultiDevice",
-	"cuFuncSetBlockShape",
-	"cuFuncSetSharedSize",
 	"cuParamSetSize",
 	"cuParamSeti",
 	"cuParamSetf",
@@ -27129,28 +27295,28 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
 	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
 	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
-	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[100].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[97].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[98].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[99].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[101].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[102].real, NULL, NULL, 12080},
-	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[96].real, NULL, NULL, 13020},
-	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[95].real, NULL, NULL, 13020},
-	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[62].real, NULL, NULL, 12010},
-	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[63].real, NULL, NULL, 12010},
-	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[94].real, NULL, NULL, 13020},
-	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[93].real, NULL, NULL, 13020},
-	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[64].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[65].real, NULL, NULL, 12010},
-	{"cuCtxAttach", counted_cuCtxAttach, &shim_counted[1].real, NULL, NULL, 2000},
+	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[96].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[93].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[94].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[95].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[97].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[98].real, NULL, NULL, 12080},
+	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[92].real, NULL, NULL, 13020},
+	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[91].real, NULL, NULL, 13020},
+	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[58].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[59].real, NULL, NULL, 12010},
+	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[90].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[89].real, NULL, NULL, 13020},
+	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[60].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[61].real, NULL, NULL, 12010},
+	{"cuCtxAttach", (void *)cuCtxAttach, &target_cuCtxAttach.real, (void *)copy_cuCtxAttach, &second_cuCtxAttach.real, 2000},
 	{"cuCtxCreate", (void *)cuCtxCreate, &target_cuCtxCreate.real, (void *)copy_cuCtxCreate, &second_cuCtxCreate.real, 2000},
 	{"cuCtxCreate_v2", (void *)cuCtxCreate_v2, &target_cuCtxCreate_v2.real, (void *)copy_cuCtxCreate_v2, &second_cuCtxCreate_v2.real, 3020},
 	{"cuCtxCreate_v3", (void *)cuCtxCreate_v3, &target_cuCtxCreate_v3.real, (void *)copy_cuCtxCreate_v3, &second_cuCtxCreate_v3.real, 11040},
 	{"cuCtxCreate_v4", (void *)cuCtxCreate_v4, &target_cuCtxCreate_v4.real, (void *)copy_cuCtxCreate_v4, &second_cuCtxCreate_v4.real, 12050},
 	{"cuCtxDestroy", (void *)cuCtxDestroy, &target_cuCtxDestroy.real, (void *)copy_cuCtxDestroy, &second_cuCtxDestroy.real, 2000},
 	{"cuCtxDestroy_v2", (void *)cuCtxDestroy_v2, &target_cuCtxDestroy_v2.real, (void *)copy_cuCtxDestroy_v2, &second_cuCtxDestroy_v2.real, 4000},
-	{"cuCtxDetach", counted_cuCtxDetach, &shim_counted[2].real, NULL, NULL, 2000},
+	{"cuCtxDetach", (void *)cuCtxDetach, &target_cuCtxDetach.real, (void *)copy_cuCtxDetach, &second_cuCtxDetach.real, 2000},
 	{"cuCtxDisablePeerAccess", (void *)cuCtxDisablePeerAccess, &target_cuCtxDisablePeerAccess.real, (void *)copy_cuCtxDisablePeerAccess, &second_cuCtxDisablePeerAccess.real, 4000},
 	{"cuCtxEnablePeerAccess", (void *)cuCtxEnablePeerAccess, &target_cuCtxEnablePeerAccess.real, (void *)copy_cuCtxEnablePeerAccess, &second_cuCtxEnablePeerAccess.real, 4000},
 	{"cuCtxFromGreenCtx", (void *)cuCtxFromGreenCtx, &target_cuCtxFromGreenCtx.real, (void *)copy_cuCtxFromGreenCtx, &second_cuCtxFromGreenCtx.real, 12040},
@@ -27216,11 +27382,11 @@ const struct shim_name shim_names[] = {
 	{"cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain, &target_cuDevicePrimaryCtxRetain.real, (void *)copy_cuDevicePrimaryCtxRetain, &second_cuDevicePrimaryCtxRetain.real, 7000},
 	{"cuDevicePrimaryCtxSetFlags", (void *)cuDevicePrimaryCtxSetFlags, &target_cuDevicePrimaryCtxSetFlags.real, (void *)copy_cuDevicePrimaryCtxSetFlags, &second_cuDevicePrimaryCtxSetFlags.real, 7000},
 	{"cuDevicePrimaryCtxSetFlags_v2", (void *)cuDevicePrimaryCtxSetFlags_v2, &target_cuDevicePrimaryCtxSetFlags_v2.real, (void *)copy_cuDevicePrimaryCtxSetFlags_v2, &second_cuDevicePrimaryCtxSetFlags_v2.real, 11000},
-	{"cuDeviceRegisterAsyncNotification", counted_cuDeviceRegisterAsyncNotification, &shim_counted[5].real, NULL, NULL, 12040},
+	{"cuDeviceRegisterAsyncNotification", counted_cuDeviceRegisterAsyncNotification, &shim_counted[3].real, NULL, NULL, 12040},
 	{"cuDeviceSetGraphMemAttribute", (void *)cuDeviceSetGraphMemAttribute, &target_cuDeviceSetGraphMemAttribute.real, (void *)copy_cuDeviceSetGraphMemAttribute, &second_cuDeviceSetGraphMemAttribute.real, 11040},
 	{"cuDeviceSetMemPool", (void *)cuDeviceSetMemPool, &target_cuDeviceSetMemPool.real, (void *)copy_cuDeviceSetMemPool, &second_cuDeviceSetMemPool.real, 11020},
 	{"cuDeviceTotalMem_v2", (void *)cuDeviceTotalMem_v2, &target_cuDeviceTotalMem_v2.real, (void *)copy_cuDeviceTotalMem_v2, &second_cuDeviceTotalMem_v2.real, 3020},
-	{"cuDeviceUnregisterAsyncNotification", counted_cuDeviceUnregisterAsyncNotification, &shim_counted[6].real, NULL, NULL, 12040},
+	{"cuDeviceUnregisterAsyncNotification", counted_cuDeviceUnregisterAsyncNotification, &shim_counted[4].real, NULL, NULL, 12040},
 	{"cuDriverGetVersion", (void *)cuDriverGetVersion, &target_cuDriverGetVersion.real, (void *)copy_cuDriverGetVersion, &second_cuDriverGetVersion.real, 2020},
 	{"cuEventCreate", (void *)cuEventCreate, &target_cuEventCreate.real, (void *)copy_cuEventCreate, &second_cuEventCreate.real, 2000},
 	{"cuEventDestroy", (void *)cuEventDestroy, &target_cuEventDestroy.real, (void *)copy_cuEventDestroy, &second_cuEventDestroy.real, 2000},
@@ -27244,10 +27410,10 @@ const struct shim_name shim_names[] = {
 	{"cuFuncIsLoaded", (void *)cuFuncIsLoaded, &target_cuFuncIsLoaded.real, (void *)copy_cuFuncIsLoaded, &second_cuFuncIsLoaded.real, 12040},
 	{"cuFuncLoad", (void *)cuFuncLoad, &target_cuFuncLoad.real, (void *)copy_cuFuncLoad, &second_cuFuncLoad.real, 12040},
 	{"cuFuncSetAttribute", (void *)cuFuncSetAttribute, &target_cuFuncSetAttribute.real, (void *)copy_cuFuncSetAttribute, &second_cuFuncSetAttribute.real, 9000},
-	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[9].real, NULL, NULL, 2000},
+	{"cuFuncSetBlockShape", (void *)cuFuncSetBlockShape, &target_cuFuncSetBlockShape.real, (void *)copy_cuFuncSetBlockShape, &second_cuFuncSetBlockShape.real, 2000},
 	{"cuFuncSetCacheConfig", (void *)cuFuncSetCacheConfig, &target_cuFuncSetCacheConfig.real, (void *)copy_cuFuncSetCacheConfig, &second_cuFuncSetCacheConfig.real, 3000},
 	{"cuFuncSetSharedMemConfig", (void *)cuFuncSetSharedMemConfig, &target_cuFuncSetSharedMemConfig.real, (void *)copy_cuFuncSetSharedMemConfig, &second_cuFuncSetSharedMemConfig.real, 4020},
-	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[10].real, NULL, NULL, 2000},
+	{"cuFuncSetSharedSize", (void *)cuFuncSetSharedSize, &target_cuFuncSetSharedSize.real, (void *)copy_cuFuncSetSharedSize, &second_cuFuncSetSharedSize.real, 2000},
 	{"cuGetErrorName", (void *)cuGetErrorName, &target_cuGetErrorName.real, (void *)copy_cuGetErrorName, &second_cuGetErrorName.real, 6000},
 	{"cuGetErrorString", (void *)cuGetErrorString, &target_cuGetErrorString.real, (void *)copy_cuGetErrorString, &second_cuGetErrorString.real, 6000},
 	{"cuGetExportTable", (void *)cuGetExportTable, &target_cuGetExportTable.real, (void *)copy_cuGetExportTable, &second_cuGetExportTable.real, 3000},
@@ -27346,22 +27512,22 @@ const struct shim_name shim_names[] = {
 	{"cuGraphNodeGetType", (void *)cuGraphNodeGetType, &target_cuGraphNodeGetType.real, (void *)copy_cuGraphNodeGetType, &second_cuGraphNodeGetType.real, 10000},
 	{"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, &target_cuGraphNodeSetEnabled.real, (void *)copy_cuGraphNodeSetEnabled, &second_cuGraphNodeSetEnabled.real, 11060},
 	{"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, &target_cuGraphNodeSetParams.real, (void *)copy_cuGraphNodeSetParams, &second_cuGraphNodeSetParams.real, 12020},
-	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[23].real, NULL, NULL, 11030},
+	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[19].real, NULL, NULL, 11030},
 	{"cuGraphRemoveDependencies", (void *)cuGraphRemoveDependencies, &target_cuGraphRemoveDependencies.real, (void *)copy_cuGraphRemoveDependencies, &second_cuGraphRemoveDependencies.real, 10000},
 	{"cuGraphRemoveDependencies_v2", (void *)cuGraphRemoveDependencies_v2, &target_cuGraphRemoveDependencies_v2.real, (void *)copy_cuGraphRemoveDependencies_v2, &second_cuGraphRemoveDependencies_v2.real, 12030},
-	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[22].real, NULL, NULL, 11030},
+	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[18].real, NULL, NULL, 11030},
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
-	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[60].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[76].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[57].real, NULL, NULL, 5000},
-	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[58].real, NULL, NULL, 3020},
-	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[66].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[59].real, NULL, NULL, 6050},
-	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[56].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[61].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[77].real, NULL, NULL, 3000},
-	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[55].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[56].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[72].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[53].real, NULL, NULL, 5000},
+	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[54].real, NULL, NULL, 3020},
+	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[62].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[55].real, NULL, NULL, 6050},
+	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[52].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[57].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[73].real, NULL, NULL, 3000},
+	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[51].real, NULL, NULL, 3000},
 	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
 	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
 	{"cuGreenCtxGetDevResource", (void *)cuGreenCtxGetDevResource, &target_cuGreenCtxGetDevResource.real, (void *)copy_cuGreenCtxGetDevResource, &second_cuGreenCtxGetDevResource.real, 12040},
@@ -27386,12 +27552,12 @@ const struct shim_name shim_names[] = {
 	{"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, &target_cuKernelGetParamInfo.real, (void *)copy_cuKernelGetParamInfo, &second_cuKernelGetParamInfo.real, 12040},
 	{"cuKernelSetAttribute", (void *)cuKernelSetAttribute, &target_cuKernelSetAttribute.real, (void *)copy_cuKernelSetAttribute, &second_cuKernelSetAttribute.real, 12000},
 	{"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, &target_cuKernelSetCacheConfig.real, (void *)copy_cuKernelSetCacheConfig, &second_cuKernelSetCacheConfig.real, 12000},
-	{"cuLaunch", counted_cuLaunch, &shim_counted[15].real, NULL, NULL, 2000},
+	{"cuLaunch", counted_cuLaunch, &shim_counted[11].real, NULL, NULL, 2000},
 	{"cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, &target_cuLaunchCooperativeKernel.real, (void *)copy_cuLaunchCooperativeKernel, &second_cuLaunchCooperativeKernel.real, 9000},
-	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[8].real, NULL, NULL, 9000},
+	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[6].real, NULL, NULL, 9000},
 	{"cuLaunchCooperativeKernel_ptsz", (void *)cuLaunchCooperativeKernel_ptsz, &target_cuLaunchCooperativeKernel_ptsz.real, (void *)copy_cuLaunchCooperativeKernel_ptsz, &second_cuLaunchCooperativeKernel_ptsz.real, 9000},
-	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[16].real, NULL, NULL, 2000},
-	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[17].real, NULL, NULL, 2000},
+	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[12].real, NULL, NULL, 2000},
+	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[13].real, NULL, NULL, 2000},
 	{"cuLaunchHostFunc", (void *)cuLaunchHostFunc, &target_cuLaunchHostFunc.real, (void *)copy_cuLaunchHostFunc, &second_cuLaunchHostFunc.real, 10000},
 	{"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, &target_cuLaunchHostFunc_ptsz.real, (void *)copy_cuLaunchHostFunc_ptsz, &second_cuLaunchHostFunc_ptsz.real, 10000},
 	{"cuLaunchHostFunc_v2", (void *)cuLaunchHostFunc_v2, &target_cuLaunchHostFunc_v2.real, (void *)copy_cuLaunchHostFunc_v2, &second_cuLaunchHostFunc_v2.real, 13020},
@@ -27418,11 +27584,11 @@ const struct shim_name shim_names[] = {
 	{"cuLinkCreate", (void *)cuLinkCreate, &target_cuLinkCreate.real, (void *)copy_cuLinkCreate, &second_cuLinkCreate.real, 5050},
 	{"cuLinkCreate_v2", (void *)cuLinkCreate_v2, &target_cuLinkCreate_v2.real, (void *)copy_cuLinkCreate_v2, &second_cuLinkCreate_v2.real, 6050},
 	{"cuLinkDestroy", (void *)cuLinkDestroy, &target_cuLinkDestroy.real, (void *)copy_cuLinkDestroy, &second_cuLinkDestroy.real, 5050},
-	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[90].real, NULL, NULL, 12090},
-	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[91].real, NULL, NULL, 12090},
-	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[92].real, NULL, NULL, 12090},
-	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[88].real, NULL, NULL, 12090},
-	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[89].real, NULL, NULL, 12090},
+	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[86].real, NULL, NULL, 12090},
+	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[87].real, NULL, NULL, 12090},
+	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[88].real, NULL, NULL, 12090},
+	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[84].real, NULL, NULL, 12090},
+	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[85].real, NULL, NULL, 12090},
 	{"cuMemAddressFree", (void *)cuMemAddressFree, &target_cuMemAddressFree.real, (void *)copy_cuMemAddressFree, &second_cuMemAddressFree.real, 10020},
 	{"cuMemAddressReserve", (void *)cuMemAddressReserve, &target_cuMemAddressReserve.real, (void *)copy_cuMemAddressReserve, &second_cuMemAddressReserve.real, 10020},
 	{"cuMemAdvise", (void *)cuMemAdvise, &target_cuMemAdvise.real, (void *)copy_cuMemAdvise, &second_cuMemAdvise.real, 8000},
@@ -27435,13 +27601,13 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocManaged", (void *)cuMemAllocManaged, &target_cuMemAllocManaged.real, (void *)copy_cuMemAllocManaged, &second_cuMemAllocManaged.real, 6000},
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
-	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[70].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[83].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[66].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[79].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
-	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[73].real, NULL, NULL, 13000},
-	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[82].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[72].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[81].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[69].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[78].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[68].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[77].real, NULL, NULL, 13000},
 	{"cuMemExportToShareableHandle", (void *)cuMemExportToShareableHandle, &target_cuMemExportToShareableHandle.real, (void *)copy_cuMemExportToShareableHandle, &second_cuMemExportToShareableHandle.real, 10020},
 	{"cuMemFreeAsync", (void *)cuMemFreeAsync, &target_cuMemFreeAsync.real, (void *)copy_cuMemFreeAsync, &second_cuMemFreeAsync.real, 11020},
 	{"cuMemFreeAsync_ptsz", (void *)cuMemFreeAsync_ptsz, &target_cuMemFreeAsync_ptsz.real, (void *)copy_cuMemFreeAsync_ptsz, &second_cuMemFreeAsync_ptsz.real, 11020},
@@ -27463,8 +27629,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemHostUnregister", (void *)cuMemHostUnregister, &target_cuMemHostUnregister.real, (void *)copy_cuMemHostUnregister, &second_cuMemHostUnregister.real, 4000},
 	{"cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, &target_cuMemImportFromShareableHandle.real, (void *)copy_cuMemImportFromShareableHandle, &second_cuMemImportFromShareableHandle.real, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
-	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[7].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[75].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[5].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[71].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
 	{"cuMemPoolExportPointer", (void *)cuMemPoolExportPointer, &target_cuMemPoolExportPointer.real, (void *)copy_cuMemPoolExportPointer, &second_cuMemPoolExportPointer.real, 11020},
@@ -27480,8 +27646,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemPrefetchAsync_ptsz", (void *)cuMemPrefetchAsync_ptsz, &target_cuMemPrefetchAsync_ptsz.real, (void *)copy_cuMemPrefetchAsync_ptsz, &second_cuMemPrefetchAsync_ptsz.real, 8000},
 	{"cuMemPrefetchAsync_v2", (void *)cuMemPrefetchAsync_v2, &target_cuMemPrefetchAsync_v2.real, (void *)copy_cuMemPrefetchAsync_v2, &second_cuMemPrefetchAsync_v2.real, 12020},
 	{"cuMemPrefetchAsync_v2_ptsz", (void *)cuMemPrefetchAsync_v2_ptsz, &target_cuMemPrefetchAsync_v2_ptsz.real, (void *)copy_cuMemPrefetchAsync_v2_ptsz, &second_cuMemPrefetchAsync_v2_ptsz.real, 12020},
-	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[71].real, NULL, NULL, 13000},
-	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[80].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[67].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[76].real, NULL, NULL, 13000},
 	{"cuMemRangeGetAttribute", (void *)cuMemRangeGetAttribute, &target_cuMemRangeGetAttribute.real, (void *)copy_cuMemRangeGetAttribute, &second_cuMemRangeGetAttribute.real, 8000},
 	{"cuMemRangeGetAttributes", (void *)cuMemRangeGetAttributes, &target_cuMemRangeGetAttributes.real, (void *)copy_cuMemRangeGetAttributes, &second_cuMemRangeGetAttributes.real, 8000},
 	{"cuMemRelease", (void *)cuMemRelease, &target_cuMemRelease.real, (void *)copy_cuMemRelease, &second_cuMemRelease.real, 10020},
@@ -27498,16 +27664,16 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy2D_v2_ptds", (void *)cuMemcpy2D_v2_ptds, &target_cuMemcpy2D_v2_ptds.real, (void *)copy_cuMemcpy2D_v2_ptds, &second_cuMemcpy2D_v2_ptds.real, 3020},
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
-	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[68].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[78].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[69].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[79].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[64].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[74].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[65].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[75].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
 	{"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, &target_cuMemcpy3DPeer_ptds.real, (void *)copy_cuMemcpy3DPeer_ptds, &second_cuMemcpy3DPeer_ptds.real, 4000},
-	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[84].real, NULL, NULL, 13020},
-	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[103].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[80].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[99].real, NULL, NULL, 13020},
 	{"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, &target_cuMemcpy3D_v2.real, (void *)copy_cuMemcpy3D_v2, &second_cuMemcpy3D_v2.real, 3020},
 	{"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, &target_cuMemcpy3D_v2_ptds.real, (void *)copy_cuMemcpy3D_v2_ptds, &second_cuMemcpy3D_v2_ptds.real, 3020},
 	{"cuMemcpyAsync", (void *)cuMemcpyAsync, &target_cuMemcpyAsync.real, (void *)copy_cuMemcpyAsync, &second_cuMemcpyAsync.real, 4000},
@@ -27583,8 +27749,8 @@ const struct shim_name shim_names[] = {
 	{"cuModuleGetFunctionCount", (void *)cuModuleGetFunctionCount, &target_cuModuleGetFunctionCount.real, (void *)copy_cuModuleGetFunctionCount, &second_cuModuleGetFunctionCount.real, 12040},
 	{"cuModuleGetGlobal_v2", (void *)cuModuleGetGlobal_v2, &target_cuModuleGetGlobal_v2.real, (void *)copy_cuModuleGetGlobal_v2, &second_cuModuleGetGlobal_v2.real, 3020},
 	{"cuModuleGetLoadingMode", (void *)cuModuleGetLoadingMode, &target_cuModuleGetLoadingMode.real, (void *)copy_cuModuleGetLoadingMode, &second_cuModuleGetLoadingMode.real, 11070},
-	{"cuModuleGetSurfRef", counted_cuModuleGetSurfRef, &shim_counted[4].real, NULL, NULL, 3000},
-	{"cuModuleGetTexRef", counted_cuModuleGetTexRef, &shim_counted[3].real, NULL, NULL, 2000},
+	{"cuModuleGetSurfRef", counted_cuModuleGetSurfRef, &shim_counted[2].real, NULL, NULL, 3000},
+	{"cuModuleGetTexRef", counted_cuModuleGetTexRef, &shim_counted[1].real, NULL, NULL, 2000},
 	{"cuModuleLoad", (void *)cuModuleLoad, &target_cuModuleLoad.real, (void *)copy_cuModuleLoad, &second_cuModuleLoad.real, 2000},
 	{"cuModuleLoadData", (void *)cuModuleLoadData, &target_cuModuleLoadData.real, (void *)copy_cuModuleLoadData, &second_cuModuleLoadData.real, 2000},
 	{"cuModuleLoadDataEx", (void *)cuModuleLoadDataEx, &target_cuModuleLoadDataEx.real, (void *)copy_cuModuleLoadDataEx, &second_cuModuleLoadDataEx.real, 2010},
@@ -27605,15 +27771,15 @@ const struct shim_name shim_names[] = {
 	{"cuOccupancyMaxPotentialBlockSize", (void *)cuOccupancyMaxPotentialBlockSize, &target_cuOccupancyMaxPotentialBlockSize.real, (void *)copy_cuOccupancyMaxPotentialBlockSize, &second_cuOccupancyMaxPotentialBlockSize.real, 6050},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", (void *)cuOccupancyMaxPotentialBlockSizeWithFlags, &target_cuOccupancyMaxPotentialBlockSizeWithFlags.real, (void *)copy_cuOccupancyMaxPotentialBlockSizeWithFlags, &second_cuOccupancyMaxPotentialBlockSizeWithFlags.real, 7000},
 	{"cuOccupancyMaxPotentialClusterSize", (void *)cuOccupancyMaxPotentialClusterSize, &target_cuOccupancyMaxPotentialClusterSize.real, (void *)copy_cuOccupancyMaxPotentialClusterSize, &second_cuOccupancyMaxPotentialClusterSize.real, 11070},
-	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[11].real, NULL, NULL, 2000},
-	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[18].real, NULL, NULL, 2000},
-	{"cuParamSetf", counted_cuParamSetf, &shim_counted[13].real, NULL, NULL, 2000},
-	{"cuParamSeti", counted_cuParamSeti, &shim_counted[12].real, NULL, NULL, 2000},
-	{"cuParamSetv", counted_cuParamSetv, &shim_counted[14].real, NULL, NULL, 2000},
+	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[7].real, NULL, NULL, 2000},
+	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[14].real, NULL, NULL, 2000},
+	{"cuParamSetf", counted_cuParamSetf, &shim_counted[9].real, NULL, NULL, 2000},
+	{"cuParamSeti", counted_cuParamSeti, &shim_counted[8].real, NULL, NULL, 2000},
+	{"cuParamSetv", counted_cuParamSetv, &shim_counted[10].real, NULL, NULL, 2000},
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[74].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[70].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
 	{"cuSignalExternalSemaphoresAsync", (void *)cuSignalExternalSemaphoresAsync, &target_cuSignalExternalSemaphoresAsync.real, (void *)copy_cuSignalExternalSemaphoresAsync, &second_cuSignalExternalSemaphoresAsync.real, 10000},
@@ -27626,8 +27792,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
-	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[85].real, NULL, NULL, 13020},
-	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[104].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[81].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[100].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
 	{"cuStreamBeginCapture_v2", (void *)cuStreamBeginCapture_v2, &target_cuStreamBeginCapture_v2.real, (void *)copy_cuStreamBeginCapture_v2, &second_cuStreamBeginCapture_v2.real, 10010},
@@ -27639,8 +27805,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamDestroy", (void *)cuStreamDestroy, &target_cuStreamDestroy.real, (void *)copy_cuStreamDestroy, &second_cuStreamDestroy.real, 2000},
 	{"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, &target_cuStreamDestroy_v2.real, (void *)copy_cuStreamDestroy_v2, &second_cuStreamDestroy_v2.real, 4000},
 	{"cuStreamEndCapture", (void *)cuStreamEndCapture, &target_cuStreamEndCapture.real, (void *)copy_cuStreamEndCapture, &second_cuStreamEndCapture.real, 10000},
-	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[86].real, NULL, NULL, 13020},
-	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[105].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[82].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[101].real, NULL, NULL, 13020},
 	{"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, &target_cuStreamEndCapture_ptsz.real, (void *)copy_cuStreamEndCapture_ptsz, &second_cuStreamEndCapture_ptsz.real, 10000},
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
@@ -27693,49 +27859,49 @@ const struct shim_name shim_names[] = {
 	{"cuSurfObjectCreate", (void *)cuSurfObjectCreate, &target_cuSurfObjectCreate.real, (void *)copy_cuSurfObjectCreate, &second_cuSurfObjectCreate.real, 5000},
 	{"cuSurfObjectDestroy", (void *)cuSurfObjectDestroy, &target_cuSurfObjectDestroy.real, (void *)copy_cuSurfObjectDestroy, &second_cuSurfObjectDestroy.real, 5000},
 	{"cuSurfObjectGetResourceDesc", (void *)cuSurfObjectGetResourceDesc, &target_cuSurfObjectGetResourceDesc.real, (void *)copy_cuSurfObjectGetResourceDesc, &second_cuSurfObjectGetResourceDesc.real, 5000},
-	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[52].real, NULL, NULL, 3000},
-	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[51].real, NULL, NULL, 3000},
-	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[53].real, NULL, NULL, 12000},
-	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[87].real, NULL, NULL, 12080},
+	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[48].real, NULL, NULL, 3000},
+	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[47].real, NULL, NULL, 3000},
+	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[49].real, NULL, NULL, 12000},
+	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[83].real, NULL, NULL, 12080},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
-	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[54].real, NULL, NULL, 12000},
+	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[50].real, NULL, NULL, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
 	{"cuTexObjectDestroy", (void *)cuTexObjectDestroy, &target_cuTexObjectDestroy.real, (void *)copy_cuTexObjectDestroy, &second_cuTexObjectDestroy.real, 5000},
 	{"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, &target_cuTexObjectGetResourceDesc.real, (void *)copy_cuTexObjectGetResourceDesc, &second_cuTexObjectGetResourceDesc.real, 5000},
 	{"cuTexObjectGetResourceViewDesc", (void *)cuTexObjectGetResourceViewDesc, &target_cuTexObjectGetResourceViewDesc.real, (void *)copy_cuTexObjectGetResourceViewDesc, &second_cuTexObjectGetResourceViewDesc.real, 5000},
 	{"cuTexObjectGetTextureDesc", (void *)cuTexObjectGetTextureDesc, &target_cuTexObjectGetTextureDesc.real, (void *)copy_cuTexObjectGetTextureDesc, &second_cuTexObjectGetTextureDesc.real, 5000},
-	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[49].real, NULL, NULL, 2000},
-	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[50].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[40].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[37].real, NULL, NULL, 3020},
-	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[38].real, NULL, NULL, 2000},
-	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[47].real, NULL, NULL, 8000},
-	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[41].real, NULL, NULL, 2000},
-	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[48].real, NULL, NULL, 2000},
-	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[42].real, NULL, NULL, 2000},
-	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[46].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[43].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[44].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[45].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[39].real, NULL, NULL, 5000},
-	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[67].real, NULL, NULL, 3020},
-	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[27].real, NULL, NULL, 4010},
-	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[29].real, NULL, NULL, 2000},
-	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[26].real, NULL, NULL, 3020},
-	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[24].real, NULL, NULL, 2000},
-	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[35].real, NULL, NULL, 8000},
-	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[30].real, NULL, NULL, 2000},
-	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[36].real, NULL, NULL, 2000},
-	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[28].real, NULL, NULL, 2000},
-	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[34].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[31].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[32].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[33].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[25].real, NULL, NULL, 5000},
+	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[45].real, NULL, NULL, 2000},
+	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[46].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[36].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[33].real, NULL, NULL, 3020},
+	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[34].real, NULL, NULL, 2000},
+	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[43].real, NULL, NULL, 8000},
+	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[37].real, NULL, NULL, 2000},
+	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[44].real, NULL, NULL, 2000},
+	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[38].real, NULL, NULL, 2000},
+	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[42].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[39].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[40].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[41].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[35].real, NULL, NULL, 5000},
+	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[63].real, NULL, NULL, 3020},
+	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[23].real, NULL, NULL, 4010},
+	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[25].real, NULL, NULL, 2000},
+	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[22].real, NULL, NULL, 3020},
+	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[20].real, NULL, NULL, 2000},
+	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[31].real, NULL, NULL, 8000},
+	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[26].real, NULL, NULL, 2000},
+	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[32].real, NULL, NULL, 2000},
+	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[24].real, NULL, NULL, 2000},
+	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[30].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[27].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[28].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[29].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[21].real, NULL, NULL, 5000},
 	{"cuThreadExchangeStreamCaptureMode", (void *)cuThreadExchangeStreamCaptureMode, &target_cuThreadExchangeStreamCaptureMode.real, (void *)copy_cuThreadExchangeStreamCaptureMode, &second_cuThreadExchangeStreamCaptureMode.real, 10010},
-	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[19].real, NULL, NULL, 11030},
-	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[21].real, NULL, NULL, 11030},
-	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[20].real, NULL, NULL, 11030},
+	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[15].real, NULL, NULL, 11030},
+	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[17].real, NULL, NULL, 11030},
+	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[16].real, NULL, NULL, 11030},
 	{"cuWaitExternalSemaphoresAsync", (void *)cuWaitExternalSemaphoresAsync, &target_cuWaitExternalSemaphoresAsync.real, (void *)copy_cuWaitExternalSemaphoresAsync, &second_cuWaitExternalSemaphoresAsync.real, 10000},
 	{"cuWaitExternalSemaphoresAsync_ptsz", (void *)cuWaitExternalSemaphoresAsync_ptsz, &target_cuWaitExternalSemaphoresAsync_ptsz.real, (void *)copy_cuWaitExternalSemaphoresAsync_ptsz, &second_cuWaitExternalSemaphoresAsync_ptsz.real, 10000},
 };

@@ -82,6 +82,8 @@ int main(void)
 	MUST(cuMemAlloc_v2(&p, sizeof values) == 0);
 	MUST(cuMemcpyHtoD_v2(p, values, sizeof values) == 0);
 	MUST(cuModuleGetFunction(&twice, linked, "twice") == 0);
+	/* As PyCUDA does, whatever the launch says. */
+	MUST(cuFuncSetBlockShape(twice, 64, 1, 1) == 0 && cuFuncSetSharedSize(twice, 0) == 0 && cuFuncSetCacheConfig(twice, CU_FUNC_CACHE_PREFER_L1) == 0);
 	MUST(cuLaunchKernel(twice, 1, 1, 1, 64, 1, 1, 0, NULL, (void *[]){&p, &n}, NULL) == 0);
 	MUST(cuMemcpyDtoH_v2(values, p, sizeof values) == 0);
 	for (uint32_t i = 0; i < N; i++)
@@ -89,7 +91,7 @@ int main(void)
 	MUST(cuMemFree_v2(p) == 0);
 	MUST(cuModuleUnload(linked) == 0);
 	MUST(cuModuleUnload(alone) == 0);
-	MUST(cuCtxDestroy_v2(context) == 0);
+	MUST(cuCtxDetach(context) == 0);
 	return 0;
 }
 #endif

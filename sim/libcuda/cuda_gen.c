@@ -100,19 +100,6 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	return fake_unsupported("cuCtxWaitEvent");
 }
 
-CUresult cuCtxAttach(CUcontext *pctx, uint32_t flags)
-{
-	(void)pctx;
-	(void)flags;
-	return fake_unsupported("cuCtxAttach");
-}
-
-CUresult cuCtxDetach(CUcontext ctx)
-{
-	(void)ctx;
-	return fake_unsupported("cuCtxDetach");
-}
-
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
 	(void)pConfig;
@@ -232,13 +219,6 @@ CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 	(void)name;
 	(void)hfunc;
 	return fake_unsupported("cuKernelGetName");
-}
-
-CUresult cuMemHostGetFlags(uint32_t *pFlags, void *p)
-{
-	(void)pFlags;
-	(void)p;
-	return fake_unsupported("cuMemHostGetFlags");
 }
 
 CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback)
@@ -747,13 +727,6 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMem
 	return fake_unsupported("cuStreamBatchMemOp_v2");
 }
 
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-{
-	(void)hfunc;
-	(void)config;
-	return fake_unsupported("cuFuncSetCacheConfig");
-}
-
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	(void)hmod;
@@ -787,22 +760,6 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsLi
 	(void)numDevices;
 	(void)flags;
 	return fake_unsupported("cuLaunchCooperativeKernelMultiDevice");
-}
-
-CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
-{
-	(void)hfunc;
-	(void)x;
-	(void)y;
-	(void)z;
-	return fake_unsupported("cuFuncSetBlockShape");
-}
-
-CUresult cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes)
-{
-	(void)hfunc;
-	(void)bytes;
-	return fake_unsupported("cuFuncSetSharedSize");
 }
 
 CUresult cuParamSetSize(CUfunction hfunc, uint32_t numbytes)
@@ -1959,16 +1916,6 @@ CUresult cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomic
 	(void)srcDevice;
 	(void)dstDevice;
 	return fake_unsupported("cuDeviceGetP2PAtomicCapabilities");
-}
-
-CUresult cuProfilerStart(void)
-{
-	return fake_unsupported("cuProfilerStart");
-}
-
-CUresult cuProfilerStop(void)
-{
-	return fake_unsupported("cuProfilerStop");
 }
 
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, CUoutput_mode outputMode)

@@ -857,6 +857,28 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 }
 CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 
+/* Whoever attaches to a context keeps it until it detaches from it. */
+CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
+{
+	struct context *c;
+	CUresult e = pctx == NULL || flags ? INVALID : enter(&c);
+	if (e)
+		return e;
+	c->references++;
+	*pctx = (CUcontext)c;
+	return leave(OK);
+}
+CUresult cuCtxDetach(CUcontext ctx)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = known(CONTEXT, ctx);
+	bool kept = c && c != primary[c->device] && c->references > 0;
+	if (kept)
+		c->references--;
+	pthread_mutex_unlock(&lock);
+	return kept ? OK : cuCtxDestroy_v2(ctx);
+}
+
 CUresult cuCtxCreate(CUcontext *pctx, unsigned flags, CUdevice dev) { return cuCtxCreate_v2(pctx, flags, dev); }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
@@ -1417,6 +1439,36 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 	return leave(function_known(hfunc, false) ? OK : HANDLE);
 }
 
+/* What the launch of CUDA 3 takes is said by its own arguments in all later ones. */
+CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+	pthread_mutex_lock(&lock);
+	if (function_known(hfunc, false) == NULL)
+		return leave(HANDLE);
+	return leave(x <= 0 || y <= 0 || z <= 0 || (int64_t)x * y * z > 1024 ? INVALID : OK);
+}
+CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned bytes)
+{
+	(void)bytes;
+	pthread_mutex_lock(&lock);
+	return leave(function_known(hfunc, false) ? OK : HANDLE);
+}
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+	(void)config;
+	pthread_mutex_lock(&lock);
+	return leave(function_known(hfunc, false) ? OK : HANDLE);
+}
+
+/* Whoever profiles would begin and end here. */
+CUresult cuProfilerStart(void)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(OK);
+}
+CUresult cuProfilerStop(void) { return cuProfilerStart(); }
+
 static CUresult potential_block(int *minGridSize, int *blockSize, CUfunction func, int most)
 {
 	struct context *c;
@@ -1661,6 +1713,18 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 	return leave(host_of(p) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : add_host(p, bytesize, Flags, false));
 }
 CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) { return cuMemHostRegister_v2(p, bytesize, Flags); }
+
+CUresult cuMemHostGetFlags(unsigned *pFlags, void *p)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct host *h = host_of(p);
+	if (pFlags && h)
+		*pFlags = h->flags;
+	return leave(pFlags && h ? OK : INVALID);
+}
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
 {
