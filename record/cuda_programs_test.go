@@ -51,6 +51,11 @@ func TestCUDAPrograms(t *testing.T) {
 			device: func(t *testing.T) []string {
 				return ffmpeg("[0]format=yuv420p,hwupload[a];[1]format=yuv420p,hwupload[b];[a][b]overlay_cuda=x=32:y=16,hwdownload,format=yuv420p", true, "256x192", "128x96")
 			}},
+		{name: "ffmpeg, scale_cuda", launches: 10, copies: 25, results: 10, // it reads textures
+			host: func(t *testing.T) []string { return ffmpeg("format=yuv420p,format=nv12", false, "256x192") },
+			device: func(t *testing.T) []string {
+				return ffmpeg("format=yuv420p,hwupload,scale_cuda=format=nv12:interp_algo=nearest,hwdownload,format=nv12", true, "256x192")
+			}},
 		{name: "OpenACC", launches: 2, copies: 4, results: 1, stubs: 4,
 			host:   func(t *testing.T) []string { return []string{"env", "ACC_DEVICE_TYPE=host", offloaded(t)} },
 			device: func(t *testing.T) []string { return []string{offloaded(t)} }},

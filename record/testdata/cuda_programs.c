@@ -27,6 +27,32 @@ EXPORT void Overlay_Cuda(const struct fakecuda_launch *l)
 	}
 }
 
+/* ffmpeg's scale_cuda, where nothing is scaled: planes that are textures, put into one or, one beside the other, into two. */
+static void planes(const struct fakecuda_launch *l, int from, int to, size_t count)
+{
+	enum { TEXTURES, PICTURES = 4, WIDTH = 8, HEIGHT, PITCH };
+	int width, height, pitch;
+	uint64_t at;
+	memcpy(&at, l->params[PICTURES + to], 8);
+	memcpy(&width, l->params[WIDTH], 4);
+	memcpy(&height, l->params[HEIGHT], 4);
+	memcpy(&pitch, l->params[PITCH], 4);
+	for (size_t k = 0; k < count; k++) {
+		uint64_t number;
+		struct fakecuda_image image;
+		memcpy(&number, l->params[TEXTURES + from + (int)k], 8);
+		if (!l->texture(number, &image))
+			return;
+		for (size_t y = 0; y < (size_t)height; y++) {
+			uint8_t *row = l->memory(at + y * (size_t)pitch, (size_t)width * count);
+			for (size_t x = 0; row && x < (size_t)width; x++)
+				row[x * count + k] = ((const uint8_t *)image.data)[y * image.pitch + x];
+		}
+	}
+}
+EXPORT void Subsample_Nearest_yuv420p_nv12(const struct fakecuda_launch *l) { planes(l, 0, 0, 1); }
+EXPORT void Subsample_Nearest_yuv420p_nv12_uv(const struct fakecuda_launch *l) { planes(l, 1, 1, 2); }
+
 /* An array of cuda_acc.c: the kernel is given the address of a list of addresses. */
 static int *array(const struct fakecuda_launch *l, int n)
 {
