@@ -2656,6 +2656,7 @@ static CUresult end_image(uint64_t number, bool surface)
 	CUresult e = enter(&c);
 	if (e)
 		return e;
+	all_done(c); /* kernels that were launched before still read it */
 	struct image *i = image_known(number, surface);
 	if (i)
 		i->used = false;
