@@ -463,9 +463,13 @@ func (u *Uprobes) room(functions int) error {
 // has reports whether there are probes on a file.
 func (u *Uprobes) has(path string) bool {
 	file, err := identify(path)
+	return err == nil && u.hasFile(file)
+}
+
+func (u *Uprobes) hasFile(file fileID) bool {
 	u.adding.Lock()
 	defer u.adding.Unlock()
-	return err == nil && u.attached[file]
+	return u.attached[file]
 }
 
 // Libraries returns how many files have probes.

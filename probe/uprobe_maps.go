@@ -21,6 +21,7 @@ type Mapped struct {
 	Path  string   // as the process names it
 	Files []string // the file under names that can be opened from here, the surest first
 	Lost  bool     // more was mapped than could be told: nothing but this is set
+	file  fileID   // as the kernel has it, also of a process that has ended since; file systems on top of others show another one
 }
 
 // mapWatch tells of the libraries of a runtime that processes map, by events of the kernel's, as soon as they do.
@@ -131,7 +132,8 @@ func (w *mapWatch) event(b []byte, f func(Mapped)) {
 			return
 		}
 		pid, addr, size := int(binary.NativeEndian.Uint32(b[8:])), binary.NativeEndian.Uint64(b[16:]), binary.NativeEndian.Uint64(b[24:])
-		f(Mapped{PID: pid, Path: path, Files: filesOf(pid, fmt.Sprintf("%x-%x", addr, addr+size), path)})
+		dev := unix.Mkdev(binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:]))
+		f(Mapped{PID: pid, Path: path, Files: filesOf(pid, fmt.Sprintf("%x-%x", addr, addr+size), path), file: fileID{dev, binary.NativeEndian.Uint64(b[48:])}})
 	}
 }
 
@@ -158,7 +160,7 @@ func (u *Uprobes) Follow(late func(m Mapped, wait time.Duration, err error)) (st
 			}
 			return
 		}
-		if !u.wants(m.PID) {
+		if !u.wants(m.PID) || u.hasFile(m.file) {
 			return
 		}
 		err := os.ErrNotExist

@@ -79,3 +79,17 @@ func uprobesOfCUDA(t *testing.T, program string, least int) {
 		}
 	}
 }
+
+// A program that ends before anybody can look at it has its library probed all the same, and is not said to lack it.
+func TestUprobesOfShortPrograms(t *testing.T) {
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "binaries", []string{source("cuda_binaries.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	for range 4 {
+		o := record.Options{Model: cuda.Model, Probe: "ebpf", Command: []string{program, "100"}, Output: filepath.Join(t.TempDir(), "run.aclt"), Sim: true}
+		res, err := record.Run(t.Context(), &o)
+		testenv.Uprobes(t, err)
+		if res.ExitCode != 0 || res.Calls != 7 || len(res.Unhooked) != 0 {
+			t.Errorf("%+v", res)
+		}
+	}
+}
