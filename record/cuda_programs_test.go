@@ -85,12 +85,12 @@ func TestCUDAPrograms(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				launches, copies := 0, 0
+				launches, copies, last := 0, 0, uint64(0) // of the launches
 				for i := range tl.Tasks {
 					k := &tl.Tasks[i]
 					switch k.Fn.Task {
 					case api.Kernel:
-						launches++
+						launches, last = launches+1, max(last, k.Call)
 					case api.Copy:
 						copies++
 					default:
@@ -106,10 +106,23 @@ func TestCUDAPrograms(t *testing.T) {
 				if !o.Replayable {
 					continue
 				}
+				alone := filepath.Join(t.TempDir(), "alone.aclt")
+				if launches > 0 {
+					if _, err := replay.Extract(t.Context(), r.Path(), cuda.Model, last, alone, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
 				for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
 					rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place})
 					if err != nil || !rep.Identical || rep.Verified.Results != uint64(c.results) || len(rep.Unverified) != c.stubs {
 						t.Errorf("%s: %v, %+v", place, err, rep)
+					}
+					if launches == 0 {
+						continue
+					}
+					// The last launch by itself, with what it has written.
+					if rep, err = replay.Run(t.Context(), alone, cuda.Model, &replay.Options{Verify: true, Place: place}); err != nil || !rep.Identical || rep.Verified.Results == 0 {
+						t.Errorf("alone, %s: %v, %+v", place, err, rep)
 					}
 				}
 			}

@@ -261,7 +261,7 @@ func (x *extractor) behind() (results int) {
 		switch {
 		case k.fn.Sync == api.SyncDevice, k.fn.Sync == api.SyncStream && k.stream == l.stream && known:
 			x.keep[i], waited = true, true
-		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.stream != nil && k.stream == l.stream):
+		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.behind(l)):
 			x.keep[i] = true
 			results++
 			for _, o := range k.uses {
@@ -272,6 +272,11 @@ func (x *extractor) behind() (results int) {
 		}
 	}
 	return results
+}
+
+// behind reports whether a call is on the same stream as an earlier one: a default stream is that of its thread's context.
+func (k *known) behind(l *known) bool {
+	return k.fn.Stream >= 0 && l.fn.Stream >= 0 && k.stream == l.stream && (k.stream != nil || k.thread == l.thread)
 }
 
 // hostMaker is the call before the launch that made host memory, -1 for what is none or has another origin.

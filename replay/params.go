@@ -657,7 +657,11 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):
 		return op, nil // runs of the graph may have brought more
 	case d == nil:
-		p.unverified("the result was never recorded: the program did not wait for it, or the recording had ended")
+		why := "the program did not wait for it, or the recording had ended"
+		if p.r.Meta().CapturedBy == "ebpf" {
+			why = "eBPF does not see what a copy brings later"
+		}
+		p.unverified("the result was never recorded: " + why)
 		return op, nil
 	case d.Status == format.HashOnly:
 		p.unverified("only the hash of the result was kept")
