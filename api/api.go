@@ -373,6 +373,8 @@ type Param struct {
 	// Volatile marks an output that another run may answer otherwise: times, ids, free memory. A replay counts it
 	// and does not compare it.
 	Volatile bool
+	// Before is how many arguments a Callback gets before what the program has it given.
+	Before uint8
 	// Machine marks an output that tells of the machine and its devices: another one may answer otherwise, and a replay
 	// there says so without calling it a difference.
 	Machine bool

@@ -77,3 +77,21 @@ func TestOffloadOpenMP(t *testing.T) {
 		})
 	}
 }
+
+// OpenACC's queues are streams that wait for each other, and what the runtime does behind them it does in functions that they call.
+func TestOffloadOpenACC(t *testing.T) {
+	program := offload(t, "offload_acc.c", "-fopenacc")
+	r, res, _ := run(t, record.Options{Model: cuda.Model, Replayable: true}, program)
+	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
+		t.Fatalf("%+v", res)
+	}
+	if n := count(calls(t, r), r); n["cuLaunchKernel"] != 4 || n["cuStreamAddCallback"] == 0 || n["cuStreamWaitEvent"] == 0 {
+		t.Errorf("recorded %v", n)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place, Timeout: testenv.Patience})
+		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}

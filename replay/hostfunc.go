@@ -61,6 +61,9 @@ func (p *planner) callback(q *api.Param) operand {
 		}
 		return operand{Slot: slotCallback}
 	}
+	if q.Before == 2 {
+		return operand{Slot: slotStreamFunction}
+	}
 	return operand{Slot: slotHostFunction}
 }
 

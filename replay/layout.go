@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 7
+	planVersion = 8
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -21,11 +21,12 @@ const (
 	slotSlots
 	slotShared
 	slotHostFunction
+	slotStreamFunction // one that is told which stream calls it and how that went, before what the program gave it
 	slotCallback
 	slotThreads
 )
 
-var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "callback"}
+var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback"}
 
 const (
 	opCall = 1 + iota

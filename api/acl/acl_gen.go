@@ -3633,7 +3633,7 @@ var Model = (&api.Model{
 			Doc: "Attach an exception callback to all kernels of one loaded binary.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -5748,7 +5748,7 @@ var Model = (&api.Model{
 			Doc: "Callback at aclInit.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -5756,7 +5756,7 @@ var Model = (&api.Model{
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 			},
 		},
 		{ID: 301, Name: "aclFinalizeCallbackRegister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
@@ -5957,7 +5957,7 @@ var Model = (&api.Model{
 			Doc: "Callback on stream create/destroy.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtStreamStateCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtStreamStateCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -5965,7 +5965,7 @@ var Model = (&api.Model{
 			Doc: "Callback on device set/reset.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtDeviceStateCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtDeviceStateCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -5973,7 +5973,7 @@ var Model = (&api.Model{
 			Doc: "Callback around device task abort.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtDeviceTaskAbortCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtDeviceTaskAbortCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 3},
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -6173,7 +6173,7 @@ var Model = (&api.Model{
 			Doc: "Callback around snapshot stages.",
 			Params: []api.Param{
 				{Name: "stage", Type: "aclrtSnapShotStage", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -6181,7 +6181,7 @@ var Model = (&api.Model{
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "stage", Type: "aclrtSnapShotStage", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 			},
 		},
 		{ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
@@ -6450,21 +6450,21 @@ var Model = (&api.Model{
 			Doc: "Set the alloc function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Width: 8, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorAllocFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorAllocFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 			},
 		},
 		{ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the free function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Width: 8, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorFreeFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorFreeFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 			},
 		},
 		{ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the alloc-with-hint function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Width: 8, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorAllocAdviseFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorAllocAdviseFunc", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 			},
 		},
 		{ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,

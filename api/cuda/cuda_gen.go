@@ -1686,7 +1686,7 @@ var Model = (&api.Model{
 			Doc: "has a stream call a function of the program's (deprecated)",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "CUstreamCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "CUstreamCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -4432,7 +4432,7 @@ var Model = (&api.Model{
 			OwnStream: true,
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "CUstreamCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "CUstreamCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 2},
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},

@@ -27,10 +27,10 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 7
+#define PLAN_VERSION 8
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
-enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
+enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
 
 enum plan_op {
 	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */

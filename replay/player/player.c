@@ -337,6 +337,12 @@ static void host_function(void *arg)
 	}
 }
 
+static void stream_function(void *stream, int status, void *arg)
+{
+	(void)stream, (void)status;
+	host_function(arg);
+}
+
 /* Memory of zeros; what is shared has the same address in all processes. */
 static uint64_t zeros(uint64_t n, int flags)
 {
@@ -354,6 +360,7 @@ static void make_slots(void)
 	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
 	P.slots[SLOT_SHARED] = zeros(h->shared, MAP_SHARED);
 	P.slots[SLOT_HOST_FUNCTION] = (uint64_t)(uintptr_t)&host_function;
+	P.slots[SLOT_STREAM_FUNCTION] = (uint64_t)(uintptr_t)&stream_function;
 	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&nothing;
 	for (uint64_t t = 0; t < h->threads.count; t++)
 		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;

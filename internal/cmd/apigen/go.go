@@ -357,6 +357,9 @@ func goFields(fields []api.Field) string {
 
 func goBlock(p *api.Param) string {
 	s := ""
+	if p.Before > 0 {
+		s += fmt.Sprintf(", Before: %d", p.Before)
+	}
 	if p.Machine {
 		s += ", Machine: true"
 	}

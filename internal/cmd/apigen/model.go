@@ -806,6 +806,13 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("no role %q", role)
 	}
 	p.Object = api.Object(object)
+	if p.Role == api.Callback {
+		for _, t := range m.typedefs {
+			if t.name == p.Type {
+				p.Before = uint8(strings.Count(t.def, ","))
+			}
+		}
+	}
 	switch flag {
 	case "":
 	case "volatile":
