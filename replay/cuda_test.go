@@ -177,6 +177,24 @@ func TestCUDALinked(t *testing.T) {
 	}
 }
 
+// Memory that one process has opened by another's key is that one's memory again.
+func TestCUDAKeys(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "cuipc", []string{"testdata/cuipc.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 2 || rep.Verified.Bytes != 12000 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}
+
 // tasksOf counts the tasks of a kind by the device that they are done on.
 func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 	t.Helper()

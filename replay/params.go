@@ -93,7 +93,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		}
 		if p.f.Shares == api.Import && q.Words > 1 {
 			// A key by value: the words that the other process got.
-			if first, ok := p.keys[p.key(p.f, p.c)]; ok {
+			if first, ok := p.keys[timeline.ImportKey(p.f, p.c)]; ok {
 				for k := range ops {
 					ops[k] = operand{Slot: uint32(first.Addend/8) + uint32(k)}
 				}
@@ -880,7 +880,7 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 		return p.zero(n), nil
 	}
 	if p.f.Shares == api.Import && q.Role == api.In {
-		if first, ok := p.keys[p.key(p.f, p.c)]; ok {
+		if first, ok := p.keys[timeline.ImportKey(p.f, p.c)]; ok {
 			return first, nil // where the other process has got it
 		}
 	}

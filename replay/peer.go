@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -38,39 +37,9 @@ func (p *planner) match() error {
 		if f == nil || f.Shares != api.Import || len(c.Args) != int(f.Words) {
 			continue
 		}
-		p.imported[p.key(f, c)] = true
+		p.imported[timeline.ImportKey(f, c)] = true
 	}
 	return nil
-}
-
-// key is the key that an import is given, as bytes.
-func (p *planner) key(f *api.Func, c *format.Call) string {
-	for i := range f.Params {
-		q := &f.Params[i]
-		switch {
-		case q.Role == api.String:
-			for _, d := range c.Data {
-				if int(d.Param) == i && d.Dir == format.DirIn {
-					return string(d.Bytes)
-				}
-			}
-		case q.Role == api.In:
-			for k := range c.Data {
-				if d := &c.Data[k]; int(d.Param) == i && d.Dir == format.DirIn && d.Status == format.Whole {
-					return string(d.Bytes)
-				}
-			}
-		case q.Role == api.Value && q.Words > 1:
-			var b []byte
-			for _, w := range c.Args[q.Word:][:q.Words] {
-				b = binary.LittleEndian.AppendUint64(b, w)
-			}
-			return string(b)
-		case q.Object == api.SharedMemory:
-			return fmt.Sprint(c.Args[q.Word])
-		}
-	}
-	return ""
 }
 
 // peers sees to what a call has to do with other processes. It reports whether the call is left out.
@@ -91,7 +60,7 @@ func (p *planner) peers() (skip bool) {
 	}
 	switch {
 	case f.Shares == api.Export:
-		if !p.imported[p.exported()] {
+		if !p.imported[timeline.ExportKey(p.c)] {
 			for _, u := range p.e.Uses {
 				// Who exports a notify waits for it; who exports an event records it.
 				p.absent[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
@@ -99,7 +68,7 @@ func (p *planner) peers() (skip bool) {
 			}
 		}
 	case f.Shares == api.Import:
-		if _, ok := p.keys[p.key(f, p.c)]; ok {
+		if _, ok := p.keys[timeline.ImportKey(f, p.c)]; ok {
 			break
 		}
 		if f.StandIn == "" || !p.o.StubComm {
@@ -116,29 +85,10 @@ func (p *planner) peers() (skip bool) {
 			}
 		}
 	case f.Shares == api.Unshare:
-		_, ok := p.keys[p.closed()]
+		_, ok := p.keys[timeline.ImportKey(f, p.c)]
 		return !ok && p.o.StubComm
 	}
 	return false
-}
-
-// exported is the key that the call has made.
-func (p *planner) exported() string {
-	for i := range p.pieces {
-		if d := &p.pieces[i]; d.Dir == format.DirOut && d.Status == format.Whole {
-			return string(d.Bytes)
-		}
-	}
-	return ""
-}
-
-func (p *planner) closed() string {
-	for i := range p.f.Params {
-		if d := p.find(i, 0, format.DirIn); d != nil && p.f.Params[i].Role == api.String {
-			return string(d.Bytes)
-		}
-	}
-	return ""
 }
 
 // replace makes a call of what stands in for an import that has no peer, and says so.
@@ -146,7 +96,7 @@ func (p *planner) replace(in *instruction, words []operand) []operand {
 	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
 		return words
 	}
-	if _, known := p.keys[p.key(p.f, p.c)]; known {
+	if _, known := p.keys[timeline.ImportKey(p.f, p.c)]; known {
 		return words
 	}
 	made := func(f *api.Func) *api.Param {

@@ -93,6 +93,8 @@ type State struct {
 	shadow   *shadow           // nil: device memory is not followed
 	reader   *format.Reader    // nil: binaries are not looked into
 	binaries map[*Object]*kernelbin.File
+	shared   map[string]uint64     // bytes of memory, by the keys that other processes open it with
+	taken    map[string][]*Object  // what they have opened, of any process
 	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
 }
 
@@ -114,7 +116,7 @@ type young struct {
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
 	return &State{model: m, live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
-		seats: map[uint32][]seat{}, devices: map[uint32][]int{}}
+		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}}
 }
 
 // Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
@@ -228,6 +230,9 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 				u.Object.Name = s.kernel(e)
 			}
 		}
+	}
+	if f.Shares != api.NoShare {
+		s.share(process, e)
 	}
 	s.sit(process, e)
 	s.captures.apply(e)
@@ -477,6 +482,8 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 	if o.Created == e.Call.Index && o.Kind.Memory() {
 		o.Size = size(e, p)
 		switch {
+		case e.Fn.Shares == api.Import:
+			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
 		case o.Kind == api.Mapped:
 			for _, u := range e.Uses {
 				if u.Object.Kind == api.Host {

@@ -805,14 +805,14 @@ var Model = (&api.Model{
 				{Name: "handle", Type: "CUipcEventHandle", Word: 1, Words: 8, Width: 64, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5105, Name: "cuIpcGetMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 1, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.1", Words: 2,
+		{ID: 5105, Name: "cuIpcGetMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 1, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.1", Words: 2,
 			Doc: "gives a key of memory for other processes",
 			Params: []api.Param{
 				{Name: "pHandle", Type: "CUipcMemHandle*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "dptr", Type: "CUdeviceptr", Word: 1, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5106, Name: "cuIpcOpenMemHandle_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 2, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 10,
+		{ID: 5106, Name: "cuIpcOpenMemHandle_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 2, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 10,
 			Doc: "opens memory of another process",
 			Params: []api.Param{
 				{Name: "pdptr", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -820,10 +820,10 @@ var Model = (&api.Model{
 				{Name: "Flags", Type: "uint32_t", Word: 9, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5107, Name: "cuIpcCloseMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.1", Words: 1,
+		{ID: 5107, Name: "cuIpcCloseMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.1", Words: 1,
 			Doc: "closes memory of another process",
 			Params: []api.Param{
-				{Name: "dptr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dptr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 4, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 5108, Name: "cuMemHostRegister_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 3,
@@ -3767,7 +3767,7 @@ var Model = (&api.Model{
 				{Name: "updateResult_out", Type: "CUgraphExecUpdateResult*", Word: 3, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5463, Name: "cuIpcOpenMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 2, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.1", Words: 10,
+		{ID: 5463, Name: "cuIpcOpenMemHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 2, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.1", Words: 10,
 			Doc: "opens memory of another process",
 			Params: []api.Param{
 				{Name: "pdptr", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -6366,6 +6366,9 @@ var Model = (&api.Model{
 		{Type: "CUstream_flags", Values: []api.EnumValue{
 			{Name: "CU_STREAM_DEFAULT", Value: 0},
 			{Name: "CU_STREAM_NON_BLOCKING", Value: 1},
+		}},
+		{Type: "CUipcMem_flags", Values: []api.EnumValue{
+			{Name: "CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS", Value: 1},
 		}},
 		{Type: "CUevent_flags", Values: []api.EnumValue{
 			{Name: "CU_EVENT_DEFAULT", Value: 0},

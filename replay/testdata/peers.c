@@ -34,6 +34,9 @@ static void writer(const char *path, int from, int to)
 		CHECK(aclrtRecordNotify(ready, s));
 		CHECK(aclrtSynchronizeStream(s));
 	}
+	uint32_t last;
+	to_host(&last, x + COUNT - 1, sizeof last); /* not where the other's memory begins */
+	EXPECT(last > 1000 * (COUNT - 1));
 	CHECK(aclrtIpcMemClose(k.memory));
 	CHECK(aclrtDestroyNotify(ready));
 	CHECK(aclrtResetDevice(0));

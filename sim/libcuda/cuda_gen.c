@@ -258,27 +258,6 @@ CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	return fake_unsupported("cuIpcOpenEventHandle");
 }
 
-CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
-{
-	(void)pHandle;
-	(void)dptr;
-	return fake_unsupported("cuIpcGetMemHandle");
-}
-
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
-{
-	(void)pdptr;
-	(void)handle;
-	(void)Flags;
-	return fake_unsupported("cuIpcOpenMemHandle_v2");
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
-{
-	(void)dptr;
-	return fake_unsupported("cuIpcCloseMemHandle");
-}
-
 CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	(void)dstArray;
@@ -1773,14 +1752,6 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *
 	(void)hErrorNode_out;
 	(void)updateResult_out;
 	return fake_unsupported("cuGraphExecUpdate");
-}
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
-{
-	(void)pdptr;
-	(void)handle;
-	(void)Flags;
-	return fake_unsupported("cuIpcOpenMemHandle");
 }
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)

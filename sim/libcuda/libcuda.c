@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,7 +83,7 @@ static int file = -1;
 
 struct block {
 	uint64_t at, size;
-	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING } kind;
+	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING, IMPORTED } kind;
 	int device;
 	uint32_t open;     /* to kernels of these devices besides, a bit for each */
 	struct pool *pool; /* it is of, and as open as that */
@@ -1884,6 +1885,75 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	struct block *b = block_at(ptr, MAPPED);
 	if (b == NULL || b->size != size)
 		return leave(INVALID);
+	erase(b);
+	return leave(OK);
+}
+
+/* What the key of memory says to another process. */
+struct ipc {
+	char magic[8];
+	int process, file, device;
+	uint64_t offset, size;
+};
+static const char ipc_magic[8] = "fakeipc";
+_Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a key holds it");
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct block *b = block_at(dptr, PLAIN);
+	if (pHandle == NULL || b == NULL)
+		return leave(INVALID);
+	struct ipc key = {.process = getpid(), .file = file, .device = b->device, .offset = b->at - base, .size = b->size};
+	memcpy(key.magic, ipc_magic, sizeof key.magic);
+	memset(pHandle, 0, sizeof *pHandle);
+	memcpy(pHandle, &key, sizeof key);
+	return leave(OK);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
+{
+	struct context *c;
+	struct ipc key;
+	memcpy(&key, &handle, sizeof key);
+	if (pdptr == NULL || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(key.magic, ipc_magic, sizeof key.magic) != 0)
+		return INVALID;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (key.process == getpid())
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", key.process, key.file);
+	int from = open(path, O_RDWR | O_CLOEXEC);
+	uint64_t before = key.offset % PAGE, whole = (before + key.size + PAGE - 1) / PAGE * PAGE;
+	uint64_t at = from < 0 ? 0 : find_room(RESERVE_AT, PHYSICAL_AT, whole, PAGE, 0);
+	if (at == 0 || mmap(arena + (at - base), whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, from, (off_t)(key.offset - before)) == MAP_FAILED)
+		e = CUDA_ERROR_MAP_FAILED;
+	if (from >= 0)
+		close(from);
+	if (e)
+		return leave(e);
+	insert((struct block){.at = at, .size = whole, .kind = IMPORTED, .device = key.device, .open = ~0U});
+	*pdptr = at + before;
+	return leave(OK);
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) { return cuIpcOpenMemHandle_v2(pdptr, handle, Flags); }
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	all_done(c);
+	struct block *b = block_at(dptr - dptr % PAGE, IMPORTED);
+	if (b == NULL)
+		return leave(INVALID);
+	mmap(arena + (b->at - base), b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, (off_t)(b->at - base));
 	erase(b);
 	return leave(OK);
 }

@@ -731,6 +731,10 @@ typedef enum CUstream_flags {
 	CU_STREAM_NON_BLOCKING = 1,
 } CUstream_flags;
 
+typedef enum CUipcMem_flags {
+	CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
+} CUipcMem_flags;
+
 typedef enum CUevent_flags {
 	CU_EVENT_DEFAULT = 0,
 	CU_EVENT_BLOCKING_SYNC = 1,

@@ -1,0 +1,77 @@
+package timeline
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// Processes give each other memory by keys. Who opens some is told its address alone: how much it is says the call that made the key.
+
+// ImportKey is the key that a call is given which imports, or ends what was imported, as bytes.
+func ImportKey(f *api.Func, c *format.Call) string {
+	for i := range f.Params {
+		q := &f.Params[i]
+		switch {
+		case q.Role == api.String:
+			for _, d := range c.Data {
+				if int(d.Param) == i && d.Dir == format.DirIn {
+					return string(d.Bytes)
+				}
+			}
+		case q.Role == api.In:
+			for k := range c.Data {
+				if d := &c.Data[k]; int(d.Param) == i && d.Dir == format.DirIn && d.Status == format.Whole {
+					return string(d.Bytes)
+				}
+			}
+		case q.Role == api.Value && q.Words > 1:
+			var b []byte
+			for _, w := range c.Args[q.Word:][:q.Words] {
+				b = binary.LittleEndian.AppendUint64(b, w)
+			}
+			return string(b)
+		case q.Object == api.SharedMemory:
+			return fmt.Sprint(c.Args[q.Word])
+		}
+	}
+	return ""
+}
+
+// ExportKey is the key that a call has made.
+func ExportKey(c *format.Call) string {
+	for i := range c.Data {
+		if d := &c.Data[i]; d.Dir == format.DirOut && d.Status == format.Whole {
+			return string(d.Bytes)
+		}
+	}
+	return ""
+}
+
+// share follows the calls that give memory to other processes, and that end what was taken from them.
+func (s *State) share(process uint32, e *Event) {
+	switch e.Fn.Shares {
+	case api.Export:
+		for _, u := range e.Uses {
+			if u.Object.Kind.Memory() {
+				s.shared[ExportKey(e.Call)] = u.Object.Size - u.Offset
+			}
+		}
+	case api.Import:
+		key := ImportKey(e.Fn, e.Call)
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Owned && u.Object.Created == e.Call.Index {
+				s.taken[key] = append(s.taken[key], u.Object)
+			}
+		}
+	case api.Unshare:
+		key := ImportKey(e.Fn, e.Call)
+		for _, o := range s.taken[key] {
+			if o.Process == process && o.Ended == NoCall {
+				s.end(o, e.Call.Index)
+			}
+		}
+	}
+}
