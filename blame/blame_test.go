@@ -119,11 +119,7 @@ func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds i
 
 // A kernel of CUDA is given memory that was freed, which begins where other memory ends.
 func TestFreedCUDA(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	driver := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	source, root := []string{"testdata/cuda_freed.c"}, testenv.Root(t)
-	prog := testenv.CompileC(t, "freed", source, "-I"+filepath.Join(root, "api/cuda/include"), "-L"+driver, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "freed.so", source, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	prog := testenv.CUDA(t, "testdata/cuda_freed.c")
 	path, _ := recordedOf(t, cuda.Model, smallRing, 0, prog)
 	rep, err := Blame(open(t, path), cuda.Model, nil)
 	if err != nil {

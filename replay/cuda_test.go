@@ -73,11 +73,7 @@ func TestCUDA(t *testing.T) {
 // Nodes whose kind a tag tells come out the same, with the memory that a graph allocates and what of it a condition runs: kernels know both
 // by numbers that another run has others of.
 func TestCUDATagged(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "tagged", []string{"testdata/tagged.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "tagged.so", []string{"testdata/tagged.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/tagged.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	recorded := func(args ...string) map[string]int {
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
@@ -122,11 +118,7 @@ func TestCUDATagged(t *testing.T) {
 
 // Programs with two devices do the same again, and what one device's kernels may not reach they do not reach then either.
 func TestCUDAPeers(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "cupeers", []string{"testdata/cupeers.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cupeers.so", []string{"testdata/cupeers.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/cupeers.c")
 	t.Setenv("FAKECUDA_DEVICES", "2")
 	for _, args := range [][]string{nil, {"closed"}} {
 		path := filepath.Join(t.TempDir(), "run.aclt")
@@ -154,15 +146,11 @@ func TestCUDAPeers(t *testing.T) {
 
 // What is linked on the way is replayed as what came of it, with the first values of its variables, addresses among them.
 func TestCUDALinked(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "linked", []string{"testdata/linked.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "linked.so", []string{"testdata/linked.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/linked.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	// An older driver does not tell what the parameters are, the cubin that was linked does.
 	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
-	for _, driver := range []string{lib, filepath.Dir(old)} {
+	for _, driver := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
 		t.Setenv("LD_LIBRARY_PATH", driver)
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Replayable: true})
 		if err != nil || res.ExitCode != 0 || res.Incomplete != nil {
@@ -179,9 +167,7 @@ func TestCUDALinked(t *testing.T) {
 
 // Memory that one process has opened by another's key is that one's memory again.
 func TestCUDAKeys(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "cuipc", []string{"testdata/cuipc.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/cuipc.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -222,11 +208,7 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 
 // Kernels are given the host's memory where the replay has it, and that the trace does not show all of its content is said once of each.
 func TestCUDAZeroCopy(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "zerocopy", []string{"testdata/zerocopy.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "zerocopy.so", []string{"testdata/zerocopy.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/zerocopy.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -243,9 +225,7 @@ func TestCUDAZeroCopy(t *testing.T) {
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "hidden", []string{"testdata/hidden.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda", "-lpthread")
+	program := testenv.CUDA(t, "testdata/hidden.c", "-lpthread")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, args := range [][]string{{"unbegun"}, nil} {
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
@@ -263,9 +243,7 @@ func TestCUDAHidden(t *testing.T) {
 
 // Each thread has a default stream of its own, though all call it by one handle or by none: what one thread waits for says nothing of another's.
 func TestCUDAPerThread(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "perthread", []string{"testdata/perthread.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/perthread.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, how := range []string{"handle", "ptsz"} {
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, how}, Sim: true, Replayable: true})
@@ -298,9 +276,7 @@ func TestCUDAPerThread(t *testing.T) {
 
 // What newer drivers have: batches of copies, copies with attributes, functions of the host's with the way in which a stream waits for them.
 func TestCUDANewer(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "newer", []string{"testdata/cunewer.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/cunewer.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 || len(res.PassedBy) != 0 {
@@ -342,9 +318,7 @@ func TestCUDANewer(t *testing.T) {
 // What a copy brings is not taken for the result of an earlier one that came to the same memory, though that is waited for while the later one
 // is under way.
 func TestCUDAOvertaken(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "overtaken", []string{"testdata/overtaken.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/overtaken.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -389,9 +363,7 @@ func TestCUDAPlace(t *testing.T) {
 
 // An allocation that had failed fails again, and does not take the address that the next one of its size had.
 func TestCUDAPlaceFails(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "cuplace", []string{"testdata/cuplace.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/cuplace.c")
 	driver := aDriver(t)
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
@@ -406,11 +378,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 
 // Memory that a stream gives back is another's only when the stream has come so far, also where the player places it.
 func TestCUDAPlaceFreeAsync(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "cufree", []string{"testdata/cufree.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cufree.so", []string{"testdata/cufree.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/cufree.c")
 	driver := aDriver(t)
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
@@ -431,11 +399,7 @@ func aDriver(t *testing.T) string {
 // Textures and surfaces are made again of what they were made of, and the numbers by which kernels know them are those of the replay, but not words
 // that equal one of them and mean something else.
 func TestCUDATexture(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	program := testenv.CompileC(t, "texture", []string{"testdata/texture.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "texture.so", []string{"testdata/texture.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	program := testenv.CUDA(t, "testdata/texture.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "wrong"}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -497,9 +461,7 @@ func TestCUDATexture(t *testing.T) {
 // A capture that goes on in a graph which is there, and one whose tasks come behind nodes that the program has put into its graph, come out the same:
 // nodes that captures have made are known once the driver has told of them.
 func TestCUDACaptureTo(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "captureto", []string{"testdata/captureto.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/captureto.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -516,9 +478,7 @@ func TestCUDACaptureTo(t *testing.T) {
 // Memory that a process gives away by a file descriptor and takes again is the same memory. Where several processes do so nothing tells whose a
 // descriptor is, and that is said.
 func TestCUDADescriptor(t *testing.T) {
-	testenv.Built(t, "lib/libacltrace-cuda.so")
-	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
-	program := testenv.CompileC(t, "descriptor", []string{"testdata/descriptor.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	program := testenv.CUDA(t, "testdata/descriptor.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, args := range [][]string{{"two"}, nil} {
 		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})

@@ -2,10 +2,12 @@
 package testenv
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -133,4 +135,21 @@ func FakeCUDASources(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	return sources
+}
+
+// CUDA compiles a program of the CUDA driver's, linked to the fake one, and returns it. Where the source has kernels too (#ifdef KERNEL), the fake
+// driver takes them for the rest of the test.
+func CUDA(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	Built(t, "lib/libacltrace-cuda.so")
+	driver := filepath.Dir(Built(t, "lib/fakecuda/libcuda.so.1"))
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("#ifdef KERNEL\n")) {
+		t.Setenv("FAKECUDA_KERNELS", CompileC(t, "kernels.so", []string{source}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(Root(t), "sim/libcuda/include")))
+	}
+	name := strings.TrimSuffix(filepath.Base(source), ".c")
+	return CompileC(t, name, []string{source}, append([]string{"-I" + filepath.Join(Root(t), "api/cuda/include"), "-L" + driver, "-lcuda"}, flags...)...)
 }
