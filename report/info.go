@@ -14,7 +14,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
 
@@ -56,7 +55,6 @@ type Info struct {
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
 	path       string
 	ended      bool // the recording came to its end, whatever has become of the file
-	images     bool // programs give the runtime binaries that tell their own size
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -160,9 +158,6 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		}
 	}
 	in.Unknown = r.Unknown()
-	for _, f := range r.Schema().Functions {
-		in.images = in.images || slices.ContainsFunc(f.Params, func(p format.Param) bool { return p.Role == api.Image.String() })
-	}
 	for _, d := range r.Damage() {
 		in.Damage = append(in.Damage, d.Error())
 	}
@@ -255,11 +250,7 @@ func (in *Info) Text(w io.Writer) error {
 	case profile:
 		row("replayable", "no: a profile has neither arguments nor data; acltrace replay --backend virtual plays its times")
 	case in.CapturedBy == "ebpf":
-		binaries := ""
-		if in.images {
-			binaries = "binaries, what descriptors of copies lead to, "
-		}
-		row("replayable", "not in full: %sresults of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it", binaries)
+		row("replayable", "not in full: results of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it")
 	default:
 		how := "yes"
 		switch {
