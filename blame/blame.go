@@ -370,13 +370,16 @@ func (b *blamer) arguments() error {
 		x.Call, x.Partly, x.stream = *describe(b.r, b.m, e), !all, e.Stream
 		for _, t := range touches {
 			k := touched{Touch: t}
-			if o, at, ok := s.FindEnd(p, t.Addr); ok && at < o.Size {
-				k.object = o
-			} else if k.object = b.memory.former(p, t.Addr); k.object != nil {
+			o, at, ok := s.FindEnd(p, t.Addr)
+			if !ok || at > 0 && at == o.Size { // what begins there may be meant, though it is gone
+				k.object = b.memory.former(p, t.Addr)
+			}
+			switch {
+			case k.object != nil:
 				k.dead, k.end = true, o
-			} else if k.object = o; ok {
-				// The end of a range, as many kernels are given it.
-			} else if t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) {
+			case ok:
+				k.object = o
+			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To):
 				continue // a number
 			}
 			x.touches = append(x.touches, k)
