@@ -156,26 +156,36 @@ func TestCUDALinked(t *testing.T) {
 		if err != nil || res.ExitCode != 0 || res.Incomplete != nil {
 			t.Fatalf("%v, %+v", err, res)
 		}
-		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-			if err != nil || !rep.Identical || rep.Verified.Results != 4 || len(rep.Unverified) != 0 {
-				t.Errorf("%s: %v, %+v", place, err, rep)
-			}
-		}
+		identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 4 && len(rep.Unverified) == 0 })
 	}
 }
 
 // Memory that one process has opened by another's key is that one's memory again.
 func TestCUDAKeys(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuipc.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
+	path := recordedCUDA(t, program)
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && rep.Verified.Results == 2 && rep.Verified.Bytes == 12000
+	})
+}
+
+// recordedCUDA records a program on the fake driver.
+func recordedCUDA(t *testing.T, program string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
+	return path
+}
+
+// identical replays a trace at the recorded addresses and at others. What comes back is the same, and the report as it should be.
+func identical(t *testing.T, path string, right func(*replay.Report) bool) {
+	t.Helper()
 	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 2 || rep.Verified.Bytes != 12000 {
+		if err != nil || !rep.Identical || !right(rep) {
 			t.Errorf("%s: %v, %+v", place, err, rep)
 		}
 	}
@@ -209,17 +219,10 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 // Kernels are given the host's memory where the replay has it, and that the trace does not show all of its content is said once of each.
 func TestCUDAZeroCopy(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/zerocopy.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || rep.Verified.Results != 1 || len(rep.Unverified) != 3 || !strings.Contains(rep.Unverified[2].Reason, "kernels may read") {
-			t.Errorf("%s: %v, %+v", place, err, rep)
-		}
-	}
+	path := recordedCUDA(t, program)
+	identical(t, path, func(rep *replay.Report) bool {
+		return rep.Verified.Results == 1 && len(rep.Unverified) == 3 && strings.Contains(rep.Unverified[2].Reason, "kernels may read")
+	})
 }
 
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
@@ -233,12 +236,9 @@ func TestCUDAHidden(t *testing.T) {
 			t.Fatalf("%v, %+v", err, res)
 		}
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || rep.Verified.Results != 2 || !slices.Equal(rep.AskedFor, []string{"cuGetExportTable"}) || !strings.Contains(rep.Note, "cuGetExportTable") {
-			t.Errorf("%s: %v, %+v", place, err, rep)
-		}
-	}
+	identical(t, path, func(rep *replay.Report) bool {
+		return rep.Verified.Results == 2 && slices.Equal(rep.AskedFor, []string{"cuGetExportTable"}) && strings.Contains(rep.Note, "cuGetExportTable")
+	})
 }
 
 // Each thread has a default stream of its own, though all call it by one handle or by none: what one thread waits for says nothing of another's.
@@ -282,12 +282,9 @@ func TestCUDANewer(t *testing.T) {
 	if err != nil || res.ExitCode != 0 || len(res.PassedBy) != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 9 || rep.Verified.Bytes != 1800 {
-			t.Errorf("%s: %v, %+v", place, err, rep)
-		}
-	}
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && rep.Verified.Results == 9 && rep.Verified.Bytes == 1800
+	})
 
 	// A driver that answers with a function that it does not export means the one of the version, as far as versions are known. What is newer passes
 	// through and is counted.
@@ -319,11 +316,7 @@ func TestCUDANewer(t *testing.T) {
 // is under way.
 func TestCUDAOvertaken(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/overtaken.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
+	path := recordedCUDA(t, program)
 	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
 	if err != nil || rep.DifferingTotal != 0 || rep.Verified.Results != 1 || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "overwritten") {
 		t.Errorf("%v, %+v", err, rep)
@@ -365,11 +358,7 @@ func TestCUDAPlace(t *testing.T) {
 func TestCUDAPlaceFails(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuplace.c")
 	driver := aDriver(t)
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
+	path := recordedCUDA(t, program)
 	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
 	if err != nil || !rep.Identical || rep.Placement != "same" {
 		t.Errorf("%v, %+v", err, rep)
@@ -380,11 +369,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 func TestCUDAPlaceFreeAsync(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cufree.c")
 	driver := aDriver(t)
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
+	path := recordedCUDA(t, program)
 	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
 	if err != nil || !rep.Identical || rep.Placement != "same" || rep.Verified.Results != 2 {
 		t.Errorf("%v, %+v", err, rep)
@@ -462,17 +447,8 @@ func TestCUDATexture(t *testing.T) {
 // nodes that captures have made are known once the driver has told of them.
 func TestCUDACaptureTo(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/captureto.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || rep.Verified.Results != 10 || len(rep.Unverified) != 0 {
-			t.Errorf("%s: %v, %+v", place, err, rep)
-		}
-	}
+	path := recordedCUDA(t, program)
+	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 10 && len(rep.Unverified) == 0 })
 }
 
 // Memory that a process gives away by a file descriptor and takes again is the same memory. Where several processes do so nothing tells whose a
