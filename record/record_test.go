@@ -604,7 +604,7 @@ func TestResultsBesideWait(t *testing.T) {
 // Levels of payload.
 func TestPayloadLevels(t *testing.T) {
 	program := testenv.Example(t, "vector_add") // copies of 256 KiB
-	none, _, _ := run(t, record.Options{Payload: record.None}, program)
+	none, _, _ := run(t, record.Options{Payload: record.None, Block: true}, program)
 	found := 0
 	for _, c := range calls(t, none) {
 		for _, d := range c.Data {
@@ -619,9 +619,9 @@ func TestPayloadLevels(t *testing.T) {
 	if found == 0 {
 		t.Error("none: no large copy in the trace")
 	}
-	full, _, _ := run(t, record.Options{Payload: record.Full}, program)
-	hashed, _, _ := run(t, record.Options{Payload: record.Hash}, program)
-	small, _, _ := run(t, record.Options{Payload: record.Small}, program)
+	full, _, _ := run(t, record.Options{Payload: record.Full, Block: true}, program)
+	hashed, _, _ := run(t, record.Options{Payload: record.Hash, Block: true}, program)
+	small, _, _ := run(t, record.Options{Payload: record.Small, Block: true}, program)
 	a, b := payloads(t, full, format.Whole), payloads(t, hashed, format.HashOnly)
 	// At the level small the program's own thread hashes what is large, at the level hash the recorder does.
 	c := payloads(t, small, format.HashOnly)

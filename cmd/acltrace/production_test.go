@@ -55,12 +55,13 @@ func newPage(t *testing.T) *page {
 		// A shell's script tells nothing of the runtime, and the machine may have another.
 		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; shift; set -- record --api acl "$@"; fi
 if [ "$1" != ctl ]; then exec ` + p.acltrace + ` "$@"; fi
+calls() { until ` + p.acltrace + ` ctl status --json "$@" 2>refused | grep -q '"calls": [1-9]'; do sleep 0.02; done; }
 case "$*" in
-*--session*) ;;
+*--session*) calls --session "$4" ;; # or its ring may hold none yet
 *) while ! test -s recorder; do sleep 0.02; done; set -- "$@" --pid "$(cat recorder)" ;;
 esac
 until ` + p.acltrace + ` "$@" 2>refused; do test $? -eq 1 || exit 2; sleep 0.02; done
-if [ "$2" = start ]; then until ` + p.acltrace + ` ctl status --json --pid "$(cat recorder)" | grep -q '"calls": [1-9]'; do sleep 0.02; done; fi
+if [ "$2" = start ]; then calls --pid "$(cat recorder)"; fi
 `,
 	} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
