@@ -1,6 +1,6 @@
 /* A job whose result and time are known: job RESULT ROUNDS WORK. A round copies to the device and back and computes for WORK steps on the host; the sum over all
    that came back goes into the file RESULT, at whose end the job is done, and the nanoseconds that it took of the processor, by the clock, and by the clock without those in which it was ready and
-   had no core into RESULT.time before. After half of the rounds it does what a fourth argument says: it ends by crash, exit or quick_exit, or it puts its number into RESULT.half and waits until there is a file RESULT.go, which is none of its time. */
+   had no core into RESULT.time before. After half of the rounds it does what a fourth argument says: it ends by crash, also behind a child by vfork, exit or quick_exit, or it puts its number into RESULT.half and waits until there is a file RESULT.go, which is none of its time. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,12 @@ int main(int argc, char **argv)
 				exit(7);
 			if (strcmp(argv[4], "quick_exit") == 0)
 				quick_exit(7);
-			if (strcmp(argv[4], "crash") == 0) {
+			if (strcmp(argv[4], "vfork") == 0) {
+				pid_t child = vfork();
+				if (child == 0)
+					_exit(0);
+			}
+			if (strcmp(argv[4], "crash") == 0 || strcmp(argv[4], "vfork") == 0) {
 				volatile int *nowhere = NULL;
 				*nowhere = 1;
 			}
