@@ -169,11 +169,25 @@ func TestCUDAKeys(t *testing.T) {
 	})
 }
 
+// So are another's pools and what it has given away by a descriptor, where the trace tells which descriptor that is; and one waits for the other's
+// events.
+func TestCUDAShared(t *testing.T) {
+	program := testenv.CUDA(t, "testdata/cushare.c")
+	path := recordedCUDA(t, program)
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && rep.Verified.Results == 5 && rep.Verified.Bytes == 30000
+	})
+	rep, err := replay.Run(t.Context(), recordedCUDA(t, program, "keyless"), cuda.Model, &replay.Options{Verify: true})
+	if err != nil || len(rep.Unsupported) != 2 || rep.Unsupported[0].Func != "cuMemPoolImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "nothing in the trace tells of what") {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
 // recordedCUDA records a program on the fake driver.
-func recordedCUDA(t *testing.T, program string) (path string) {
+func recordedCUDA(t *testing.T, command ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: command, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}

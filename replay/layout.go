@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 8
+	planVersion = 9
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -34,9 +34,10 @@ const (
 	opStore
 	opCheck
 	opWait
+	opTake
 )
 
-var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait"}
+var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take"}
 
 const (
 	instStop  = 1

@@ -203,9 +203,8 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 	}
 	u, ok := p.e.Use(i)
 	switch {
-	case ok && u.Object.Kind == api.Descriptor && p.ok && len(p.exporters) != 1:
-		p.cant = fmt.Sprintf("the file descriptor %d may be another process's, and nothing in the trace tells of what", w)
-		return imm(w), nil
+	case ok && u.Object.Kind == api.Descriptor && p.ok:
+		return p.descriptor(w), nil
 	case ok:
 		op := p.object(u.Object)
 		if p.f.Params[i].Role == api.Launch {
@@ -317,7 +316,10 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			return op, nil
 		}
 		s := p.newSlot(u.Object)
-		if q.Object == api.SharedMemory {
+		switch q.Object {
+		case api.Descriptor:
+			p.given[p.c.Index] = u.Object
+		case api.SharedMemory:
 			p.keys[fmt.Sprint(v)] = operand{Slot: s}
 		}
 		if placeable(q.Object) {

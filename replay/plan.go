@@ -246,7 +246,7 @@ func (p *Plan) layOut() {
 func (p *Plan) calm() {
 	made := p.processID(len(p.procs)) // the first slot that calls fill
 	idle := func(in instruction) bool {
-		return in.Op == opCheck || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
+		return in.Op == opCheck || in.Op == opTake || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
 	}
 	for t := range p.threads {
 		for i := range p.threads[t].groups {
@@ -490,6 +490,8 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.ops[in.Operands+2].Addend)
 		}
 		fmt.Fprintf(w, " with %s", op(1))
+	case opTake:
+		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
 	case opWait:
 		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
 	}

@@ -34,7 +34,8 @@ type planner struct {
 	regions   map[memoryKey]region          // scratch memory for memory of the program's that the runtime uses for long
 	keys      map[string]operand            // names that processes tell each other, as the runtime has made them
 	imported  map[string]bool               // keys that a process of the trace imports
-	exporters map[int]bool                  // processes that have made descriptors
+	taken     map[uint64]uint64             // of calls that are given a descriptor, the one that has made it, where that is known
+	given     map[uint64]*timeline.Object   // descriptors, by that call
 	absent    map[*timeline.Object]bool     // shared with a process that is not in the trace
 	tainted   map[*timeline.Object]bool     // memory that such a process may have written
 	reports   map[uint64]int                // threads that process reports, by the number that the program has for them
@@ -161,7 +162,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, exporters: map[int]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
@@ -191,6 +192,9 @@ func (p *planner) compile() error {
 		return err
 	}
 	if err := p.match(); err != nil {
+		return err
+	}
+	if err := p.handOver(); err != nil {
 		return err
 	}
 	threads := p.r.Threads()
@@ -249,7 +253,7 @@ func (p *Plan) operandCount(in *instruction) uint32 {
 			return uint32(in.Words)
 		}
 		return uint32(in.Words) + 1
-	case opStore, opCheck:
+	case opStore, opCheck, opTake:
 		return 3
 	}
 	return 0
@@ -315,9 +319,6 @@ func (p *planner) survey() error {
 			q := &fn.Params[o.Param]
 			if slices.Contains(p.model.Numbers, q.Object) {
 				p.counted++
-			}
-			if q.Object == api.Descriptor {
-				p.exporters[p.threads[p.thread[c.Thread]].process] = true
 			}
 			if len(c.Args) == int(fn.Words) && q.Role == api.New && q.Object == api.Host {
 				n, _ := q.Size.Bytes(fn, c.Args)

@@ -371,10 +371,14 @@ func (k *key) slot() uint64 {
 
 // named is handle, for objects that End parameters name: an allocation must be known.
 func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
-	if kind.Memory() {
-		return s.Known(process, kind, h)
+	if !kind.Memory() {
+		return s.handle(process, kind, h)
 	}
-	return s.handle(process, kind, h)
+	o := s.Known(process, kind, h)
+	if o == nil && kind == api.Device {
+		o = s.Known(process, api.Owned, h) // another process's, by a key
+	}
+	return o
 }
 
 func (s *State) create(k key, call uint64) *Object {

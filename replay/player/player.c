@@ -35,6 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* everywhere */
+#endif
+
 #include "call_gen.h"
 #include "place.h"
 #include "plan.h"
@@ -529,6 +533,17 @@ static void store_relocs(const struct plan_instruction *in)
 	}
 }
 
+/* What programs hand over in messages is taken from the other process, which lets all do so. */
+static void take(const struct plan_instruction *in)
+{
+	long pid = (long)operand(in->operands + 1), number = (long)operand(in->operands + 2);
+	long of = syscall(SYS_pidfd_open, pid, 0), fd = of < 0 ? -1 : syscall(SYS_pidfd_getfd, of, number, 0);
+	if (fd < 0)
+		refuse("descriptor %ld of process %ld can't be taken from it: %s", number, pid, strerror(errno));
+	close((int)of);
+	*(uint64_t *)(uintptr_t)operand(in->operands) = (uint64_t)fd;
+}
+
 /* All that is not a call. Returns whether the thread goes on. */
 static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
 {
@@ -542,6 +557,9 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 	case OP_WAIT:
 		wait_for(in);
 		return !stopped();
+	case OP_TAKE:
+		take(in);
+		break;
 	}
 	return true;
 }
@@ -742,6 +760,7 @@ static void run(uint64_t process, const char *library)
 	open_library(library);
 	uint64_t all = P.plan->threads.count;
 	P.slots[SLOT_THREADS + 2 * all + process] = (uint64_t)getpid();
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* see take() */
 	const struct core_time before = others_core_time();
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
@@ -854,7 +873,7 @@ static int judge(int status)
 		const struct plan_instruction *in = &P.instructions[i];
 		const struct result_instruction *x = &P.results[i];
 		const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
-		if (in->op == OP_WAIT || in->op == OP_STORE)
+		if (in->op == OP_WAIT || in->op == OP_STORE || in->op == OP_TAKE)
 			continue;
 		unsigned long long call = rest(in)->call;
 		if (!(x->flags & RESULT_DONE)) {

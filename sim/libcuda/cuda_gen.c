@@ -244,20 +244,6 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	return fake_unsupported("cuDeviceGetByPCIBusId");
 }
 
-CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
-{
-	(void)pHandle;
-	(void)event;
-	return fake_unsupported("cuIpcGetEventHandle");
-}
-
-CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
-{
-	(void)phEvent;
-	(void)handle;
-	return fake_unsupported("cuIpcOpenEventHandle");
-}
-
 CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	(void)dstArray;
@@ -429,39 +415,6 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
 	(void)memPool;
 	(void)location;
 	return fake_unsupported("cuMemPoolGetAccess");
-}
-
-CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags)
-{
-	(void)handle_out;
-	(void)pool;
-	(void)handleType;
-	(void)flags;
-	return fake_unsupported("cuMemPoolExportToShareableHandle");
-}
-
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags)
-{
-	(void)pool_out;
-	(void)handle;
-	(void)handleType;
-	(void)flags;
-	return fake_unsupported("cuMemPoolImportFromShareableHandle");
-}
-
-CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
-{
-	(void)shareData_out;
-	(void)ptr;
-	return fake_unsupported("cuMemPoolExportPointer");
-}
-
-CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
-{
-	(void)ptr_out;
-	(void)pool;
-	(void)shareData;
-	return fake_unsupported("cuMemPoolImportPointer");
 }
 
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)

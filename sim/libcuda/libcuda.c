@@ -73,20 +73,34 @@ enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
 #define TOTAL (8 * GIB)             /* of all devices */
 #define GRAPHS_AT (12 * GIB)        /* memory that nodes of graphs allocate, which nobody can place */
 #define RESERVE_AT (16 * GIB)       /* addresses that are reserved */
+#define IMPORTS_AT (22 * GIB)       /* memory of other processes */
 #define PHYSICAL_AT (24 * GIB)      /* what is mapped there */
 #define ARENA (32 * GIB)
+enum { RECORDS = 1 << 14 };         /* behind it in the file */
 enum { MOST_DEVICES = 8 };
 static int devices = 1;
 static uint64_t base = 0x302000000000;
 static uint8_t *arena;
 static int file = -1;
 
+/* What other processes are told of: where memory lies in the file, which pool there is, how far an event is. */
+struct record {
+	enum kind kind;
+	int device;
+	uint64_t at, size;
+	_Atomic uint64_t issued, done; /* of an event: how often it was recorded, and up to which time it has come */
+	uint64_t unused[3];
+};
+static struct record *records;
+static size_t records_count;
+_Static_assert(sizeof(struct record) == 64, "no record lies in two pages");
+
 struct block {
 	uint64_t at, size;
 	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING, IMPORTED } kind;
 	int device;
 	uint32_t open;     /* to kernels of these devices besides, a bit for each */
-	struct pool *pool; /* it is of, and as open as that */
+	struct pool *pool; /* it is of, and as open as that. What was imported of one is the pool's too */
 	bool going;        /* a stream gives it back when it has come so far */
 };
 static struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
@@ -99,8 +113,9 @@ static bool open_arena(void)
 	if (at && *at)
 		base = strtoull(at, NULL, 16);
 	file = memfd_create("fakecuda", MFD_CLOEXEC);
-	if (file < 0 || ftruncate(file, ARENA) != 0)
+	if (file < 0 || ftruncate(file, ARENA + RECORDS * sizeof *records) != 0)
 		return false;
+	records = mmap(NULL, RECORDS * sizeof *records, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, ARENA);
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
 	void *p = mmap((void *)base, RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
 	/* Whoever has taken the addresses wants to reserve them. */
@@ -109,7 +124,43 @@ static bool open_arena(void)
 	/* Drivers have memory of their own anywhere. */
 	if ((at = getenv("FAKECUDA_TAKES")) != NULL && *at)
 		mmap((void *)strtoull(at, NULL, 16), GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return arena != MAP_FAILED && p == (void *)base;
+	return arena != MAP_FAILED && records != MAP_FAILED && p == (void *)base;
+}
+
+static struct record *new_record(enum kind kind, int device, uint64_t at, uint64_t size)
+{
+	struct record *r = records_count < RECORDS ? &records[records_count++] : NULL;
+	if (r)
+		*r = (struct record){.kind = kind, .device = device, .at = at, .size = size};
+	return r;
+}
+
+static uint64_t record_at(const struct record *r) { return ARENA + (uint64_t)(r - records) * sizeof *r; }
+
+static int open_file(int pid, int fd)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* A descriptor is the file once more, and stands at the record of what it is of. */
+static CUresult give_descriptor(void *out, const struct record *r)
+{
+	int fd = r ? open_file(getpid(), file) : -1;
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	lseek(fd, (off_t)record_at(r), SEEK_SET);
+	*(int *)out = fd;
+	return OK;
+}
+
+/* Returns a descriptor of the file that is this library's alone, and what the record there says. -1 where that is of another kind or none at all. */
+static int take_descriptor(const void *handle, enum kind kind, struct record *r)
+{
+	int fd = (int)(intptr_t)handle;
+	off_t at = lseek(fd, 0, SEEK_CUR);
+	return at >= (off_t)ARENA && pread(fd, r, sizeof *r, at) == sizeof *r && r->kind == kind && r->size ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
 }
 
 static void insert(struct block b)
@@ -203,11 +254,31 @@ static CUresult allocate_in(int device, CUdeviceptr *p, size_t size, int kind, u
 
 static CUresult allocate(int device, CUdeviceptr *p, size_t size, int kind, uint64_t wish) { return allocate_in(device, p, size, kind, wish, 0, RESERVE_AT); }
 
-static CUresult release_block(CUdeviceptr p)
+/* Memory that is given back by its address. */
+static struct block *owned_block(CUdeviceptr p)
 {
 	struct block *b = block_at(p, -1);
+	if (b == NULL && (b = block_at(p - p % PAGE, IMPORTED)) != NULL && b->pool == NULL)
+		b = NULL;
+	return b;
+}
+
+/* Memory of another process is no longer seen. */
+static void leave_block(struct block *b)
+{
+	mmap(arena + (b->at - base), b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, (off_t)(b->at - base));
+	erase(b);
+}
+
+static CUresult release_block(CUdeviceptr p)
+{
+	struct block *b = owned_block(p);
 	if (b == NULL)
 		return INVALID;
+	if (b->kind == IMPORTED) {
+		leave_block(b);
+		return OK;
+	}
 	if (b->kind == MANAGED)
 		mprotect((void *)b->at, b->size, PROT_NONE);
 	madvise(arena + (b->at - base), b->size & ~(uint64_t)(PAGE - 1), MADV_REMOVE);
@@ -247,6 +318,9 @@ struct pool {
 	struct object o;
 	int device;
 	uint32_t open;
+	bool shareable;
+	struct record *record; /* once it was exported */
+	int from;              /* of another process: the file with its memory, which stands at its record; 0 for one of this process */
 };
 
 /* ---- contexts, streams, tasks ---- */
@@ -273,6 +347,8 @@ struct task {
 	unsigned waits_count;
 	uint64_t ticket;
 	struct event *event;
+	struct record *reaches, *awaits; /* events of several processes: it brings one up to a mark, or waits until that is there */
+	uint64_t mark;
 	struct function *function;
 	struct fakecuda_launch launch;
 	uint8_t *args;
@@ -319,6 +395,7 @@ struct event {
 	uint64_t ns;
 	struct graph *capture;
 	struct tails tails;
+	struct record *record; /* that other processes see */
 };
 
 struct graph {
@@ -389,8 +466,26 @@ static CUresult leave(CUresult e)
 	return e;
 }
 
+static bool abroad; /* other processes may have to do with events */
+
+/* Waits until something has happened. Nobody says what happens in other processes. */
+static void pause_here(void)
+{
+	if (!abroad) {
+		pthread_cond_wait(&moved, &lock);
+		return;
+	}
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	if ((t.tv_nsec += 1000000) >= 1000000000)
+		t.tv_sec++, t.tv_nsec -= 1000000000;
+	pthread_cond_timedwait(&moved, &lock, &t);
+}
+
 static bool ready(const struct task *t)
 {
+	if (t->awaits && atomic_load(&t->awaits->done) < t->mark)
+		return false;
 	for (unsigned i = 0; i < t->waits_count; i++)
 		if (t->waits[i].stream->done < t->waits[i].ticket)
 			return false;
@@ -429,7 +524,7 @@ static void *work(void *arg)
 	while (!s->o.gone || s->first) {
 		struct task *t = s->first;
 		if (t == NULL || !ready(t)) {
-			pthread_cond_wait(&moved, &lock);
+			pause_here();
 			continue;
 		}
 		pthread_mutex_unlock(&lock);
@@ -438,6 +533,11 @@ static void *work(void *arg)
 		pthread_mutex_lock(&lock);
 		if (t->event)
 			t->event->ns = now();
+		if (t->reaches) {
+			uint64_t done = atomic_load(&t->reaches->done);
+			while (done < t->mark && !atomic_compare_exchange_weak(&t->reaches->done, &done, t->mark))
+				;
+		}
 		s->first = t->next;
 		if (s->first == NULL)
 			s->last = &s->first;
@@ -1635,7 +1735,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		return e;
 	if (dptr == 0)
 		return leave(OK);
-	if (block_at(dptr, -1))
+	if (owned_block(dptr))
 		all_done(c);
 	return leave(release_block(dptr));
 }
@@ -1766,7 +1866,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 /* Reserved addresses and what is mapped there. */
-struct physical { struct object o; uint64_t at, size; int device; };
+struct physical { struct object o; uint64_t at, size; int device, from; /* as of a pool */ };
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
 {
@@ -1785,7 +1885,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 		return INVALID;
 	pthread_mutex_lock(&lock);
 	uint64_t align = alignment > GRANULARITY ? alignment : GRANULARITY, wish = placed();
-	uint64_t at = find_room(RESERVE_AT, PHYSICAL_AT, size, align, wish ? wish : addr);
+	uint64_t at = find_room(RESERVE_AT, IMPORTS_AT, size, align, wish ? wish : addr);
 	/* What the program has at these addresses stays there. */
 	if (at == 0 || mmap((void *)at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, (off_t)(at - base)) != (void *)at)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -1837,29 +1937,27 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return leave(OK);
 }
 
-/* A descriptor is a file that says what it is of. It is worth something in this process alone. */
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
 {
 	pthread_mutex_lock(&lock);
 	struct physical *p = known(PHYSICAL, (void *)handle);
-	if (p == NULL || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+	if (p == NULL || p->from || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return leave(INVALID);
-	int fd = memfd_create("fakecuda-shared", MFD_CLOEXEC);
-	if (fd < 0 || pwrite(fd, &p, sizeof p, 0) != sizeof p)
-		return leave(CUDA_ERROR_OPERATING_SYSTEM);
-	*(int *)shareableHandle = fd;
-	return leave(OK);
+	return leave(give_descriptor(shareableHandle, new_record(PHYSICAL, p->device, p->at - base, p->size)));
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
 {
-	struct physical *of = NULL;
+	struct record r;
 	pthread_mutex_lock(&lock);
-	if (handle == NULL || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || pread((int)(intptr_t)osHandle, &of, sizeof of, 0) != sizeof of || known(PHYSICAL, of) == NULL)
+	int from = handle == NULL || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? -1 : take_descriptor(osHandle, PHYSICAL, &r);
+	if (from < 0)
 		return leave(INVALID);
-	struct physical *p = make(PHYSICAL, sizeof *p), all = *of;
-	all.o = p->o;
-	*p = all;
+	struct physical *p = make(PHYSICAL, sizeof *p);
+	p->at = base + r.at;
+	p->size = r.size;
+	p->device = r.device;
+	p->from = from;
 	*handle = (uint64_t)p;
 	return leave(OK);
 }
@@ -1873,7 +1971,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		in = in || (blocks[i].kind == RESERVED && ptr >= blocks[i].at && ptr + size <= blocks[i].at + blocks[i].size);
 	if (p == NULL || !in || flags || size % GRANULARITY || offset + size > p->size || seen(ptr, 1))
 		return leave(INVALID);
-	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(p->at - base + offset)) == MAP_FAILED)
+	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->from ? p->from : file, (off_t)(p->at - base + offset)) == MAP_FAILED)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	insert((struct block){.at = ptr, .size = size, .kind = MAPPED, .device = p->device});
 	return leave(OK);
@@ -1889,14 +1987,36 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return leave(OK);
 }
 
-/* What the key of memory says to another process. */
+/* What a key says to another process. */
 struct ipc {
 	char magic[8];
 	int process, file, device;
 	uint64_t offset, size;
+	uint64_t record; /* of the pool, or the event */
 };
-static const char ipc_magic[8] = "fakeipc";
+static const char memory_magic[8] = "fakeipc", event_magic[8] = "fakeevt", pool_magic[8] = "fakeptr";
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a key holds it");
+
+static void give_key(void *out, const char magic[8], struct ipc key)
+{
+	key.process = getpid();
+	key.file = file;
+	memcpy(key.magic, magic, sizeof key.magic);
+	memset(out, 0, sizeof(CUipcMemHandle));
+	memcpy(out, &key, sizeof key);
+}
+
+/* Maps memory of another process, out of the file that it lies in. */
+static CUresult take_memory(CUdeviceptr *out, int from, const struct ipc *key, struct pool *pool)
+{
+	uint64_t before = key->offset % PAGE, whole = (before + key->size + PAGE - 1) / PAGE * PAGE;
+	uint64_t at = from < 0 ? 0 : find_room(IMPORTS_AT, PHYSICAL_AT, whole, PAGE, 0);
+	if (at == 0 || mmap(arena + (at - base), whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, from, (off_t)(key->offset - before)) == MAP_FAILED)
+		return CUDA_ERROR_MAP_FAILED;
+	insert((struct block){.at = at, .size = whole, .kind = IMPORTED, .device = key->device, .open = ~0U, .pool = pool});
+	*out = at + before;
+	return OK;
+}
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
@@ -1907,10 +2027,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	struct block *b = block_at(dptr, PLAIN);
 	if (pHandle == NULL || b == NULL)
 		return leave(INVALID);
-	struct ipc key = {.process = getpid(), .file = file, .device = b->device, .offset = b->at - base, .size = b->size};
-	memcpy(key.magic, ipc_magic, sizeof key.magic);
-	memset(pHandle, 0, sizeof *pHandle);
-	memcpy(pHandle, &key, sizeof key);
+	give_key(pHandle, memory_magic, (struct ipc){.device = b->device, .offset = b->at - base, .size = b->size});
 	return leave(OK);
 }
 
@@ -1919,27 +2036,18 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
 	struct context *c;
 	struct ipc key;
 	memcpy(&key, &handle, sizeof key);
-	if (pdptr == NULL || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(key.magic, ipc_magic, sizeof key.magic) != 0)
+	if (pdptr == NULL || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(key.magic, memory_magic, sizeof key.magic) != 0)
 		return INVALID;
 	CUresult e = enter(&c);
 	if (e)
 		return e;
 	if (key.process == getpid())
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", key.process, key.file);
-	int from = open(path, O_RDWR | O_CLOEXEC);
-	uint64_t before = key.offset % PAGE, whole = (before + key.size + PAGE - 1) / PAGE * PAGE;
-	uint64_t at = from < 0 ? 0 : find_room(RESERVE_AT, PHYSICAL_AT, whole, PAGE, 0);
-	if (at == 0 || mmap(arena + (at - base), whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, from, (off_t)(key.offset - before)) == MAP_FAILED)
-		e = CUDA_ERROR_MAP_FAILED;
+	int from = open_file(key.process, key.file);
+	e = take_memory(pdptr, from, &key, NULL);
 	if (from >= 0)
 		close(from);
-	if (e)
-		return leave(e);
-	insert((struct block){.at = at, .size = whole, .kind = IMPORTED, .device = key.device, .open = ~0U});
-	*pdptr = at + before;
-	return leave(OK);
+	return leave(e);
 }
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) { return cuIpcOpenMemHandle_v2(pdptr, handle, Flags); }
 
@@ -1951,10 +2059,9 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 		return e;
 	all_done(c);
 	struct block *b = block_at(dptr - dptr % PAGE, IMPORTED);
-	if (b == NULL)
+	if (b == NULL || b->pool)
 		return leave(INVALID);
-	mmap(arena + (b->at - base), b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, (off_t)(b->at - base));
-	erase(b);
+	leave_block(b);
 	return leave(OK);
 }
 
@@ -2067,9 +2174,56 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
 	CUresult e = enter(&c);
 	if (e)
 		return e;
+	bool shared = Flags & CU_EVENT_INTERPROCESS;
+	if (phEvent == NULL || (shared && !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return leave(INVALID);
 	struct event *v = make(EVENT, sizeof *v);
 	v->flags = Flags;
+	if (shared)
+		v->record = new_record(EVENT, c->device, 0, 0);
 	*phEvent = (CUevent)v;
+	return leave(shared && v->record == NULL ? CUDA_ERROR_OUT_OF_MEMORY : OK);
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct event *v = known(EVENT, event);
+	if (v == NULL)
+		return leave(HANDLE);
+	if (pHandle == NULL || v->record == NULL || v->record < records || v->record >= records + RECORDS)
+		return leave(INVALID);
+	give_key(pHandle, event_magic, (struct ipc){.record = record_at(v->record)});
+	abroad = true;
+	return leave(OK);
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct context *c;
+	struct ipc key;
+	memcpy(&key, &handle, sizeof key);
+	if (phEvent == NULL || memcmp(key.magic, event_magic, sizeof key.magic) != 0)
+		return INVALID;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (key.process == getpid())
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	int from = open_file(key.process, key.file);
+	uint8_t *page = from < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, from, (off_t)(key.record / PAGE * PAGE));
+	if (from >= 0)
+		close(from);
+	if (page == MAP_FAILED)
+		return leave(CUDA_ERROR_MAP_FAILED);
+	struct event *v = make(EVENT, sizeof *v);
+	v->flags = CU_EVENT_DISABLE_TIMING;
+	v->record = (struct record *)(page + key.record % PAGE);
+	*phEvent = (CUevent)v;
+	abroad = true;
 	return leave(OK);
 }
 
@@ -2112,8 +2266,15 @@ static void record_on(struct stream *s, struct event *v)
 	}
 	struct task *t = new_task(NULL);
 	t->event = v;
+	if (v->record)
+		t->reaches = v->record, t->mark = atomic_fetch_add(&v->record->issued, 1) + 1;
 	v->capture = NULL;
 	v->place = put(s, t);
+}
+
+static bool reached(const struct event *v)
+{
+	return v->record ? atomic_load(&v->record->done) >= atomic_load(&v->record->issued) : v->place.stream == NULL || v->place.stream->done >= v->place.ticket;
 }
 
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
@@ -2143,7 +2304,11 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 		s->capture = v->capture, s->tails = (struct tails){.count = 0}; /* it joins */
 	if (v->capture)
 		add_tails(&s->tails, v->tails.nodes, v->tails.count);
-	if (v->place.stream && v->capture == NULL) {
+	if (v->record && v->capture == NULL) {
+		struct task *t = new_task(NULL);
+		t->awaits = v->record, t->mark = atomic_load(&v->record->issued);
+		put(s, t);
+	} else if (v->place.stream && v->capture == NULL) {
 		struct task *t = new_task(NULL);
 		wait_for(t, v->place.stream, v->place.ticket);
 		put(s, t);
@@ -2157,7 +2322,7 @@ CUresult cuEventQuery(CUevent hEvent)
 	struct event *v = known(EVENT, hEvent);
 	if (v == NULL)
 		return leave(HANDLE);
-	return leave(v->place.stream && v->place.stream->done < v->place.ticket ? CUDA_ERROR_NOT_READY : OK);
+	return leave(reached(v) ? OK : CUDA_ERROR_NOT_READY);
 }
 
 CUresult cuEventSynchronize(CUevent hEvent)
@@ -2166,6 +2331,8 @@ CUresult cuEventSynchronize(CUevent hEvent)
 	struct event *v = known(EVENT, hEvent);
 	if (v == NULL)
 		return leave(HANDLE);
+	for (uint64_t mark = v->record ? atomic_load(&v->record->issued) : 0; v->record && atomic_load(&v->record->done) < mark;)
+		pause_here();
 	return leave(v->place.stream ? await(v->place) : OK);
 }
 
@@ -2445,7 +2612,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 	if (e)
 		return e;
 	struct pool *p = known(POOL, pool);
-	return leave(p ? pooled(dptr, bytesize, p) : INVALID);
+	return leave(p && !p->from ? pooled(dptr, bytesize, p) : INVALID);
 }
 
 static void give_back(struct task *t)
@@ -2461,8 +2628,8 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	CUresult e = on_stream(hStream, &s);
 	if (e)
 		return e;
-	struct block *b = block_at(dptr, PLAIN);
-	if (b == NULL || b->going)
+	struct block *b = owned_block(dptr);
+	if (b == NULL || b->kind == MANAGED || b->going)
 		return leave(INVALID);
 	b->going = s->capture == NULL;
 	struct task *t = new_task(give_back);
@@ -2480,8 +2647,10 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	pthread_mutex_lock(&lock);
 	bool there = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE && poolProps->location.id >= 0 && poolProps->location.id < devices;
 	struct pool *p = there ? make(POOL, sizeof *p) : NULL;
-	if (p)
+	if (p) {
 		p->device = poolProps->location.id;
+		p->shareable = poolProps->handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	}
 	*pool = (CUmemoryPool)p;
 	return leave(p ? OK : INVALID);
 }
@@ -2502,6 +2671,59 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	if (p)
 		p->gone = true;
 	return leave(p ? OK : INVALID);
+}
+
+CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *p = known(POOL, pool);
+	if (p == NULL || !p->shareable || handle_out == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+		return leave(INVALID);
+	if (p->record == NULL)
+		p->record = new_record(POOL, p->device, 0, 1);
+	return leave(give_descriptor(handle_out, p->record));
+}
+
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, uint64_t flags)
+{
+	struct record r;
+	pthread_mutex_lock(&lock);
+	int from = pool_out == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags ? -1 : take_descriptor(handle, POOL, &r);
+	if (from < 0)
+		return leave(INVALID);
+	struct pool *p = make(POOL, sizeof *p);
+	p->device = r.device;
+	p->from = from;
+	*pool_out = (CUmemoryPool)p;
+	return leave(OK);
+}
+
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct block *b = block_at(ptr, PLAIN);
+	if (shareData_out == NULL || b == NULL || b->pool == NULL || b->pool->record == NULL)
+		return leave(INVALID);
+	give_key(shareData_out, pool_magic, (struct ipc){.device = b->device, .offset = b->at - base, .size = b->size, .record = record_at(b->pool->record)});
+	return leave(OK);
+}
+
+CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
+{
+	struct context *c;
+	struct ipc key;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct pool *p = known(POOL, pool);
+	if (p == NULL || p->from == 0 || ptr_out == NULL || shareData == NULL)
+		return leave(INVALID);
+	memcpy(&key, shareData, sizeof key);
+	bool of_it = memcmp(key.magic, pool_magic, sizeof key.magic) == 0 && (uint64_t)lseek(p->from, 0, SEEK_CUR) == key.record;
+	return leave(of_it ? take_memory(ptr_out, p->from, &key, p) : INVALID);
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
