@@ -183,6 +183,14 @@ func TestCUDAShared(t *testing.T) {
 	}
 }
 
+// What programs ask, advise and set besides is answered as it was.
+func TestCUDAAsks(t *testing.T) {
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cuasks.c"))
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 7
+	})
+}
+
 // recordedCUDA records a program on the fake driver.
 func recordedCUDA(t *testing.T, command ...string) (path string) {
 	t.Helper()

@@ -39,6 +39,7 @@ type Object struct {
 	Device   int // of what was made on one, NoDevice where that is not known
 
 	lane *lane // of a stream, in a Walk
+	held int   // references besides the first, see api.Param.Held
 }
 
 // A Use is an object that a call names.
@@ -186,6 +187,10 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		return e
 	}
 	for _, o := range ended {
+		if o.held > 0 {
+			o.held--
+			continue
+		}
 		s.end(o, c.Index)
 	}
 	for i := range f.Params {
@@ -483,6 +488,9 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		}
 	}
 	o := s.made(process, p, v, e.Call)
+	if p.Held && o.Created != e.Call.Index {
+		o.held++
+	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
 		o.Size = size(e, p)
 		switch {

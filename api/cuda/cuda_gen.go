@@ -108,7 +108,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5012, Name: "cuDeviceGetTexture1DLinearMaxWidth", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.1", Words: 4,
+		{ID: 5012, Name: "cuDeviceGetTexture1DLinearMaxWidth", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.1", Words: 4,
 			Doc: "tells how many elements a linear texture may have",
 			Params: []api.Param{
 				{Name: "maxWidthInElements", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -133,7 +133,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "int", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5015, Name: "cuDeviceSetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.2", Words: 2,
+		{ID: 5015, Name: "cuDeviceSetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.2", Words: 2,
 			Doc: "makes a pool the one that a device allocates from",
 			Params: []api.Param{
 				{Name: "dev", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -162,14 +162,14 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5019, Name: "cuFlushGPUDirectRDMAWrites", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.3", Words: 2,
+		{ID: 5019, Name: "cuFlushGPUDirectRDMAWrites", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.3", Words: 2,
 			Doc: "makes writes of other devices visible",
 			Params: []api.Param{
 				{Name: "where", Type: "CUflushGPUDirectRDMAWritesTarget", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "scope", Type: "CUflushGPUDirectRDMAWritesScope", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5020, Name: "cuDeviceGetProperties", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "2.0", Words: 2,
+		{ID: 5020, Name: "cuDeviceGetProperties", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 2,
 			Doc: "reads several properties of a device (deprecated)",
 			Params: []api.Param{
 				{Name: "prop", Type: "CUdevprop*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -212,7 +212,7 @@ var Model = (&api.Model{
 				{Name: "active", Type: "int*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5026, Name: "cuDevicePrimaryCtxReset_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 1,
+		{ID: 5026, Name: "cuDevicePrimaryCtxReset_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 1,
 			Doc: "destroys all that the primary context holds",
 			Params: []api.Param{
 				{Name: "dev", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -226,7 +226,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5028, Name: "cuCtxCreate_v3", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 4, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 5,
+		{ID: 5028, Name: "cuCtxCreate_v3", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: 0, Device: 4, Stack: 1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.4", Words: 5,
 			Doc: "makes a context and makes it current",
 			Params: []api.Param{
 				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -343,7 +343,7 @@ var Model = (&api.Model{
 				{Name: "greatestPriority", Type: "int*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
 			},
 		},
-		{ID: 5046, Name: "cuCtxResetPersistingL2Cache", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 0,
+		{ID: 5046, Name: "cuCtxResetPersistingL2Cache", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 0,
 			Doc: "lets cached lines that persist go",
 		},
 		{ID: 5047, Name: "cuCtxGetExecAffinity", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 2,
@@ -353,14 +353,14 @@ var Model = (&api.Model{
 				{Name: "type", Type: "CUexecAffinityType", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5048, Name: "cuCtxRecordEvent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.5", Words: 2,
+		{ID: 5048, Name: "cuCtxRecordEvent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.5", Words: 2,
 			Doc: "records an event behind all work of a context",
 			Params: []api.Param{
 				{Name: "hCtx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hEvent", Type: "CUevent", Word: 1, Words: 1, Width: 8, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5049, Name: "cuCtxWaitEvent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.5", Words: 2,
+		{ID: 5049, Name: "cuCtxWaitEvent", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.5", Words: 2,
 			Doc: "lets all later work of a context wait for an event",
 			Params: []api.Param{
 				{Name: "hCtx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -370,7 +370,7 @@ var Model = (&api.Model{
 		{ID: 5050, Name: "cuCtxAttach", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "2.0", Words: 2,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pctx", Type: "CUcontext*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Held: true},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -380,13 +380,13 @@ var Model = (&api.Model{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 4, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5052, Name: "cuCtxGetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.2", Words: 1,
+		{ID: 5052, Name: "cuCtxGetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.2", Words: 1,
 			Doc: "tells the width of shared memory banks (deprecated)",
 			Params: []api.Param{
 				{Name: "pConfig", Type: "CUsharedconfig*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5053, Name: "cuCtxSetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.2", Words: 1,
+		{ID: 5053, Name: "cuCtxSetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.2", Words: 1,
 			Doc: "sets the width of shared memory banks (deprecated)",
 			Params: []api.Param{
 				{Name: "config", Type: "CUsharedconfig", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -429,7 +429,7 @@ var Model = (&api.Model{
 				{Name: "hmod", Type: "CUmodule", Word: 0, Words: 1, Width: 8, Role: 4, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5059, Name: "cuModuleGetLoadingMode", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 1,
+		{ID: 5059, Name: "cuModuleGetLoadingMode", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.7", Words: 1,
 			Doc: "tells whether modules are loaded lazily",
 			Params: []api.Param{
 				{Name: "mode", Type: "CUmoduleLoadingMode*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -443,14 +443,14 @@ var Model = (&api.Model{
 				{Name: "name", Type: "const char*", Word: 2, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5061, Name: "cuModuleGetFunctionCount", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 2,
+		{ID: 5061, Name: "cuModuleGetFunctionCount", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 2,
 			Doc: "counts the kernels of a module",
 			Params: []api.Param{
 				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "mod", Type: "CUmodule", Word: 1, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5062, Name: "cuModuleEnumerateFunctions", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 3,
+		{ID: 5062, Name: "cuModuleEnumerateFunctions", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 3,
 			Doc:  "lists the kernels of a module",
 			Idle: true,
 			Params: []api.Param{
@@ -571,14 +571,14 @@ var Model = (&api.Model{
 				{Name: "name", Type: "const char*", Word: 2, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5075, Name: "cuLibraryGetKernelCount", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 2,
+		{ID: 5075, Name: "cuLibraryGetKernelCount", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 2,
 			Doc: "counts the kernels of a library",
 			Params: []api.Param{
 				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "lib", Type: "CUlibrary", Word: 1, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5076, Name: "cuLibraryEnumerateKernels", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 3,
+		{ID: 5076, Name: "cuLibraryEnumerateKernels", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 3,
 			Doc:  "lists the kernels of a library",
 			Idle: true,
 			Params: []api.Param{
@@ -601,7 +601,7 @@ var Model = (&api.Model{
 				{Name: "kernel", Type: "CUkernel", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5079, Name: "cuKernelGetLibrary", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.5", Words: 2,
+		{ID: 5079, Name: "cuKernelGetLibrary", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.5", Words: 2,
 			Doc: "tells the library of a kernel",
 			Params: []api.Param{
 				{Name: "pLib", Type: "CUlibrary*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -617,7 +617,7 @@ var Model = (&api.Model{
 				{Name: "name", Type: "const char*", Word: 3, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5081, Name: "cuLibraryGetManaged", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 3, Modelled: true, Simulated: false, Since: "12.0", Words: 4,
+		{ID: 5081, Name: "cuLibraryGetManaged", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 3, Modelled: true, Simulated: true, Since: "12.0", Words: 4,
 			Doc: "finds a managed variable of a library by name",
 			Params: []api.Param{
 				{Name: "dptr", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}, Stored: true}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -635,7 +635,7 @@ var Model = (&api.Model{
 				{Name: "symbol", Type: "const char*", Word: 2, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5083, Name: "cuKernelGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 4,
+		{ID: 5083, Name: "cuKernelGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 4,
 			Doc: "reads a property of a kernel on a device",
 			Params: []api.Param{
 				{Name: "pi", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -644,7 +644,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5084, Name: "cuKernelSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 4,
+		{ID: 5084, Name: "cuKernelSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 4,
 			Doc: "sets a property of a kernel on a device",
 			Params: []api.Param{
 				{Name: "attrib", Type: "CUfunction_attribute", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -653,7 +653,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5085, Name: "cuKernelSetCacheConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 3,
+		{ID: 5085, Name: "cuKernelSetCacheConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 3,
 			Doc: "says how cache and shared memory shall be divided for a kernel",
 			Params: []api.Param{
 				{Name: "kernel", Type: "CUkernel", Word: 0, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -661,7 +661,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5086, Name: "cuKernelGetName", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 2,
+		{ID: 5086, Name: "cuKernelGetName", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 2,
 			Doc:  "tells the name of a kernel",
 			Idle: true,
 			Params: []api.Param{
@@ -776,7 +776,7 @@ var Model = (&api.Model{
 				{Name: "callback", Type: "CUasyncCallbackHandle", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5101, Name: "cuDeviceGetByPCIBusId", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.1", Words: 2,
+		{ID: 5101, Name: "cuDeviceGetByPCIBusId", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.1", Words: 2,
 			Doc: "finds a device by its place on the bus",
 			Params: []api.Param{
 				{Name: "dev", Type: "CUdevice*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
@@ -882,7 +882,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 2, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5115, Name: "cuMemcpyDtoA_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 4,
+		{ID: 5115, Name: "cuMemcpyDtoA_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 4,
 			Doc: "copies from device memory to an array",
 			Params: []api.Param{
 				{Name: "dstArray", Type: "CUarray", Word: 0, Words: 1, Width: 8, Role: 1, Object: "array", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -891,7 +891,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5116, Name: "cuMemcpyAtoD_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 4,
+		{ID: 5116, Name: "cuMemcpyAtoD_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 4,
 			Doc: "copies from an array to device memory",
 			Params: []api.Param{
 				{Name: "dstDevice", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 9, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -918,7 +918,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5119, Name: "cuMemcpyAtoA_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5119, Name: "cuMemcpyAtoA_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc: "copies between arrays",
 			Params: []api.Param{
 				{Name: "dstArray", Type: "CUarray", Word: 0, Words: 1, Width: 8, Role: 1, Object: "array", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -946,7 +946,7 @@ var Model = (&api.Model{
 				{Name: "pCopy", Type: "const CUDA_MEMCPY3D*", Word: 0, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 56, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x4}, Case: 3}, {Offset: 144, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x78, Size: 0x4}, Case: 3}}, Block: &api.Block{From: api.Side{Kind: 0x20, Host: 0x28, Device: 0x30, Array: 0x38, X: 0x0, Y: 0x8, Z: 0x10, Pitch: 0x48, Rows: 0x50}, To: api.Side{Kind: 0x78, Host: 0x80, Device: 0x88, Array: 0x90, X: 0x58, Y: 0x60, Z: 0x68, Pitch: 0xa0, Rows: 0xa8}, Width: 0xb0, Height: 0xb8, Depth: 0xc0}},
 			},
 		},
-		{ID: 5123, Name: "cuMemcpy3DPeer", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 1,
+		{ID: 5123, Name: "cuMemcpy3DPeer", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "copies a block of planes between contexts",
 			Params: []api.Param{
 				{Name: "pCopy", Type: "const CUDA_MEMCPY3D_PEER*", Word: 0, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 56, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x4}, Case: 3}, {Offset: 64, Object: "context", Item: 0, String: false}, {Offset: 144, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x78, Size: 0x4}, Case: 3}, {Offset: 152, Object: "context", Item: 0, String: false}}, Block: &api.Block{From: api.Side{Kind: 0x20, Host: 0x28, Device: 0x30, Array: 0x38, X: 0x0, Y: 0x8, Z: 0x10, Pitch: 0x48, Rows: 0x50}, To: api.Side{Kind: 0x78, Host: 0x80, Device: 0x88, Array: 0x90, X: 0x58, Y: 0x60, Z: 0x68, Pitch: 0xa0, Rows: 0xa8}, Width: 0xb0, Height: 0xb8, Depth: 0xc0}},
@@ -999,7 +999,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5129, Name: "cuMemcpyHtoAAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5129, Name: "cuMemcpyHtoAAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc: "copies from host to an array, on a stream",
 			Params: []api.Param{
 				{Name: "dstArray", Type: "CUarray", Word: 0, Words: 1, Width: 8, Role: 1, Object: "array", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1009,7 +1009,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5130, Name: "cuMemcpyAtoHAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5130, Name: "cuMemcpyAtoHAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc: "copies from an array to host, on a stream",
 			Params: []api.Param{
 				{Name: "dstHost", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1033,7 +1033,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5133, Name: "cuMemcpy3DPeerAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 2,
+		{ID: 5133, Name: "cuMemcpy3DPeerAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 2,
 			Doc: "copies a block of planes between contexts, on a stream",
 			Params: []api.Param{
 				{Name: "pCopy", Type: "const CUDA_MEMCPY3D_PEER*", Word: 0, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 56, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x4}, Case: 3}, {Offset: 64, Object: "context", Item: 0, String: false}, {Offset: 144, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x78, Size: 0x4}, Case: 3}, {Offset: 152, Object: "context", Item: 0, String: false}}, Block: &api.Block{From: api.Side{Kind: 0x20, Host: 0x28, Device: 0x30, Array: 0x38, X: 0x0, Y: 0x8, Z: 0x10, Pitch: 0x48, Rows: 0x50}, To: api.Side{Kind: 0x78, Host: 0x80, Device: 0x88, Array: 0x90, X: 0x58, Y: 0x60, Z: 0x68, Pitch: 0xa0, Rows: 0xa8}, Width: 0xb0, Height: 0xb8, Depth: 0xc0}},
@@ -1132,7 +1132,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 5, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5144, Name: "cuMemsetD2D16Async", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 5, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 6,
+		{ID: 5144, Name: "cuMemsetD2D16Async", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 5, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 6,
 			Doc: "fills rows with a value of 16 bits, on a stream",
 			Params: []api.Param{
 				{Name: "dstDevice", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 10, Object: "", Size: api.Size{Unit: 2, Pitch: 1, Mul: []uint8{0x3, 0x4}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1325,7 +1325,7 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5168, Name: "cuMemGetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.2", Words: 3,
+		{ID: 5168, Name: "cuMemGetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.2", Words: 3,
 			Doc: "tells how a device may reach mapped memory",
 			Params: []api.Param{
 				{Name: "flags", Type: "uint64_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1358,17 +1358,17 @@ var Model = (&api.Model{
 				{Name: "option", Type: "CUmemAllocationGranularity_flags", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5172, Name: "cuMemGetAllocationPropertiesFromHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.2", Words: 2,
+		{ID: 5172, Name: "cuMemGetAllocationPropertiesFromHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.2", Words: 2,
 			Doc: "tells the properties of physical memory",
 			Params: []api.Param{
 				{Name: "prop", Type: "CUmemAllocationProp*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 32, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "handle", Type: "CUmemGenericAllocationHandle", Word: 1, Words: 1, Width: 8, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5173, Name: "cuMemRetainAllocationHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 2,
+		{ID: 5173, Name: "cuMemRetainAllocationHandle", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 2,
 			Doc: "gives the physical memory behind an address",
 			Params: []api.Param{
-				{Name: "handle", Type: "CUmemGenericAllocationHandle*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "CUmemGenericAllocationHandle*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Held: true},
 				{Name: "addr", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -1387,7 +1387,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5176, Name: "cuMemPoolTrimTo", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.2", Words: 2,
+		{ID: 5176, Name: "cuMemPoolTrimTo", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.2", Words: 2,
 			Doc: "returns memory that a pool no longer uses",
 			Params: []api.Param{
 				{Name: "pool", Type: "CUmemoryPool", Word: 0, Words: 1, Width: 8, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1402,7 +1402,7 @@ var Model = (&api.Model{
 				{Name: "value", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5178, Name: "cuMemPoolGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.2", Words: 3,
+		{ID: 5178, Name: "cuMemPoolGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.2", Words: 3,
 			Doc:  "reads a property of a pool",
 			Idle: true,
 			Params: []api.Param{
@@ -1419,7 +1419,7 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 2, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5180, Name: "cuMemPoolGetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.2", Words: 3,
+		{ID: 5180, Name: "cuMemPoolGetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.2", Words: 3,
 			Doc: "tells how a device may reach the memory of a pool",
 			Params: []api.Param{
 				{Name: "flags", Type: "CUmemAccess_flags*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1544,7 +1544,7 @@ var Model = (&api.Model{
 				{Name: "ptr", Type: "CUdeviceptr", Word: 2, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5195, Name: "cuMemPrefetchAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5195, Name: "cuMemPrefetchAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "moves managed memory ahead of its use",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1553,7 +1553,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5196, Name: "cuMemPrefetchAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.2", Words: 5,
+		{ID: 5196, Name: "cuMemPrefetchAsync_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 5,
 			Doc: "moves managed memory ahead of its use",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1563,7 +1563,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5197, Name: "cuMemAdvise", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5197, Name: "cuMemAdvise", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "advises on the use of managed memory",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1572,7 +1572,7 @@ var Model = (&api.Model{
 				{Name: "device", Type: "CUdevice", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5198, Name: "cuMemAdvise_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.2", Words: 4,
+		{ID: 5198, Name: "cuMemAdvise_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 4,
 			Doc: "advises on the use of managed memory",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1581,7 +1581,7 @@ var Model = (&api.Model{
 				{Name: "location", Type: "CUmemLocation", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5199, Name: "cuMemRangeGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 5,
+		{ID: 5199, Name: "cuMemRangeGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 5,
 			Doc:  "reads a property of a range of managed memory",
 			Idle: true,
 			Params: []api.Param{
@@ -1592,7 +1592,7 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 4, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5200, Name: "cuMemRangeGetAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 6,
+		{ID: 5200, Name: "cuMemRangeGetAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 6,
 			Doc:  "reads several properties of a range of managed memory",
 			Idle: true,
 			Params: []api.Param{
@@ -1604,7 +1604,7 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 5, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5201, Name: "cuPointerSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.0", Words: 3,
+		{ID: 5201, Name: "cuPointerSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.0", Words: 3,
 			Doc:  "sets a property of an allocation",
 			Idle: true,
 			Params: []api.Param{
@@ -1613,7 +1613,7 @@ var Model = (&api.Model{
 				{Name: "ptr", Type: "CUdeviceptr", Word: 2, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5202, Name: "cuPointerGetAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0", Words: 4,
+		{ID: 5202, Name: "cuPointerGetAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0", Words: 4,
 			Doc:  "reads several properties of an address",
 			Idle: true,
 			Params: []api.Param{
@@ -1652,7 +1652,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5207, Name: "cuStreamGetId", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 2,
+		{ID: 5207, Name: "cuStreamGetId", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 2,
 			Doc: "tells the number of a stream",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1771,7 +1771,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5221, Name: "cuStreamAttachMemAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.0", Words: 4,
+		{ID: 5221, Name: "cuStreamAttachMemAsync", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.0", Words: 4,
 			Doc: "ties managed memory to a stream",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1798,14 +1798,14 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5225, Name: "cuStreamCopyAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 2,
+		{ID: 5225, Name: "cuStreamCopyAttributes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 2,
 			Doc: "copies the attributes of a stream to another",
 			Params: []api.Param{
 				{Name: "dst", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "src", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5226, Name: "cuStreamGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 3,
+		{ID: 5226, Name: "cuStreamGetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 3,
 			Doc: "reads an attribute of a stream",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1973,7 +1973,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5247, Name: "cuStreamBatchMemOp_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 4,
+		{ID: 5247, Name: "cuStreamBatchMemOp_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.7", Words: 4,
 			Doc: "has a stream store and wait for several values",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2005,14 +2005,14 @@ var Model = (&api.Model{
 				{Name: "config", Type: "CUfunc_cache", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5251, Name: "cuFuncGetModule", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 2,
+		{ID: 5251, Name: "cuFuncGetModule", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 2,
 			Doc: "tells the module of a function",
 			Params: []api.Param{
 				{Name: "hmod", Type: "CUmodule*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hfunc", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5252, Name: "cuFuncGetName", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 2,
+		{ID: 5252, Name: "cuFuncGetName", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 2,
 			Doc:  "tells the name of a function",
 			Idle: true,
 			Params: []api.Param{
@@ -2029,14 +2029,14 @@ var Model = (&api.Model{
 				{Name: "paramSize", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5254, Name: "cuFuncIsLoaded", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 2,
+		{ID: 5254, Name: "cuFuncIsLoaded", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 2,
 			Doc: "tells whether a function is loaded",
 			Params: []api.Param{
 				{Name: "state", Type: "CUfunctionLoadingState*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "function", Type: "CUfunction", Word: 1, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5255, Name: "cuFuncLoad", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.4", Words: 1,
+		{ID: 5255, Name: "cuFuncLoad", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.4", Words: 1,
 			Doc: "loads a function that is loaded lazily",
 			Params: []api.Param{
 				{Name: "function", Type: "CUfunction", Word: 0, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2177,7 +2177,7 @@ var Model = (&api.Model{
 				{Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5271, Name: "cuFuncSetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.2", Words: 2,
+		{ID: 5271, Name: "cuFuncSetSharedMemConfig", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.2", Words: 2,
 			Doc: "sets the width of shared memory banks for a function (deprecated)",
 			Params: []api.Param{
 				{Name: "hfunc", Type: "CUfunction", Word: 0, Words: 1, Width: 8, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2201,7 +2201,7 @@ var Model = (&api.Model{
 				{Name: "nodeParams", Type: "const CUDA_KERNEL_NODE_PARAMS*", Word: 4, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 72, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "function", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Args: true}, {Offset: 48, Object: "", Item: 2, String: false, Packed: true}, {Offset: 56, Object: "function", Item: 0, String: false}, {Offset: 64, Object: "context", Item: 0, String: false}}},
 			},
 		},
-		{ID: 5274, Name: "cuGraphKernelNodeGetParams_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 2,
+		{ID: 5274, Name: "cuGraphKernelNodeGetParams_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 2,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2490,7 +2490,7 @@ var Model = (&api.Model{
 				{Name: "dptr_out", Type: "CUdeviceptr*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5308, Name: "cuDeviceGraphMemTrim", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.4", Words: 1,
+		{ID: 5308, Name: "cuDeviceGraphMemTrim", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.4", Words: 1,
 			Doc: "returns memory that graphs no longer use",
 			Params: []api.Param{
 				{Name: "device", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2545,7 +2545,7 @@ var Model = (&api.Model{
 				{Name: "numNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5315, Name: "cuGraphGetRootNodes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 3,
+		{ID: 5315, Name: "cuGraphGetRootNodes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 3,
 			Doc:  "lists the nodes of a graph that depend on none",
 			Idle: true,
 			Params: []api.Param{
@@ -2554,7 +2554,7 @@ var Model = (&api.Model{
 				{Name: "numRootNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5316, Name: "cuGraphGetEdges", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 4,
+		{ID: 5316, Name: "cuGraphGetEdges", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 4,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2564,7 +2564,7 @@ var Model = (&api.Model{
 				{Name: "numEdges", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5317, Name: "cuGraphGetEdges_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 5,
+		{ID: 5317, Name: "cuGraphGetEdges_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2575,7 +2575,7 @@ var Model = (&api.Model{
 				{Name: "numEdges", Type: "size_t*", Word: 4, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5318, Name: "cuGraphNodeGetDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 3,
+		{ID: 5318, Name: "cuGraphNodeGetDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 3,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2584,7 +2584,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5319, Name: "cuGraphNodeGetDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 4,
+		{ID: 5319, Name: "cuGraphNodeGetDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 4,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2594,7 +2594,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5320, Name: "cuGraphNodeGetDependentNodes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 3,
+		{ID: 5320, Name: "cuGraphNodeGetDependentNodes", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 3,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2603,7 +2603,7 @@ var Model = (&api.Model{
 				{Name: "numDependentNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5321, Name: "cuGraphNodeGetDependentNodes_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 4,
+		{ID: 5321, Name: "cuGraphNodeGetDependentNodes_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 4,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -2622,7 +2622,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5323, Name: "cuGraphAddDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 5,
+		{ID: 5323, Name: "cuGraphAddDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
 			Doc: "",
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2632,7 +2632,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t", Word: 4, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5324, Name: "cuGraphRemoveDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 4,
+		{ID: 5324, Name: "cuGraphRemoveDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 4,
 			Doc: "",
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2641,7 +2641,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5325, Name: "cuGraphRemoveDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.3", Words: 5,
+		{ID: 5325, Name: "cuGraphRemoveDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
 			Doc: "",
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2651,7 +2651,7 @@ var Model = (&api.Model{
 				{Name: "numDependencies", Type: "size_t", Word: 4, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5326, Name: "cuGraphDestroyNode", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 1,
+		{ID: 5326, Name: "cuGraphDestroyNode", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 1,
 			Doc: "",
 			Params: []api.Param{
 				{Name: "hNode", Type: "CUgraphNode", Word: 0, Words: 1, Width: 8, Role: 4, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2764,7 +2764,7 @@ var Model = (&api.Model{
 				{Name: "isEnabled", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5340, Name: "cuGraphNodeGetEnabled", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.6", Words: 3,
+		{ID: 5340, Name: "cuGraphNodeGetEnabled", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.6", Words: 3,
 			Doc: "",
 			Params: []api.Param{
 				{Name: "hGraphExec", Type: "CUgraphExec", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2939,7 +2939,7 @@ var Model = (&api.Model{
 				{Name: "dynamicSMemSize", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5361, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0", Words: 5,
+		{ID: 5361, Name: "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0", Words: 5,
 			Doc: "tells how many blocks of a kernel fit one multiprocessor, with flags",
 			Params: []api.Param{
 				{Name: "numBlocks", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -2961,7 +2961,7 @@ var Model = (&api.Model{
 				{Name: "blockSizeLimit", Type: "int", Word: 5, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5363, Name: "cuOccupancyMaxPotentialBlockSizeWithFlags", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0", Words: 7,
+		{ID: 5363, Name: "cuOccupancyMaxPotentialBlockSizeWithFlags", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0", Words: 7,
 			Doc:  "suggests a size of blocks, with flags",
 			Idle: true,
 			Params: []api.Param{
@@ -2974,7 +2974,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 6, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5364, Name: "cuOccupancyAvailableDynamicSMemPerBlock", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.2", Words: 4,
+		{ID: 5364, Name: "cuOccupancyAvailableDynamicSMemPerBlock", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.2", Words: 4,
 			Doc: "tells how much shared memory a block may have",
 			Params: []api.Param{
 				{Name: "dynamicSmemSize", Type: "size_t*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -2983,7 +2983,7 @@ var Model = (&api.Model{
 				{Name: "blockSize", Type: "int", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5365, Name: "cuOccupancyMaxPotentialClusterSize", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 3,
+		{ID: 5365, Name: "cuOccupancyMaxPotentialClusterSize", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.7", Words: 3,
 			Doc: "suggests a size of clusters",
 			Params: []api.Param{
 				{Name: "clusterSize", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -2991,7 +2991,7 @@ var Model = (&api.Model{
 				{Name: "config", Type: "const CUlaunchConfig*", Word: 2, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 32, Object: "stream", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Unit: 72, Count: api.Member{Name: "", Object: "", Type: "uint32_t", Offset: 0x30, Size: 0x4}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}, Type: "CUlaunchAttribute"}}},
 			},
 		},
-		{ID: 5366, Name: "cuOccupancyMaxActiveClusters", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 3,
+		{ID: 5366, Name: "cuOccupancyMaxActiveClusters", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.7", Words: 3,
 			Doc: "tells how many clusters of a kernel fit the device",
 			Params: []api.Param{
 				{Name: "numClusters", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Machine: true},
@@ -3273,7 +3273,7 @@ var Model = (&api.Model{
 				{Name: "surfObject", Type: "CUsurfObject", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5404, Name: "cuTensorMapEncodeTiled", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 12,
+		{ID: 5404, Name: "cuTensorMapEncodeTiled", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 12,
 			Doc:  "describes a tensor for copies by kernels",
 			Idle: true,
 			Params: []api.Param{
@@ -3653,7 +3653,7 @@ var Model = (&api.Model{
 				{Name: "dev", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5449, Name: "cuDevicePrimaryCtxReset", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0", Words: 1,
+		{ID: 5449, Name: "cuDevicePrimaryCtxReset", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0", Words: 1,
 			Doc: "destroys all that the primary context holds",
 			Params: []api.Param{
 				{Name: "dev", Type: "CUdevice", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3666,7 +3666,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5451, Name: "cuStreamWriteValue32", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5451, Name: "cuStreamWriteValue32", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "has a stream store 4 bytes",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3675,7 +3675,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5452, Name: "cuStreamWaitValue32", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5452, Name: "cuStreamWaitValue32", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "lets a stream wait for a value of 4 bytes in memory",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3684,7 +3684,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5453, Name: "cuStreamWriteValue64", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0", Words: 4,
+		{ID: 5453, Name: "cuStreamWriteValue64", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0", Words: 4,
 			Doc: "has a stream store 8 bytes",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3693,7 +3693,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5454, Name: "cuStreamWaitValue64", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0", Words: 4,
+		{ID: 5454, Name: "cuStreamWaitValue64", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0", Words: 4,
 			Doc: "lets a stream wait for a value of 8 bytes in memory",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3702,7 +3702,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5455, Name: "cuStreamBatchMemOp", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5455, Name: "cuStreamBatchMemOp", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "has a stream store and wait for several values",
 			Params: []api.Param{
 				{Name: "stream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3735,7 +3735,7 @@ var Model = (&api.Model{
 				{Name: "nodeParams", Type: "const CUDA_KERNEL_NODE_PARAMS_v1*", Word: 4, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "function", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Args: true}, {Offset: 48, Object: "", Item: 2, String: false, Packed: true}}},
 			},
 		},
-		{ID: 5459, Name: "cuGraphKernelNodeGetParams", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.0", Words: 2,
+		{ID: 5459, Name: "cuGraphKernelNodeGetParams", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 2,
 			Doc:  "",
 			Idle: true,
 			Params: []api.Param{
@@ -3758,7 +3758,7 @@ var Model = (&api.Model{
 				{Name: "nodeParams", Type: "const CUDA_KERNEL_NODE_PARAMS_v1*", Word: 2, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 56, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "function", Item: 0, String: false}, {Offset: 40, Object: "", Item: 1, String: false, Args: true}, {Offset: 48, Object: "", Item: 2, String: false, Packed: true}}},
 			},
 		},
-		{ID: 5462, Name: "cuGraphExecUpdate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "10.2", Words: 4,
+		{ID: 5462, Name: "cuGraphExecUpdate", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.2", Words: 4,
 			Doc: "puts the parameters of a graph into an executable one",
 			Params: []api.Param{
 				{Name: "hGraphExec", Type: "CUgraphExec", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3805,14 +3805,14 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5467, Name: "cuCtxGetDevice_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 2,
+		{ID: 5467, Name: "cuCtxGetDevice_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "13.0", Words: 2,
 			Doc: "tells the device of a context",
 			Params: []api.Param{
 				{Name: "device", Type: "CUdevice*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "ctx", Type: "CUcontext", Word: 1, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5468, Name: "cuCtxSynchronize_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 1,
+		{ID: 5468, Name: "cuCtxSynchronize_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "13.0", Words: 1,
 			Doc: "waits for all work of a context",
 			Params: []api.Param{
 				{Name: "ctx", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3826,7 +3826,7 @@ var Model = (&api.Model{
 				{Name: "hEnd", Type: "CUevent", Word: 2, Words: 1, Width: 8, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5470, Name: "cuStreamGetDevice", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.8", Words: 2,
+		{ID: 5470, Name: "cuStreamGetDevice", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.8", Words: 2,
 			Doc: "tells the device of a stream",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3925,7 +3925,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 7, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5479, Name: "cuMemGetDefaultMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 3,
+		{ID: 5479, Name: "cuMemGetDefaultMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "13.0", Words: 3,
 			Doc: "tells the pool that a place has from the beginning",
 			Params: []api.Param{
 				{Name: "pool_out", Type: "CUmemoryPool*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3933,7 +3933,7 @@ var Model = (&api.Model{
 				{Name: "type", Type: "CUmemAllocationType", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5480, Name: "cuMemGetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 3,
+		{ID: 5480, Name: "cuMemGetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "13.0", Words: 3,
 			Doc: "tells which pool a place allocates from",
 			Params: []api.Param{
 				{Name: "pool", Type: "CUmemoryPool*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3941,7 +3941,7 @@ var Model = (&api.Model{
 				{Name: "type", Type: "CUmemAllocationType", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5481, Name: "cuMemSetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "13.0", Words: 3,
+		{ID: 5481, Name: "cuMemSetMemPool", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "13.0", Words: 3,
 			Doc: "makes a pool the one that a place allocates from",
 			Params: []api.Param{
 				{Name: "location", Type: "CUmemLocation*", Word: 0, Words: 1, Width: 8, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4033,7 +4033,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 2, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5493, Name: "cuMemcpyDtoA_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 4,
+		{ID: 5493, Name: "cuMemcpyDtoA_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 4,
 			Doc: "copies from device memory to an array",
 			Params: []api.Param{
 				{Name: "dstArray", Type: "CUarray", Word: 0, Words: 1, Width: 8, Role: 1, Object: "array", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4042,7 +4042,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5494, Name: "cuMemcpyAtoD_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 4,
+		{ID: 5494, Name: "cuMemcpyAtoD_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 4,
 			Doc: "copies from an array to device memory",
 			Params: []api.Param{
 				{Name: "dstDevice", Type: "CUdeviceptr", Word: 0, Words: 1, Width: 8, Role: 9, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4069,7 +4069,7 @@ var Model = (&api.Model{
 				{Name: "ByteCount", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5497, Name: "cuMemcpyAtoA_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5497, Name: "cuMemcpyAtoA_v2_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc: "copies between arrays",
 			Params: []api.Param{
 				{Name: "dstArray", Type: "CUarray", Word: 0, Words: 1, Width: 8, Role: 1, Object: "array", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4097,7 +4097,7 @@ var Model = (&api.Model{
 				{Name: "pCopy", Type: "const CUDA_MEMCPY3D*", Word: 0, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 56, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x4}, Case: 3}, {Offset: 144, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x78, Size: 0x4}, Case: 3}}, Block: &api.Block{From: api.Side{Kind: 0x20, Host: 0x28, Device: 0x30, Array: 0x38, X: 0x0, Y: 0x8, Z: 0x10, Pitch: 0x48, Rows: 0x50}, To: api.Side{Kind: 0x78, Host: 0x80, Device: 0x88, Array: 0x90, X: 0x58, Y: 0x60, Z: 0x68, Pitch: 0xa0, Rows: 0xa8}, Width: 0xb0, Height: 0xb8, Depth: 0xc0}},
 			},
 		},
-		{ID: 5501, Name: "cuMemcpy3DPeer_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 1,
+		{ID: 5501, Name: "cuMemcpy3DPeer_ptds", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "copies a block of planes between contexts",
 			Params: []api.Param{
 				{Name: "pCopy", Type: "const CUDA_MEMCPY3D_PEER*", Word: 0, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 56, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x4}, Case: 3}, {Offset: 64, Object: "context", Item: 0, String: false}, {Offset: 144, Object: "array", Item: 0, String: false, Tag: api.Member{Name: "", Object: "", Type: "", Offset: 0x78, Size: 0x4}, Case: 3}, {Offset: 152, Object: "context", Item: 0, String: false}}, Block: &api.Block{From: api.Side{Kind: 0x20, Host: 0x28, Device: 0x30, Array: 0x38, X: 0x0, Y: 0x8, Z: 0x10, Pitch: 0x48, Rows: 0x50}, To: api.Side{Kind: 0x78, Host: 0x80, Device: 0x88, Array: 0x90, X: 0x58, Y: 0x60, Z: 0x68, Pitch: 0xa0, Rows: 0xa8}, Width: 0xb0, Height: 0xb8, Depth: 0xc0}},
@@ -4155,7 +4155,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5507, Name: "cuMemcpyHtoAAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5507, Name: "cuMemcpyHtoAAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc:       "copies from host to an array, on a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4166,7 +4166,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5508, Name: "cuMemcpyAtoHAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 5,
+		{ID: 5508, Name: "cuMemcpyAtoHAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 5,
 			Doc:       "copies from an array to host, on a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4193,7 +4193,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5511, Name: "cuMemcpy3DPeerAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 2,
+		{ID: 5511, Name: "cuMemcpy3DPeerAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 2,
 			Doc:       "copies a block of planes between contexts, on a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4297,7 +4297,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 5, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5522, Name: "cuMemsetD2D16Async_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 5, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "3.2", Words: 6,
+		{ID: 5522, Name: "cuMemsetD2D16Async_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 5, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "3.2", Words: 6,
 			Doc:       "fills rows with a value of 16 bits, on a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4356,7 +4356,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5528, Name: "cuMemPrefetchAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5528, Name: "cuMemPrefetchAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc:       "moves managed memory ahead of its use",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4366,7 +4366,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5529, Name: "cuMemPrefetchAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.2", Words: 5,
+		{ID: 5529, Name: "cuMemPrefetchAsync_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 4, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 5,
 			Doc:       "moves managed memory ahead of its use",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4393,7 +4393,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5532, Name: "cuStreamGetId_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.0", Words: 2,
+		{ID: 5532, Name: "cuStreamGetId_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.0", Words: 2,
 			Doc:       "tells the number of a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4519,7 +4519,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5545, Name: "cuStreamAttachMemAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "6.0", Words: 4,
+		{ID: 5545, Name: "cuStreamAttachMemAsync_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.0", Words: 4,
 			Doc:       "ties managed memory to a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4543,7 +4543,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5548, Name: "cuStreamCopyAttributes_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 2,
+		{ID: 5548, Name: "cuStreamCopyAttributes_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 2,
 			Doc:       "copies the attributes of a stream to another",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4551,7 +4551,7 @@ var Model = (&api.Model{
 				{Name: "src", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5549, Name: "cuStreamGetAttribute_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 3,
+		{ID: 5549, Name: "cuStreamGetAttribute_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 3,
 			Doc:       "reads an attribute of a stream",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4648,7 +4648,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5559, Name: "cuStreamBatchMemOp_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.7", Words: 4,
+		{ID: 5559, Name: "cuStreamBatchMemOp_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.7", Words: 4,
 			Doc:       "has a stream store and wait for several values",
 			OwnStream: true,
 			Params: []api.Param{
@@ -4845,7 +4845,7 @@ var Model = (&api.Model{
 				{Name: "hStream", Type: "CUstream", Word: 7, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5577, Name: "cuStreamGetDevice_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "12.8", Words: 2,
+		{ID: 5577, Name: "cuStreamGetDevice_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.8", Words: 2,
 			Doc:       "tells the device of a stream",
 			OwnStream: true,
 			Params: []api.Param{

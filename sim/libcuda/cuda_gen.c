@@ -12,28 +12,12 @@ CUresult cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev)
 	return fake_unsupported("cuDeviceGetLuid");
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev)
-{
-	(void)maxWidthInElements;
-	(void)format;
-	(void)numChannels;
-	(void)dev;
-	return fake_unsupported("cuDeviceGetTexture1DLinearMaxWidth");
-}
-
 CUresult cuDeviceGetNvSciSyncAttributes(void *nvSciSyncAttrList, CUdevice dev, int flags)
 {
 	(void)nvSciSyncAttrList;
 	(void)dev;
 	(void)flags;
 	return fake_unsupported("cuDeviceGetNvSciSyncAttributes");
-}
-
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
-{
-	(void)dev;
-	(void)pool;
-	return fake_unsupported("cuDeviceSetMemPool");
 }
 
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
@@ -44,93 +28,11 @@ CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevi
 	return fake_unsupported("cuDeviceGetExecAffinitySupport");
 }
 
-CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
-{
-	(void)where;
-	(void)scope;
-	return fake_unsupported("cuFlushGPUDirectRDMAWrites");
-}
-
-CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
-{
-	(void)prop;
-	(void)dev;
-	return fake_unsupported("cuDeviceGetProperties");
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
-{
-	(void)dev;
-	return fake_unsupported("cuDevicePrimaryCtxReset_v2");
-}
-
-CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, uint32_t flags, CUdevice dev)
-{
-	(void)pctx;
-	(void)paramsArray;
-	(void)numParams;
-	(void)flags;
-	(void)dev;
-	return fake_unsupported("cuCtxCreate_v3");
-}
-
-CUresult cuCtxResetPersistingL2Cache(void)
-{
-	return fake_unsupported("cuCtxResetPersistingL2Cache");
-}
-
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	(void)pExecAffinity;
 	(void)type;
 	return fake_unsupported("cuCtxGetExecAffinity");
-}
-
-CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
-{
-	(void)hCtx;
-	(void)hEvent;
-	return fake_unsupported("cuCtxRecordEvent");
-}
-
-CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
-{
-	(void)hCtx;
-	(void)hEvent;
-	return fake_unsupported("cuCtxWaitEvent");
-}
-
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
-{
-	(void)pConfig;
-	return fake_unsupported("cuCtxGetSharedMemConfig");
-}
-
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
-{
-	(void)config;
-	return fake_unsupported("cuCtxSetSharedMemConfig");
-}
-
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
-	(void)mode;
-	return fake_unsupported("cuModuleGetLoadingMode");
-}
-
-CUresult cuModuleGetFunctionCount(uint32_t *count, CUmodule mod)
-{
-	(void)count;
-	(void)mod;
-	return fake_unsupported("cuModuleGetFunctionCount");
-}
-
-CUresult cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions, CUmodule mod)
-{
-	(void)functions;
-	(void)numFunctions;
-	(void)mod;
-	return fake_unsupported("cuModuleEnumerateFunctions");
 }
 
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
@@ -149,76 +51,12 @@ CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name
 	return fake_unsupported("cuModuleGetSurfRef");
 }
 
-CUresult cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib)
-{
-	(void)count;
-	(void)lib;
-	return fake_unsupported("cuLibraryGetKernelCount");
-}
-
-CUresult cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlibrary lib)
-{
-	(void)kernels;
-	(void)numKernels;
-	(void)lib;
-	return fake_unsupported("cuLibraryEnumerateKernels");
-}
-
-CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
-{
-	(void)pLib;
-	(void)kernel;
-	return fake_unsupported("cuKernelGetLibrary");
-}
-
-CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
-	(void)dptr;
-	(void)bytes;
-	(void)library;
-	(void)name;
-	return fake_unsupported("cuLibraryGetManaged");
-}
-
 CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	(void)fptr;
 	(void)library;
 	(void)symbol;
 	return fake_unsupported("cuLibraryGetUnifiedFunction");
-}
-
-CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
-{
-	(void)pi;
-	(void)attrib;
-	(void)kernel;
-	(void)dev;
-	return fake_unsupported("cuKernelGetAttribute");
-}
-
-CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
-{
-	(void)attrib;
-	(void)val;
-	(void)kernel;
-	(void)dev;
-	return fake_unsupported("cuKernelSetAttribute");
-}
-
-CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
-{
-	(void)kernel;
-	(void)config;
-	(void)dev;
-	return fake_unsupported("cuKernelSetCacheConfig");
-}
-
-CUresult cuKernelGetName(const char **name, CUkernel hfunc)
-{
-	(void)name;
-	(void)hfunc;
-	return fake_unsupported("cuKernelGetName");
 }
 
 CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback)
@@ -235,85 +73,6 @@ CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHan
 	(void)device;
 	(void)callback;
 	return fake_unsupported("cuDeviceUnregisterAsyncNotification");
-}
-
-CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
-{
-	(void)dev;
-	(void)pciBusId;
-	return fake_unsupported("cuDeviceGetByPCIBusId");
-}
-
-CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
-{
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcDevice;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyDtoA_v2");
-}
-
-CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
-{
-	(void)dstDevice;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoD_v2");
-}
-
-CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
-{
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoA_v2");
-}
-
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
-{
-	(void)pCopy;
-	return fake_unsupported("cuMemcpy3DPeer");
-}
-
-CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
-{
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcHost;
-	(void)ByteCount;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyHtoAAsync_v2");
-}
-
-CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
-{
-	(void)dstHost;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyAtoHAsync_v2");
-}
-
-CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
-{
-	(void)pCopy;
-	(void)hStream;
-	return fake_unsupported("cuMemcpy3DPeerAsync");
-}
-
-CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
-{
-	(void)dstDevice;
-	(void)dstPitch;
-	(void)us;
-	(void)Width;
-	(void)Height;
-	(void)hStream;
-	return fake_unsupported("cuMemsetD2D16Async");
 }
 
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
@@ -372,51 +131,6 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, uint32_t count, CUstrea
 	return fake_unsupported("cuMemMapArrayAsync");
 }
 
-CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
-{
-	(void)flags;
-	(void)location;
-	(void)ptr;
-	return fake_unsupported("cuMemGetAccess");
-}
-
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
-{
-	(void)prop;
-	(void)handle;
-	return fake_unsupported("cuMemGetAllocationPropertiesFromHandle");
-}
-
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
-	(void)handle;
-	(void)addr;
-	return fake_unsupported("cuMemRetainAllocationHandle");
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
-{
-	(void)pool;
-	(void)minBytesToKeep;
-	return fake_unsupported("cuMemPoolTrimTo");
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-	(void)pool;
-	(void)attr;
-	(void)value;
-	return fake_unsupported("cuMemPoolGetAttribute");
-}
-
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
-{
-	(void)flags;
-	(void)memPool;
-	(void)location;
-	return fake_unsupported("cuMemPoolGetAccess");
-}
-
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
 {
 	(void)mcHandle;
@@ -469,88 +183,6 @@ CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectP
 	return fake_unsupported("cuMulticastGetGranularity");
 }
 
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
-{
-	(void)devPtr;
-	(void)count;
-	(void)dstDevice;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchAsync");
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
-{
-	(void)devPtr;
-	(void)count;
-	(void)location;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchAsync_v2");
-}
-
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
-{
-	(void)devPtr;
-	(void)count;
-	(void)advice;
-	(void)device;
-	return fake_unsupported("cuMemAdvise");
-}
-
-CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
-{
-	(void)devPtr;
-	(void)count;
-	(void)advice;
-	(void)location;
-	return fake_unsupported("cuMemAdvise_v2");
-}
-
-CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
-{
-	(void)data;
-	(void)dataSize;
-	(void)attribute;
-	(void)devPtr;
-	(void)count;
-	return fake_unsupported("cuMemRangeGetAttribute");
-}
-
-CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
-{
-	(void)data;
-	(void)dataSizes;
-	(void)attributes;
-	(void)numAttributes;
-	(void)devPtr;
-	(void)count;
-	return fake_unsupported("cuMemRangeGetAttributes");
-}
-
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
-{
-	(void)value;
-	(void)attribute;
-	(void)ptr;
-	return fake_unsupported("cuPointerSetAttribute");
-}
-
-CUresult cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
-{
-	(void)numAttributes;
-	(void)attributes;
-	(void)data;
-	(void)ptr;
-	return fake_unsupported("cuPointerGetAttributes");
-}
-
-CUresult cuStreamGetId(CUstream hStream, uint64_t *streamId)
-{
-	(void)hStream;
-	(void)streamId;
-	return fake_unsupported("cuStreamGetId");
-}
-
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	(void)hStream;
@@ -564,30 +196,6 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 	(void)pCtx;
 	(void)pGreenCtx;
 	return fake_unsupported("cuStreamGetCtx_v2");
-}
-
-CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
-{
-	(void)hStream;
-	(void)dptr;
-	(void)length;
-	(void)flags;
-	return fake_unsupported("cuStreamAttachMemAsync");
-}
-
-CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
-{
-	(void)dst;
-	(void)src;
-	return fake_unsupported("cuStreamCopyAttributes");
-}
-
-CUresult cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
-{
-	(void)hStream;
-	(void)attr;
-	(void)value_out;
-	return fake_unsupported("cuStreamGetAttribute");
 }
 
 CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
@@ -648,42 +256,6 @@ CUresult cuDestroyExternalSemaphore(CUexternalSemaphore extSem)
 {
 	(void)extSem;
 	return fake_unsupported("cuDestroyExternalSemaphore");
-}
-
-CUresult cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
-{
-	(void)stream;
-	(void)count;
-	(void)paramArray;
-	(void)flags;
-	return fake_unsupported("cuStreamBatchMemOp_v2");
-}
-
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
-{
-	(void)hmod;
-	(void)hfunc;
-	return fake_unsupported("cuFuncGetModule");
-}
-
-CUresult cuFuncGetName(const char **name, CUfunction hfunc)
-{
-	(void)name;
-	(void)hfunc;
-	return fake_unsupported("cuFuncGetName");
-}
-
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
-{
-	(void)state;
-	(void)function;
-	return fake_unsupported("cuFuncIsLoaded");
-}
-
-CUresult cuFuncLoad(CUfunction function)
-{
-	(void)function;
-	return fake_unsupported("cuFuncLoad");
 }
 
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, uint32_t numDevices, uint32_t flags)
@@ -755,20 +327,6 @@ CUresult cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef)
 	(void)texunit;
 	(void)hTexRef;
 	return fake_unsupported("cuParamSetTexRef");
-}
-
-CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
-{
-	(void)hfunc;
-	(void)config;
-	return fake_unsupported("cuFuncSetSharedMemConfig");
-}
-
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphKernelNodeGetParams_v2");
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -890,12 +448,6 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
 	return fake_unsupported("cuGraphMemFreeNodeGetParams");
 }
 
-CUresult cuDeviceGraphMemTrim(CUdevice device)
-{
-	(void)device;
-	return fake_unsupported("cuDeviceGraphMemTrim");
-}
-
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
 	(void)device;
@@ -910,102 +462,6 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 	(void)attr;
 	(void)value;
 	return fake_unsupported("cuDeviceSetGraphMemAttribute");
-}
-
-CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
-{
-	(void)hGraph;
-	(void)rootNodes;
-	(void)numRootNodes;
-	return fake_unsupported("cuGraphGetRootNodes");
-}
-
-CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)numEdges;
-	return fake_unsupported("cuGraphGetEdges");
-}
-
-CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)edgeData;
-	(void)numEdges;
-	return fake_unsupported("cuGraphGetEdges_v2");
-}
-
-CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
-{
-	(void)hNode;
-	(void)dependencies;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphNodeGetDependencies");
-}
-
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
-{
-	(void)hNode;
-	(void)dependencies;
-	(void)edgeData;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphNodeGetDependencies_v2");
-}
-
-CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
-{
-	(void)hNode;
-	(void)dependentNodes;
-	(void)numDependentNodes;
-	return fake_unsupported("cuGraphNodeGetDependentNodes");
-}
-
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes)
-{
-	(void)hNode;
-	(void)dependentNodes;
-	(void)edgeData;
-	(void)numDependentNodes;
-	return fake_unsupported("cuGraphNodeGetDependentNodes_v2");
-}
-
-CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)edgeData;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphAddDependencies_v2");
-}
-
-CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphRemoveDependencies");
-}
-
-CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)edgeData;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphRemoveDependencies_v2");
-}
-
-CUresult cuGraphDestroyNode(CUgraphNode hNode)
-{
-	(void)hNode;
-	return fake_unsupported("cuGraphDestroyNode");
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
@@ -1029,14 +485,6 @@ CUresult cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, 
 	(void)hNode;
 	(void)nodeParams;
 	return fake_unsupported("cuGraphExecExternalSemaphoresWaitNodeSetParams");
-}
-
-CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)isEnabled;
-	return fake_unsupported("cuGraphNodeGetEnabled");
 }
 
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
@@ -1109,53 +557,6 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, uint32_t c
 	(void)object;
 	(void)count;
 	return fake_unsupported("cuGraphReleaseUserObject");
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags)
-{
-	(void)numBlocks;
-	(void)func;
-	(void)blockSize;
-	(void)dynamicSMemSize;
-	(void)flags;
-	return fake_unsupported("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
-}
-
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags)
-{
-	(void)minGridSize;
-	(void)blockSize;
-	(void)func;
-	(void)blockSizeToDynamicSMemSize;
-	(void)dynamicSMemSize;
-	(void)blockSizeLimit;
-	(void)flags;
-	return fake_unsupported("cuOccupancyMaxPotentialBlockSizeWithFlags");
-}
-
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
-{
-	(void)dynamicSmemSize;
-	(void)func;
-	(void)numBlocks;
-	(void)blockSize;
-	return fake_unsupported("cuOccupancyAvailableDynamicSMemPerBlock");
-}
-
-CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
-{
-	(void)clusterSize;
-	(void)func;
-	(void)config;
-	return fake_unsupported("cuOccupancyMaxPotentialClusterSize");
-}
-
-CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
-{
-	(void)numClusters;
-	(void)func;
-	(void)config;
-	return fake_unsupported("cuOccupancyMaxActiveClusters");
 }
 
 CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, uint32_t Flags)
@@ -1400,23 +801,6 @@ CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject 
 	return fake_unsupported("cuSurfObjectGetResourceDesc");
 }
 
-CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
-{
-	(void)tensorMap;
-	(void)tensorDataType;
-	(void)tensorRank;
-	(void)globalAddress;
-	(void)globalDim;
-	(void)globalStrides;
-	(void)boxDim;
-	(void)elementStrides;
-	(void)interleave;
-	(void)swizzle;
-	(void)l2Promotion;
-	(void)oobFill;
-	return fake_unsupported("cuTensorMapEncodeTiled");
-}
-
 CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
 	(void)tensorMap;
@@ -1640,93 +1024,6 @@ CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
 	return fake_unsupported("cuTexRefSetAddress2D_v2");
 }
 
-CUresult cuDevicePrimaryCtxReset(CUdevice dev)
-{
-	(void)dev;
-	return fake_unsupported("cuDevicePrimaryCtxReset");
-}
-
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
-{
-	(void)stream;
-	(void)addr;
-	(void)value;
-	(void)flags;
-	return fake_unsupported("cuStreamWriteValue32");
-}
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
-{
-	(void)stream;
-	(void)addr;
-	(void)value;
-	(void)flags;
-	return fake_unsupported("cuStreamWaitValue32");
-}
-
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
-{
-	(void)stream;
-	(void)addr;
-	(void)value;
-	(void)flags;
-	return fake_unsupported("cuStreamWriteValue64");
-}
-
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
-{
-	(void)stream;
-	(void)addr;
-	(void)value;
-	(void)flags;
-	return fake_unsupported("cuStreamWaitValue64");
-}
-
-CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
-{
-	(void)stream;
-	(void)count;
-	(void)paramArray;
-	(void)flags;
-	return fake_unsupported("cuStreamBatchMemOp");
-}
-
-CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphKernelNodeGetParams");
-}
-
-CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
-{
-	(void)hGraphExec;
-	(void)hGraph;
-	(void)hErrorNode_out;
-	(void)updateResult_out;
-	return fake_unsupported("cuGraphExecUpdate");
-}
-
-CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
-{
-	(void)device;
-	(void)ctx;
-	return fake_unsupported("cuCtxGetDevice_v2");
-}
-
-CUresult cuCtxSynchronize_v2(CUcontext ctx)
-{
-	(void)ctx;
-	return fake_unsupported("cuCtxSynchronize_v2");
-}
-
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
-{
-	(void)hStream;
-	(void)device;
-	return fake_unsupported("cuStreamGetDevice");
-}
-
 CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, uint64_t flags, CUstream hStream)
 {
 	(void)numOps;
@@ -1792,30 +1089,6 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, si
 	return fake_unsupported("cuMemDiscardAndPrefetchBatchAsync");
 }
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
-{
-	(void)pool_out;
-	(void)location;
-	(void)type;
-	return fake_unsupported("cuMemGetDefaultMemPool");
-}
-
-CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
-{
-	(void)pool;
-	(void)location;
-	(void)type;
-	return fake_unsupported("cuMemGetMemPool");
-}
-
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
-{
-	(void)location;
-	(void)type;
-	(void)pool;
-	return fake_unsupported("cuMemSetMemPool");
-}
-
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId)
 {
 	(void)greenCtx;
@@ -1877,20 +1150,12 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 
 CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcDevice;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyDtoA_v2_ptds");
+	return cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
 }
 
 CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
-	(void)dstDevice;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoD_v2_ptds");
+	return cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
 }
 
 CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
@@ -1905,12 +1170,7 @@ CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset,
 
 CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	return fake_unsupported("cuMemcpyAtoA_v2_ptds");
+	return cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
 }
 
 CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
@@ -1930,8 +1190,7 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 
 CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
 {
-	(void)pCopy;
-	return fake_unsupported("cuMemcpy3DPeer_ptds");
+	return cuMemcpy3DPeer(pCopy);
 }
 
 CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
@@ -1961,22 +1220,12 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 
 CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
-	(void)dstArray;
-	(void)dstOffset;
-	(void)srcHost;
-	(void)ByteCount;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyHtoAAsync_v2_ptsz");
+	return cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, fake_thread_stream(hStream));
 }
 
 CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
 {
-	(void)dstHost;
-	(void)srcArray;
-	(void)srcOffset;
-	(void)ByteCount;
-	(void)hStream;
-	return fake_unsupported("cuMemcpyAtoHAsync_v2_ptsz");
+	return cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, fake_thread_stream(hStream));
 }
 
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
@@ -1991,9 +1240,7 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
-	(void)pCopy;
-	(void)hStream;
-	return fake_unsupported("cuMemcpy3DPeerAsync_ptsz");
+	return cuMemcpy3DPeerAsync(pCopy, fake_thread_stream(hStream));
 }
 
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, uint8_t uc, size_t N)
@@ -2048,13 +1295,7 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint8_t 
 
 CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
 {
-	(void)dstDevice;
-	(void)dstPitch;
-	(void)us;
-	(void)Width;
-	(void)Height;
-	(void)hStream;
-	return fake_unsupported("cuMemsetD2D16Async_ptsz");
+	return cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, fake_thread_stream(hStream));
 }
 
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
@@ -2087,21 +1328,12 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemo
 
 CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
-	(void)devPtr;
-	(void)count;
-	(void)dstDevice;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchAsync_ptsz");
+	return cuMemPrefetchAsync(devPtr, count, dstDevice, fake_thread_stream(hStream));
 }
 
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
 {
-	(void)devPtr;
-	(void)count;
-	(void)location;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchAsync_v2_ptsz");
+	return cuMemPrefetchAsync_v2(devPtr, count, location, flags, fake_thread_stream(hStream));
 }
 
 CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority)
@@ -2116,9 +1348,7 @@ CUresult cuStreamGetFlags_ptsz(CUstream hStream, uint32_t *flags)
 
 CUresult cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId)
 {
-	(void)hStream;
-	(void)streamId;
-	return fake_unsupported("cuStreamGetId_ptsz");
+	return cuStreamGetId(fake_thread_stream(hStream), streamId);
 }
 
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
@@ -2188,11 +1418,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode
 
 CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
 {
-	(void)hStream;
-	(void)dptr;
-	(void)length;
-	(void)flags;
-	return fake_unsupported("cuStreamAttachMemAsync_ptsz");
+	return cuStreamAttachMemAsync(fake_thread_stream(hStream), dptr, length, flags);
 }
 
 CUresult cuStreamQuery_ptsz(CUstream hStream)
@@ -2207,17 +1433,12 @@ CUresult cuStreamSynchronize_ptsz(CUstream hStream)
 
 CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src)
 {
-	(void)dst;
-	(void)src;
-	return fake_unsupported("cuStreamCopyAttributes_ptsz");
+	return cuStreamCopyAttributes(dst, fake_thread_stream(src));
 }
 
 CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
 {
-	(void)hStream;
-	(void)attr;
-	(void)value_out;
-	return fake_unsupported("cuStreamGetAttribute_ptsz");
+	return cuStreamGetAttribute(fake_thread_stream(hStream), attr, value_out);
 }
 
 CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
@@ -2275,11 +1496,7 @@ CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_
 
 CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
 {
-	(void)stream;
-	(void)count;
-	(void)paramArray;
-	(void)flags;
-	return fake_unsupported("cuStreamBatchMemOp_v2_ptsz");
+	return cuStreamBatchMemOp_v2(fake_thread_stream(stream), count, paramArray, flags);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
@@ -2409,9 +1626,7 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *size
 
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)
 {
-	(void)hStream;
-	(void)device;
-	return fake_unsupported("cuStreamGetDevice_ptsz");
+	return cuStreamGetDevice(fake_thread_stream(hStream), device);
 }
 
 CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size_t count, uint32_t flags, size_t *errorIndex, CUstream stream)

@@ -102,6 +102,10 @@ struct block {
 	uint32_t open;     /* to kernels of these devices besides, a bit for each */
 	struct pool *pool; /* it is of, and as open as that. What was imported of one is the pool's too */
 	bool going;        /* a stream gives it back when it has come so far */
+	struct context *by; /* whose it is where that is no pool's */
+	struct physical *of;
+	bool mostly_read;   /* as was advised of managed memory, and where it was last fetched to */
+	CUmemLocation preferred, fetched;
 };
 static struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
 static size_t blocks_count, blocks_room;
@@ -318,12 +322,15 @@ struct pool {
 	struct object o;
 	int device;
 	uint32_t open;
+	uint64_t threshold, high;
 	bool shareable;
 	struct record *record; /* once it was exported */
 	int from;              /* of another process: the file with its memory, which stands at its record; 0 for one of this process */
 };
 
 /* ---- contexts, streams, tasks ---- */
+
+struct place { struct stream *stream; uint64_t ticket; };
 
 struct context {
 	struct object o;
@@ -334,10 +341,10 @@ struct context {
 	size_t limits[CU_LIMIT_MAX];
 	int references; /* of the primary one */
 	CUresult error; /* of the device, once there is one */
-	struct stream *legacy;
+	CUsharedconfig banks;
+	struct stream *legacy, *watcher; /* which waits for all others where an event is to be behind all of them */
+	struct place behind;             /* what streams to come are behind */
 };
-
-struct place { struct stream *stream; uint64_t ticket; };
 
 struct task {
 	struct task *next;
@@ -426,6 +433,7 @@ struct node {
 	bool disabled, ran;
 };
 static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type);
+static CUgraphNodeType node_type(const struct task *t);
 
 static struct context *primary[MOST_DEVICES];
 static __thread struct context *stack[32];
@@ -589,7 +597,7 @@ static struct place put(struct stream *s, struct task *t)
 {
 	t->ctx = s->ctx;
 	if (s->capture) {
-		struct node *n = add_node(s->capture, t, CU_GRAPH_NODE_TYPE_EMPTY);
+		struct node *n = add_node(s->capture, t, node_type(t));
 		n->needs_count = s->tails.count;
 		n->needs = calloc(n->needs_count + 1, sizeof *n->needs);
 		memcpy(n->needs, s->tails.nodes, n->needs_count * sizeof *n->needs);
@@ -604,6 +612,8 @@ static struct place put(struct stream *s, struct task *t)
 		}
 	} else if (!(s->flags & CU_STREAM_NON_BLOCKING))
 		wait_for(t, s->ctx->legacy, s->ctx->legacy->issued);
+	if (s->issued == 0 && s->ctx->behind.stream)
+		wait_for(t, s->ctx->behind.stream, s->ctx->behind.ticket);
 	t->ticket = ++s->issued;
 	*s->last = t;
 	s->last = &t->next;
@@ -903,6 +913,30 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
 
+static CUresult all_done(struct context *c);
+
+/* What it has made is gone with it, and it is there again for whoever takes a reference. */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	struct context *c = primary[dev];
+	if (c == NULL || c->references == 0)
+		return leave(OK);
+	all_done(c);
+	for (struct object *o = objects[STREAM]; o; o = o->next)
+		if (((struct stream *)o)->ctx == c && !((struct stream *)o)->legacy)
+			o->gone = true;
+	for (size_t i = blocks_count; i-- > 0;)
+		if (blocks[i].by == c)
+			release_block(blocks[i].at);
+	c->error = OK;
+	c->o.gone = true;
+	pthread_cond_broadcast(&moved);
+	return leave(OK);
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return cuDevicePrimaryCtxReset_v2(dev); }
+
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 {
 	DEVICE(dev);
@@ -915,7 +949,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
 	DEVICE(dev);
 	*flags = 0;
-	*active = primary[dev] != NULL && primary[dev]->references > 0;
+	*active = primary[dev] != NULL && primary[dev]->references > 0 && !primary[dev]->o.gone;
 	return OK;
 }
 
@@ -927,6 +961,11 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 	pthread_mutex_lock(&lock);
 	*pctx = (CUcontext)(stack[depth++] = new_context(dev, flags));
 	return leave(OK);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned flags, CUdevice dev)
+{
+	return paramsArray || numParams ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(pctx, flags, dev);
 }
 
 CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned flags, CUdevice dev)
@@ -1205,6 +1244,7 @@ struct module {
 	struct ptx text;
 	struct function *functions;
 	struct variable *variables;
+	bool library;
 };
 
 static fakecuda_kernel *kernel_named(const char *name)
@@ -1334,6 +1374,7 @@ static CUresult load_module(void **out, const void *image, bool context)
 	if (e)
 		return e;
 	struct module *m = make(MODULE, sizeof *m);
+	m->library = !context;
 	e = load(m, image);
 	if (e)
 		m->o.gone = true;
@@ -1709,7 +1750,11 @@ static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
 {
 	struct context *c;
 	CUresult e = enter(&c);
-	return e ? e : leave(allocate(c->device, p, size, kind, placed()));
+	if (e)
+		return e;
+	if ((e = allocate(c->device, p, size, kind, placed())) == OK)
+		block_at(*p, kind)->by = c;
+	return leave(e);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) { return memory_call(dptr, bytesize, PLAIN); }
@@ -1859,6 +1904,27 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = device ? holding(ptr, 1)->device : c->device;
 		break;
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(void **)data = device && holding(ptr, 1)->by ? holding(ptr, 1)->by : c;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*(int *)data = device && holding(ptr, 1)->kind == MANAGED;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(int *)data = 1;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(int *)data = device && holding(ptr, 1)->kind == PLAIN && holding(ptr, 1)->pool == NULL;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(uint64_t *)data = device ? holding(ptr, 1)->at : (uint64_t)host_of((void *)ptr)->at;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(uint64_t *)data = device ? holding(ptr, 1)->size : host_of((void *)ptr)->size;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*(void **)data = device ? holding(ptr, 1)->pool : NULL;
+		break;
 	default:
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	}
@@ -1866,7 +1932,13 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 /* Reserved addresses and what is mapped there. */
-struct physical { struct object o; uint64_t at, size; int device, from; /* as of a pool */ };
+struct physical {
+	struct object o;
+	uint64_t at, size;
+	int device, from; /* as of a pool */
+	unsigned retained; /* besides the first time */
+	CUmemAllocationProp as;
+};
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
 {
@@ -1921,6 +1993,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 	p->at = at;
 	p->size = size;
 	p->device = device;
+	p->as = *prop;
 	used[device] += size;
 	insert((struct block){.at = at, .size = size, .kind = BACKING, .device = device});
 	*handle = (uint64_t)p;
@@ -1933,7 +2006,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	struct physical *p = known(PHYSICAL, (void *)handle);
 	if (p == NULL)
 		return leave(INVALID);
-	p->o.gone = true; /* what is mapped of it stays */
+	p->o.gone = p->retained == 0; /* what is mapped of it stays */
+	p->retained -= p->retained > 0;
 	return leave(OK);
 }
 
@@ -1973,7 +2047,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		return leave(INVALID);
 	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->from ? p->from : file, (off_t)(p->at - base + offset)) == MAP_FAILED)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	insert((struct block){.at = ptr, .size = size, .kind = MAPPED, .device = p->device});
+	insert((struct block){.at = ptr, .size = size, .kind = MAPPED, .device = p->device, .of = p});
 	return leave(OK);
 }
 
@@ -2579,12 +2653,24 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t val
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, true); }
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
 
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, false); }
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, false); }
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, true); }
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
+
 /* Memory in the order of a stream: here it is there at once, and gone once the stream has come so far. */
+static struct pool *chosen_pools[MOST_DEVICES];
+
 static CUresult pooled(CUdeviceptr *dptr, size_t size, struct pool *p)
 {
 	CUresult e = allocate(p->device, dptr, size, PLAIN, placed());
-	if (e == OK)
+	if (e == OK) {
 		block_at(*dptr, PLAIN)->pool = p;
+		uint64_t n = 0;
+		for (size_t i = 0; i < blocks_count; i++)
+			n += blocks[i].pool == p ? blocks[i].size : 0;
+		p->high = n > p->high ? n : p->high;
+	}
 	return e;
 }
 
@@ -2598,11 +2684,14 @@ static struct pool *default_pool(int device)
 	return pools[device];
 }
 
+/* The one that allocations come from which name none. */
+static struct pool *pool_of(int device) { return chosen_pools[device] && !chosen_pools[device]->o.gone ? chosen_pools[device] : default_pool(device); }
+
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	struct stream *s;
 	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(pooled(dptr, bytesize, default_pool(s->ctx->device)));
+	return e ? e : leave(pooled(dptr, bytesize, pool_of(s->ctx->device)));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
@@ -2728,9 +2817,11 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPo
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	(void)attr;
 	pthread_mutex_lock(&lock);
-	return leave(known(POOL, pool) && value ? OK : INVALID);
+	struct pool *p = known(POOL, pool);
+	if (p && value && attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+		memcpy(&p->threshold, value, sizeof p->threshold);
+	return leave(p && value ? OK : INVALID);
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
@@ -2740,7 +2831,13 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 	*pool_out = (CUmemoryPool)default_pool(dev);
 	return leave(OK);
 }
-CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) { return cuDeviceGetDefaultMemPool(pool, dev); }
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	*pool = (CUmemoryPool)pool_of(dev);
+	return leave(OK);
+}
 
 /* ---- arrays, textures and surfaces ---- */
 
@@ -3396,6 +3493,13 @@ static CUresult end_graph(const void *h, bool executable)
 CUresult cuGraphDestroy(CUgraph hGraph) { return end_graph(hGraph, false); }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) { return end_graph(hGraphExec, true); }
 
+/* Of what kind the node is that a captured task becomes. */
+static CUgraphNodeType node_type(const struct task *t)
+{
+	return t->run == run_kernel ? CU_GRAPH_NODE_TYPE_KERNEL : t->run == copy ? CU_GRAPH_NODE_TYPE_MEMCPY : t->run == fill ? CU_GRAPH_NODE_TYPE_MEMSET :
+		t->run == call ? CU_GRAPH_NODE_TYPE_HOST : CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
 static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type)
 {
 	struct node *n = make(NODE, sizeof *n);
@@ -3540,6 +3644,17 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 	x->tasks = n->tasks;
 	x->last = n->last;
 	return leave(OK);
+}
+
+CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResultInfo info;
+	if (hErrorNode_out == NULL || updateResult_out == NULL)
+		return INVALID;
+	CUresult e = cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
+	*hErrorNode_out = NULL;
+	*updateResult_out = e == OK ? CU_GRAPH_EXEC_UPDATE_SUCCESS : e == INVALID ? CU_GRAPH_EXEC_UPDATE_ERROR : info.result;
+	return e;
 }
 
 static bool can_run(const struct node *n)
@@ -4083,4 +4198,830 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) 
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	return hGraphExec ? set_tagged(hGraphExec, hNode, nodeParams) : INVALID;
+}
+
+/* ---- what programs ask and advise besides ---- */
+
+CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+{
+	DEVICE(dev);
+	if (prop == NULL)
+		return INVALID;
+	const int *a = device_attributes;
+	*prop = (CUdevprop){
+		.maxThreadsPerBlock = a[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
+		.maxThreadsDim = {a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X], a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y], a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z]},
+		.maxGridSize = {a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X], a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y], a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z]},
+		.sharedMemPerBlock = a[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK], .totalConstantMemory = a[CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY],
+		.SIMDWidth = a[CU_DEVICE_ATTRIBUTE_WARP_SIZE], .memPitch = a[CU_DEVICE_ATTRIBUTE_MAX_PITCH], .regsPerBlock = a[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK],
+		.clockRate = a[CU_DEVICE_ATTRIBUTE_CLOCK_RATE], .textureAlign = a[CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT],
+	};
+	return OK;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+	unsigned domain, bus, slot;
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (dev == NULL || pciBusId == NULL || (sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &slot) != 3 && (domain = 0, sscanf(pciBusId, "%x:%x", &bus, &slot) != 2)))
+		return INVALID;
+	if (domain || slot || bus == 0 || bus > (unsigned)devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*dev = (int)bus - 1;
+	return OK;
+}
+
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev)
+{
+	DEVICE(dev);
+	if (maxWidthInElements == NULL || element(format, numChannels) == 0)
+		return INVALID;
+	*maxWidthInElements = (size_t)device_attributes[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH];
+	return OK;
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
+{
+	(void)where, (void)scope;
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(OK);
+}
+
+/* A context that a call names, NULL for none; 0 names the current one. The lock is held. */
+static struct context *context_named(CUcontext ctx) { return ctx ? known(CONTEXT, ctx) : current(); }
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	struct context *c = context_named(ctx);
+	if (c && device)
+		*device = c->device;
+	return leave(c == NULL ? CUDA_ERROR_INVALID_CONTEXT : device ? OK : INVALID);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	struct context *c = context_named(ctx);
+	return leave(c ? all_done(c) : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(OK);
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (pConfig)
+		*pConfig = c->banks;
+	return leave(pConfig ? OK : INVALID);
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		return leave(INVALID);
+	c->banks = config;
+	return leave(OK);
+}
+
+/* All of a context's work so far, and all of it from here on. */
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = context_named(hCtx);
+	struct event *v = known(EVENT, hEvent);
+	if (c == NULL || v == NULL)
+		return leave(c ? HANDLE : CUDA_ERROR_INVALID_CONTEXT);
+	if (c->watcher == NULL)
+		c->watcher = new_stream(c, CU_STREAM_NON_BLOCKING, 0);
+	struct task *t = new_task(NULL);
+	for (struct object *o = objects[STREAM]; o; o = o->next)
+		if (((struct stream *)o)->ctx == c && (struct stream *)o != c->watcher)
+			wait_for(t, (struct stream *)o, ((struct stream *)o)->issued);
+	put(c->watcher, t);
+	record_on(c->watcher, v);
+	return leave(OK);
+}
+
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = context_named(hCtx);
+	struct event *v = known(EVENT, hEvent);
+	if (c == NULL || v == NULL)
+		return leave(c ? HANDLE : CUDA_ERROR_INVALID_CONTEXT);
+	if (v->capture)
+		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	c->behind = v->place; /* streams that are made from here on */
+	for (struct object *o = objects[STREAM]; o; o = o->next) {
+		struct stream *s = (struct stream *)o;
+		if (s->ctx != c || s->o.gone || s->capture || v->place.stream == NULL)
+			continue;
+		struct task *t = new_task(NULL);
+		wait_for(t, v->place.stream, v->place.ticket);
+		put(s, t);
+	}
+	return leave(OK);
+}
+
+CUresult cuStreamGetId(CUstream hStream, uint64_t *streamId)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	uint64_t n = 0;
+	for (struct object *o = &s->o; o; o = o->next)
+		n++;
+	if (streamId)
+		*streamId = n;
+	return leave(streamId ? OK : INVALID);
+}
+
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (device)
+		*device = s->ctx->device;
+	return leave(device ? OK : INVALID);
+}
+
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
+{
+	struct stream *s;
+	CUresult e = on_stream(src, &s);
+	if (e)
+		return e;
+	struct stream *d = stream_of(current(), dst);
+	if (d)
+		d->priority = s->priority;
+	return leave(d ? OK : HANDLE);
+}
+
+CUresult cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (value_out == NULL || attr != CU_LAUNCH_ATTRIBUTE_PRIORITY)
+		return leave(value_out ? CUDA_ERROR_NOT_SUPPORTED : INVALID);
+	value_out->priority = s->priority;
+	return leave(OK);
+}
+
+CUresult cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+{
+	if (paramArray == NULL || count == 0 || count > 256 || flags)
+		return INVALID;
+	CUresult e = OK;
+	for (uint32_t i = 0; i < count && e == OK; i++) {
+		const CUstreamBatchMemOpParams *p = &paramArray[i];
+		bool wait = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+		switch ((int)p->operation) {
+		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+			e = value_task(stream, p->writeValue.address, p->writeValue.value, 4, p->writeValue.flags, wait);
+			break;
+		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+			e = value_task(stream, p->writeValue.address, p->writeValue.value64, 8, p->writeValue.flags, wait);
+			break;
+		case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		case CU_STREAM_MEM_OP_BARRIER:
+			break;
+		default:
+			e = INVALID;
+		}
+	}
+	return e;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	if (mode == NULL)
+		return INVALID;
+	*mode = CU_MODULE_EAGER_LOADING;
+	return initialized ? OK : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static CUresult count_functions(uint32_t *count, const void *module)
+{
+	pthread_mutex_lock(&lock);
+	struct module *m = module_of(module);
+	uint32_t n = 0;
+	for (struct function *f = m ? m->functions : NULL; f; f = f->sibling)
+		n++;
+	if (m && count)
+		*count = n;
+	return leave(m == NULL ? HANDLE : count ? OK : INVALID);
+}
+CUresult cuModuleGetFunctionCount(uint32_t *count, CUmodule mod) { return count_functions(count, mod); }
+CUresult cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib) { return count_functions(count, lib); }
+
+static CUresult list_functions(void **out, uint32_t most, const void *module, bool as_kernel)
+{
+	pthread_mutex_lock(&lock);
+	struct module *m = module_of(module);
+	uint32_t n = 0;
+	for (struct function *f = m && out ? m->functions : NULL; f && n < most; f = f->sibling)
+		out[n++] = as_kernel ? loose(f) : f;
+	return leave(m == NULL ? HANDLE : out ? OK : INVALID);
+}
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions, CUmodule mod) { return list_functions((void **)functions, numFunctions, mod, false); }
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlibrary lib) { return list_functions((void **)kernels, numKernels, lib, true); }
+
+CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+{
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(kernel, true);
+	if (f && pLib)
+		*pLib = (CUlibrary)f->module;
+	return leave(f == NULL ? HANDLE : pLib ? OK : INVALID);
+}
+
+CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(hfunc, false);
+	if (f && hmod)
+		*hmod = (CUmodule)((uintptr_t)f->module | (f->module->library ? OF_LIBRARY : 0));
+	return leave(f == NULL ? HANDLE : hmod ? OK : INVALID);
+}
+
+static CUresult function_name(const char **name, const void *h, bool as_kernel)
+{
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(h, as_kernel);
+	if (f && name)
+		*name = f->name;
+	return leave(f == NULL ? HANDLE : name ? OK : INVALID);
+}
+CUresult cuFuncGetName(const char **name, CUfunction hfunc) { return function_name(name, hfunc, false); }
+CUresult cuKernelGetName(const char **name, CUkernel hfunc) { return function_name(name, hfunc, true); }
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+	pthread_mutex_lock(&lock);
+	bool there = function_known(function, false);
+	if (there && state)
+		*state = CU_FUNCTION_LOADING_STATE_LOADED;
+	return leave(!there ? HANDLE : state ? OK : INVALID);
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+	pthread_mutex_lock(&lock);
+	return leave(function_known(function, false) ? OK : HANDLE);
+}
+CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+{
+	(void)config;
+	return cuFuncLoad(hfunc);
+}
+
+CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(kernel, true);
+	pthread_mutex_unlock(&lock);
+	return f ? cuFuncGetAttribute(pi, attrib, (CUfunction)f) : HANDLE;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+	DEVICE(dev);
+	(void)attrib, (void)val;
+	pthread_mutex_lock(&lock);
+	return leave(function_known(kernel, true) ? OK : HANDLE);
+}
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+	(void)config;
+	return cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0, kernel, dev);
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUdeviceptr at = 0;
+	CUresult e = variable_of(&at, bytes, library, name);
+	if (e)
+		return e;
+	pthread_mutex_lock(&lock);
+	bool managed = block_at(at, MANAGED);
+	if (managed && dptr)
+		*dptr = at;
+	return leave(managed ? OK : CUDA_ERROR_NOT_FOUND);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags)
+{
+	return flags > 1 ? INVALID : cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+}
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize shared, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags)
+{
+	return flags > 1 ? INVALID : cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, shared, dynamicSMemSize, blockSizeLimit);
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
+{
+	if (dynamicSmemSize == NULL || numBlocks <= 0 || blockSize <= 0)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	int most = device_attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] / numBlocks, one = device_attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK];
+	*dynamicSmemSize = (size_t)(most < one ? most : one);
+	return leave(function_known(func, false) ? OK : HANDLE);
+}
+
+static CUresult clusters(int *out, const void *func, const CUlaunchConfig *config, bool active)
+{
+	struct wishes w = {.cluster = {1, 1, 1}};
+	if (out == NULL || config == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	CUresult e = launchable(func) ? attributes(config, false, &w) : HANDLE;
+	int size = (int)(w.cluster[0] * w.cluster[1] * w.cluster[2]);
+	*out = active ? device_attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] / size : 8;
+	return leave(e);
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) { return clusters(clusterSize, func, config, false); }
+CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) { return clusters(numClusters, func, config, true); }
+
+/* What is advised of managed memory can be asked for, and is of no effect. NULL where a range is none of it. */
+static struct block *managed(CUdeviceptr at, size_t count)
+{
+	struct block *b = count ? holding(at, count) : NULL;
+	return b && b->kind == MANAGED ? b : NULL;
+}
+
+CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	struct block *b = managed(devPtr, count);
+	if (b == NULL || (location.type == CU_MEM_LOCATION_TYPE_DEVICE && (location.id < 0 || location.id >= devices)))
+		return leave(b ? CUDA_ERROR_INVALID_DEVICE : INVALID);
+	switch ((int)advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		b->mostly_read = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		return leave(OK);
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		b->preferred = location;
+		return leave(OK);
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		b->preferred = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_INVALID};
+		return leave(OK);
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		return leave(OK);
+	}
+	return leave(INVALID);
+}
+
+/* A device, or the host by the number -1. */
+static CUmemLocation device_location(CUdevice d) { return (CUmemLocation){d < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, d < 0 ? 0 : d}; }
+
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) { return cuMemAdvise_v2(devPtr, count, advice, device_location(device)); }
+
+/* Nothing moves. */
+static CUresult prefetch(CUdeviceptr at, size_t count, CUmemLocation to, CUstream h)
+{
+	struct stream *s;
+	CUresult e = on_stream(h, &s);
+	if (e)
+		return e;
+	struct block *b = managed(at, count);
+	if (b == NULL || (to.type == CU_MEM_LOCATION_TYPE_DEVICE && (to.id < 0 || to.id >= devices)))
+		return leave(b ? CUDA_ERROR_INVALID_DEVICE : INVALID);
+	b->fetched = to;
+	put(s, new_task(NULL));
+	return leave(OK);
+}
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream) { return flags ? INVALID : prefetch(devPtr, count, location, hStream); }
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) { return prefetch(devPtr, count, device_location(dstDevice), hStream); }
+
+CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
+{
+	if (data == NULL || dataSize != 4)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	struct block *b = managed(devPtr, count);
+	if (b == NULL)
+		return leave(INVALID);
+	bool fetched = attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION || attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE ||
+		attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID;
+	CUmemLocation l = fetched ? b->fetched : b->preferred;
+	switch ((int)attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		*(int *)data = b->mostly_read;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		*(int *)data = l.type == CU_MEM_LOCATION_TYPE_DEVICE ? l.id : l.type == CU_MEM_LOCATION_TYPE_HOST ? -1 : -2;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		*(int *)data = (int)l.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		*(int *)data = l.id;
+		break;
+	default:
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
+	}
+	return leave(OK);
+}
+
+CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes_, size_t numAttributes, CUdeviceptr devPtr, size_t count)
+{
+	CUresult e = data && dataSizes && attributes_ && numAttributes ? OK : INVALID;
+	for (size_t i = 0; i < numAttributes && e == OK; i++)
+		e = cuMemRangeGetAttribute(data[i], dataSizes[i], attributes_[i], devPtr, count);
+	return e;
+}
+
+CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct block *b = managed(dptr, 1);
+	if (b == NULL || (length && length != b->size) || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
+		return leave(INVALID);
+	put(s, new_task(NULL));
+	return leave(OK);
+}
+
+CUresult cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *attributes_, void **data, CUdeviceptr ptr)
+{
+	CUresult e = attributes_ && data && numAttributes ? OK : INVALID;
+	for (uint32_t i = 0; i < numAttributes && e == OK; i++)
+		/* Of an address that is none of the device's this does not fail: it is of no kind. */
+		if ((e = cuPointerGetAttribute(data[i], attributes_[i], ptr)) == INVALID) {
+			memset(data[i], 0, attributes_[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER || attributes_[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ? 8 : 4);
+			e = OK;
+		}
+	return e;
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && seen(ptr, 1) ? OK : INVALID);
+}
+
+CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct block *b = holding(ptr, 1);
+	if (b == NULL || b->kind != MAPPED || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
+		return leave(INVALID);
+	*flags = b->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return leave(OK);
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	pthread_mutex_lock(&lock);
+	struct physical *p = known(PHYSICAL, (void *)handle);
+	if (p && prop)
+		*prop = p->as;
+	return leave(p && prop ? OK : INVALID);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	pthread_mutex_lock(&lock);
+	struct block *b = holding((uint64_t)addr, 1);
+	if (handle == NULL || b == NULL || b->kind != MAPPED)
+		return leave(INVALID);
+	b->of->retained = b->of->o.gone ? 0 : b->of->retained + 1;
+	b->of->o.gone = false;
+	*handle = (uint64_t)b->of;
+	return leave(OK);
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+{
+	(void)minBytesToKeep;
+	pthread_mutex_lock(&lock);
+	return leave(known(POOL, pool) ? OK : INVALID);
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *p = known(POOL, pool);
+	if (p == NULL || value == NULL)
+		return leave(INVALID);
+	uint64_t n = 0;
+	for (size_t i = 0; i < blocks_count; i++)
+		n += blocks[i].pool == p && blocks[i].kind == PLAIN ? blocks[i].size : 0;
+	switch ((int)attr) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		*(int *)value = 1;
+		return leave(OK);
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		*(uint64_t *)value = p->threshold;
+		return leave(OK);
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		*(uint64_t *)value = n;
+		return leave(OK);
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		*(uint64_t *)value = p->high;
+		return leave(OK);
+	}
+	return leave(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *p = known(POOL, memPool);
+	if (p == NULL || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
+		return leave(INVALID);
+	*flags = location->id == p->device || p->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return leave(OK);
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	struct pool *p = known(POOL, pool);
+	if (p == NULL || p->from || p->device != dev)
+		return leave(INVALID);
+	chosen_pools[dev] = p;
+	return leave(OK);
+}
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+{
+	return pool_out && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED ? cuDeviceGetDefaultMemPool(pool_out, location->id) : INVALID;
+}
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return pool && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED ? cuDeviceGetMemPool(pool, location->id) : INVALID;
+}
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+	return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED ? cuDeviceSetMemPool(location->id, pool) : INVALID;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	DEVICE(device);
+	return OK;
+}
+
+/* Copies of one row with arrays at either end. */
+static CUresult array_copy(CUarray to, CUdeviceptr dst, CUarray from, CUdeviceptr src, size_t dst_offset, size_t src_offset, size_t n, CUstream h, bool wait)
+{
+	uint64_t pitch = 0, rows = 0;
+	uint64_t d = side(to ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE, NULL, dst, to, dst_offset, 0, 0, &pitch, &rows);
+	uint64_t s = side(from ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE, NULL, src, from, src_offset, 0, 0, &pitch, &rows);
+	return d && s ? put_copy(h, wait, line(d, s, n)) : INVALID;
+}
+CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) { return array_copy(dstArray, 0, NULL, srcDevice, dstOffset, 0, ByteCount, NULL, true); }
+CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) { return array_copy(NULL, dstDevice, srcArray, 0, 0, srcOffset, ByteCount, NULL, true); }
+CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	return array_copy(dstArray, 0, srcArray, 0, dstOffset, srcOffset, ByteCount, NULL, true);
+}
+CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return array_copy(dstArray, 0, NULL, (CUdeviceptr)srcHost, dstOffset, 0, ByteCount, hStream, false);
+}
+CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+{
+	return array_copy(NULL, (CUdeviceptr)dstHost, srcArray, 0, 0, srcOffset, ByteCount, hStream, false);
+}
+
+/* The contexts, which it has besides, say nothing that addresses do not. */
+static CUresult copy3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream h, bool wait)
+{
+	_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) && offsetof(CUDA_MEMCPY3D_PEER, Depth) == offsetof(CUDA_MEMCPY3D, Depth) &&
+		offsetof(CUDA_MEMCPY3D_PEER, dstPitch) == offsetof(CUDA_MEMCPY3D, dstPitch), "one is as the other");
+	return copy3d((const CUDA_MEMCPY3D *)p, h, wait);
+}
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return copy3d_peer(pCopy, NULL, true); }
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) { return copy3d_peer(pCopy, hStream, false); }
+
+CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
+{
+	return put_fill(hStream, false, dstDevice, dstPitch, us, 2, Width, Height);
+}
+
+CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags) { return cuStreamBatchMemOp_v2(stream, count, paramArray, flags); }
+
+/* What a kernel is given for a tensor: the words of the call, which is what hardware would be told. */
+CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides,
+				const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+				CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	struct { uint64_t address, dims[5], strides[4]; uint32_t box[5]; uint8_t steps[5], type, rank, as; } m = {.address = (uint64_t)globalAddress, .type = (uint8_t)tensorDataType,
+		.rank = (uint8_t)tensorRank, .as = (uint8_t)((unsigned)interleave | (unsigned)swizzle << 2 | (unsigned)l2Promotion << 5 | (unsigned)oobFill << 7)};
+	_Static_assert(sizeof m <= sizeof *tensorMap, "a tensor map holds it");
+	if (tensorMap == NULL || tensorRank < 1 || tensorRank > 5 || m.address % 16 || globalDim == NULL || boxDim == NULL || elementStrides == NULL || (tensorRank > 1 && globalStrides == NULL))
+		return INVALID;
+	for (uint32_t i = 0; i < tensorRank; i++) {
+		if (globalDim[i] == 0 || boxDim[i] == 0 || boxDim[i] > 256 || elementStrides[i] == 0 || elementStrides[i] > 8 || (i && globalStrides[i - 1] % 16))
+			return INVALID;
+		m.dims[i] = globalDim[i], m.box[i] = boxDim[i], m.steps[i] = (uint8_t)elementStrides[i];
+		if (i)
+			m.strides[i - 1] = globalStrides[i - 1];
+	}
+	memset(tensorMap, 0, sizeof *tensorMap);
+	memcpy(tensorMap, &m, sizeof m);
+	return OK;
+}
+
+/* ---- what programs ask of graphs ---- */
+
+CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || numRootNodes == NULL)
+		return leave(INVALID);
+	size_t n = 0;
+	for (struct task *t = g->tasks; t; t = t->next) {
+		if (t->node->needs_count)
+			continue;
+		if (rootNodes && n < *numRootNodes)
+			rootNodes[n] = (CUgraphNode)t->node;
+		n++;
+	}
+	*numRootNodes = n;
+	return leave(OK);
+}
+
+CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || numEdges == NULL || !from != !to)
+		return leave(INVALID);
+	size_t n = 0;
+	for (struct task *t = g->tasks; t; t = t->next)
+		for (size_t i = 0; i < t->node->needs_count; i++, n++)
+			if (from && n < *numEdges) {
+				from[n] = (CUgraphNode)t->node->needs[i], to[n] = (CUgraphNode)t->node;
+				if (edgeData)
+					edgeData[n] = (CUgraphEdgeData){0};
+			}
+	*numEdges = n;
+	return leave(OK);
+}
+CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) { return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges); }
+
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = known(NODE, hNode);
+	if (n == NULL || numDependencies == NULL)
+		return leave(INVALID);
+	for (size_t i = 0; dependencies && i < n->needs_count && i < *numDependencies; i++) {
+		dependencies[i] = (CUgraphNode)n->needs[i];
+		if (edgeData)
+			edgeData[i] = (CUgraphEdgeData){0};
+	}
+	*numDependencies = n->needs_count;
+	return leave(OK);
+}
+CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) { return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies); }
+
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = known(NODE, hNode);
+	if (n == NULL || numDependentNodes == NULL)
+		return leave(INVALID);
+	size_t k = 0;
+	for (struct task *t = n->graph->tasks; t; t = t->next)
+		for (size_t i = 0; i < t->node->needs_count; i++)
+			if (t->node->needs[i] == n) {
+				if (dependentNodes && k < *numDependentNodes) {
+					dependentNodes[k] = (CUgraphNode)t->node;
+					if (edgeData)
+						edgeData[k] = (CUgraphEdgeData){0};
+				}
+				k++;
+			}
+	*numDependentNodes = k;
+	return leave(OK);
+}
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) { return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, NULL, numDependentNodes); }
+
+CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	(void)edgeData;
+	return cuGraphAddDependencies(hGraph, from, to, numDependencies);
+}
+
+static bool forget_need(struct node *n, const struct node *need)
+{
+	for (size_t i = 0; i < n->needs_count; i++)
+		if (n->needs[i] == need) {
+			n->needs[i] = n->needs[--n->needs_count];
+			return true;
+		}
+	return false;
+}
+
+CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	for (size_t i = 0; i < numDependencies; i++) {
+		struct node *a = known(NODE, from[i]), *b = known(NODE, to[i]);
+		if (g == NULL || a == NULL || b == NULL || b->graph != g || !forget_need(b, a))
+			return leave(INVALID);
+	}
+	return leave(g ? OK : INVALID);
+}
+CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	(void)edgeData;
+	return cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
+}
+
+CUresult cuGraphDestroyNode(CUgraphNode hNode)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = known(NODE, hNode);
+	if (n == NULL || n->graph->executable)
+		return leave(INVALID);
+	for (struct task **t = &n->graph->tasks; *t;) {
+		forget_need((*t)->node, n);
+		if (*t != n->task) {
+			t = &(*t)->next;
+			continue;
+		}
+		*t = n->task->next;
+		if (n->graph->last == &n->task->next)
+			n->graph->last = t;
+	}
+	n->graph->count--;
+	n->o.gone = true;
+	return leave(OK);
+}
+
+CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *x = graph_of(hGraphExec, true);
+	struct node *n = x ? copy_of(x, (struct node *)hNode) : NULL;
+	if (n && isEnabled)
+		*isEnabled = !n->disabled;
+	return leave(n && isEnabled ? OK : INVALID);
+}
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = node_of(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	if (n == NULL || nodeParams == NULL)
+		return leave(INVALID);
+	const struct fakecuda_launch *l = &n->task->launch;
+	*nodeParams = (CUDA_KERNEL_NODE_PARAMS){.func = (CUfunction)n->task->function, .gridDimX = l->grid[0], .gridDimY = l->grid[1], .gridDimZ = l->grid[2], .blockDimX = l->block[0],
+		.blockDimY = l->block[1], .blockDimZ = l->block[2], .sharedMemBytes = l->shared, .kernelParams = (void **)n->task->params};
+	return leave(OK);
+}
+CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS p;
+	CUresult e = nodeParams ? cuGraphKernelNodeGetParams_v2(hNode, &p) : INVALID;
+	if (e == OK)
+		memcpy(nodeParams, &p, sizeof *nodeParams);
+	return e;
 }
