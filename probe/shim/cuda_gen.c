@@ -27075,6 +27075,351 @@ static CUresult copy_cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource
 	return other_cuStreamGetDevResource_ptsz(hStream, resource, type, &second_cuStreamGetDevResource_ptsz);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(stream, addr, value, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)addr;
+	w[2] = (uint64_t)(uint32_t)value;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5666, w, 4, 0)) {
+		CUresult ret = real(stream, addr, value, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_timed(&c, stream == NULL ? (void *)2L : (void *)stream);
+	shim_commit(&c);
+	CUresult ret = real(stream, addr, value, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamWriteValue32_ptsz = {NULL, "cuStreamWriteValue32_ptsz"};
+static SHIM_BODY CUresult main_cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return wrap_cuStreamWriteValue32_ptsz(stream, addr, value, flags, &target_cuStreamWriteValue32_ptsz);
+}
+
+SHIM_ENTRY(cuStreamWriteValue32_ptsz, main_cuStreamWriteValue32_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamWriteValue32_ptsz(stream, addr, value, flags, target);
+}
+
+static struct shim_target second_cuStreamWriteValue32_ptsz = {NULL, "cuStreamWriteValue32_ptsz"};
+static CUresult copy_cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return other_cuStreamWriteValue32_ptsz(stream, addr, value, flags, &second_cuStreamWriteValue32_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(stream, addr, value, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)addr;
+	w[2] = (uint64_t)(uint32_t)value;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5667, w, 4, 0)) {
+		CUresult ret = real(stream, addr, value, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(stream, addr, value, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamWaitValue32_ptsz = {NULL, "cuStreamWaitValue32_ptsz"};
+static SHIM_BODY CUresult main_cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return wrap_cuStreamWaitValue32_ptsz(stream, addr, value, flags, &target_cuStreamWaitValue32_ptsz);
+}
+
+SHIM_ENTRY(cuStreamWaitValue32_ptsz, main_cuStreamWaitValue32_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamWaitValue32_ptsz(stream, addr, value, flags, target);
+}
+
+static struct shim_target second_cuStreamWaitValue32_ptsz = {NULL, "cuStreamWaitValue32_ptsz"};
+static CUresult copy_cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return other_cuStreamWaitValue32_ptsz(stream, addr, value, flags, &second_cuStreamWaitValue32_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(stream, addr, value, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)addr;
+	w[2] = (uint64_t)value;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5668, w, 4, 0)) {
+		CUresult ret = real(stream, addr, value, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_timed(&c, stream == NULL ? (void *)2L : (void *)stream);
+	shim_commit(&c);
+	CUresult ret = real(stream, addr, value, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamWriteValue64_ptsz = {NULL, "cuStreamWriteValue64_ptsz"};
+static SHIM_BODY CUresult main_cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return wrap_cuStreamWriteValue64_ptsz(stream, addr, value, flags, &target_cuStreamWriteValue64_ptsz);
+}
+
+SHIM_ENTRY(cuStreamWriteValue64_ptsz, main_cuStreamWriteValue64_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamWriteValue64_ptsz(stream, addr, value, flags, target);
+}
+
+static struct shim_target second_cuStreamWriteValue64_ptsz = {NULL, "cuStreamWriteValue64_ptsz"};
+static CUresult copy_cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return other_cuStreamWriteValue64_ptsz(stream, addr, value, flags, &second_cuStreamWriteValue64_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(stream, addr, value, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)addr;
+	w[2] = (uint64_t)value;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5669, w, 4, 0)) {
+		CUresult ret = real(stream, addr, value, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(stream, addr, value, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamWaitValue64_ptsz = {NULL, "cuStreamWaitValue64_ptsz"};
+static SHIM_BODY CUresult main_cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return wrap_cuStreamWaitValue64_ptsz(stream, addr, value, flags, &target_cuStreamWaitValue64_ptsz);
+}
+
+SHIM_ENTRY(cuStreamWaitValue64_ptsz, main_cuStreamWaitValue64_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamWaitValue64_ptsz(stream, addr, value, flags, target);
+}
+
+static struct shim_target second_cuStreamWaitValue64_ptsz = {NULL, "cuStreamWaitValue64_ptsz"};
+static CUresult copy_cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return other_cuStreamWaitValue64_ptsz(stream, addr, value, flags, &second_cuStreamWaitValue64_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(stream, count, paramArray, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)count;
+	w[2] = (uint64_t)(uintptr_t)paramArray;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5670, w, 4, 0)) {
+		CUresult ret = real(stream, count, paramArray, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(stream, count, paramArray, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 2, paramArray, 48ULL * (uint64_t)count, ok);
+	if (ok)
+		shim_task(&c, shim_stream(stream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, paramArray, 48ULL * (uint64_t)count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamBatchMemOp_ptsz = {NULL, "cuStreamBatchMemOp_ptsz"};
+static SHIM_BODY CUresult main_cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+{
+	return wrap_cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags, &target_cuStreamBatchMemOp_ptsz);
+}
+
+SHIM_ENTRY(cuStreamBatchMemOp_ptsz, main_cuStreamBatchMemOp_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags, target);
+}
+
+static struct shim_target second_cuStreamBatchMemOp_ptsz = {NULL, "cuStreamBatchMemOp_ptsz"};
+static CUresult copy_cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+{
+	return other_cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags, &second_cuStreamBatchMemOp_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_ptsz(CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5671, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
+		CUresult ret = real(hStream);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_capture(true);
+	shim_commit(&c);
+	CUresult ret = real(hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok) {
+		shim_capture(false);
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamBeginCapture_ptsz = {NULL, "cuStreamBeginCapture_ptsz"};
+SHIM_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream hStream)
+{
+	return wrap_cuStreamBeginCapture_ptsz(hStream, &target_cuStreamBeginCapture_ptsz);
+}
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture_ptsz(CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuStreamBeginCapture_ptsz(hStream, target);
+}
+
+static struct shim_target second_cuStreamBeginCapture_ptsz = {NULL, "cuStreamBeginCapture_ptsz"};
+static CUresult copy_cuStreamBeginCapture_ptsz(CUstream hStream)
+{
+	return other_cuStreamBeginCapture_ptsz(hStream, &second_cuStreamBeginCapture_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, captureStatus_out, id_out);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)captureStatus_out;
+	w[2] = (uint64_t)(uintptr_t)id_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5672, w, 3, 32)) {
+		CUresult ret = real(hStream, captureStatus_out, id_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, captureStatus_out, id_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, captureStatus_out, 4);
+	if (ok)
+		shim_out(&c, 2, id_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamGetCaptureInfo_ptsz = {NULL, "cuStreamGetCaptureInfo_ptsz"};
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
+{
+	return wrap_cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out, &target_cuStreamGetCaptureInfo_ptsz);
+}
+
+SHIM_ENTRY(cuStreamGetCaptureInfo_ptsz, main_cuStreamGetCaptureInfo_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, struct shim_target *target)
+{
+	return wrap_cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out, target);
+}
+
+static struct shim_target second_cuStreamGetCaptureInfo_ptsz = {NULL, "cuStreamGetCaptureInfo_ptsz"};
+static CUresult copy_cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
+{
+	return other_cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out, &second_cuStreamGetCaptureInfo_ptsz);
+}
+
 SHIM_COUNTED(cuDeviceGetNvSciSyncAttributes, 0);
 SHIM_COUNTED(cuModuleGetTexRef, 1);
 SHIM_COUNTED(cuModuleGetSurfRef, 2);
@@ -27789,6 +28134,7 @@ const struct shim_name shim_names[] = {
 	{"cuStreamAttachMemAsync", (void *)cuStreamAttachMemAsync, &target_cuStreamAttachMemAsync.real, (void *)copy_cuStreamAttachMemAsync, &second_cuStreamAttachMemAsync.real, 6000},
 	{"cuStreamAttachMemAsync_ptsz", (void *)cuStreamAttachMemAsync_ptsz, &target_cuStreamAttachMemAsync_ptsz.real, (void *)copy_cuStreamAttachMemAsync_ptsz, &second_cuStreamAttachMemAsync_ptsz.real, 6000},
 	{"cuStreamBatchMemOp", (void *)cuStreamBatchMemOp, &target_cuStreamBatchMemOp.real, (void *)copy_cuStreamBatchMemOp, &second_cuStreamBatchMemOp.real, 8000},
+	{"cuStreamBatchMemOp_ptsz", (void *)cuStreamBatchMemOp_ptsz, &target_cuStreamBatchMemOp_ptsz.real, (void *)copy_cuStreamBatchMemOp_ptsz, &second_cuStreamBatchMemOp_ptsz.real, 8000},
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
@@ -27796,6 +28142,7 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[100].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
+	{"cuStreamBeginCapture_ptsz", (void *)cuStreamBeginCapture_ptsz, &target_cuStreamBeginCapture_ptsz.real, (void *)copy_cuStreamBeginCapture_ptsz, &second_cuStreamBeginCapture_ptsz.real, 10000},
 	{"cuStreamBeginCapture_v2", (void *)cuStreamBeginCapture_v2, &target_cuStreamBeginCapture_v2.real, (void *)copy_cuStreamBeginCapture_v2, &second_cuStreamBeginCapture_v2.real, 10010},
 	{"cuStreamBeginCapture_v2_ptsz", (void *)cuStreamBeginCapture_v2_ptsz, &target_cuStreamBeginCapture_v2_ptsz.real, (void *)copy_cuStreamBeginCapture_v2_ptsz, &second_cuStreamBeginCapture_v2_ptsz.real, 10010},
 	{"cuStreamCopyAttributes", (void *)cuStreamCopyAttributes, &target_cuStreamCopyAttributes.real, (void *)copy_cuStreamCopyAttributes, &second_cuStreamCopyAttributes.real, 11000},
@@ -27811,6 +28158,7 @@ const struct shim_name shim_names[] = {
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
 	{"cuStreamGetCaptureInfo", (void *)cuStreamGetCaptureInfo, &target_cuStreamGetCaptureInfo.real, (void *)copy_cuStreamGetCaptureInfo, &second_cuStreamGetCaptureInfo.real, 10010},
+	{"cuStreamGetCaptureInfo_ptsz", (void *)cuStreamGetCaptureInfo_ptsz, &target_cuStreamGetCaptureInfo_ptsz.real, (void *)copy_cuStreamGetCaptureInfo_ptsz, &second_cuStreamGetCaptureInfo_ptsz.real, 10010},
 	{"cuStreamGetCaptureInfo_v2", (void *)cuStreamGetCaptureInfo_v2, &target_cuStreamGetCaptureInfo_v2.real, (void *)copy_cuStreamGetCaptureInfo_v2, &second_cuStreamGetCaptureInfo_v2.real, 11030},
 	{"cuStreamGetCaptureInfo_v2_ptsz", (void *)cuStreamGetCaptureInfo_v2_ptsz, &target_cuStreamGetCaptureInfo_v2_ptsz.real, (void *)copy_cuStreamGetCaptureInfo_v2_ptsz, &second_cuStreamGetCaptureInfo_v2_ptsz.real, 11030},
 	{"cuStreamGetCaptureInfo_v3", (void *)cuStreamGetCaptureInfo_v3, &target_cuStreamGetCaptureInfo_v3.real, (void *)copy_cuStreamGetCaptureInfo_v3, &second_cuStreamGetCaptureInfo_v3.real, 12030},
@@ -27845,15 +28193,19 @@ const struct shim_name shim_names[] = {
 	{"cuStreamWaitEvent", (void *)cuStreamWaitEvent, &target_cuStreamWaitEvent.real, (void *)copy_cuStreamWaitEvent, &second_cuStreamWaitEvent.real, 3020},
 	{"cuStreamWaitEvent_ptsz", (void *)cuStreamWaitEvent_ptsz, &target_cuStreamWaitEvent_ptsz.real, (void *)copy_cuStreamWaitEvent_ptsz, &second_cuStreamWaitEvent_ptsz.real, 3020},
 	{"cuStreamWaitValue32", (void *)cuStreamWaitValue32, &target_cuStreamWaitValue32.real, (void *)copy_cuStreamWaitValue32, &second_cuStreamWaitValue32.real, 8000},
+	{"cuStreamWaitValue32_ptsz", (void *)cuStreamWaitValue32_ptsz, &target_cuStreamWaitValue32_ptsz.real, (void *)copy_cuStreamWaitValue32_ptsz, &second_cuStreamWaitValue32_ptsz.real, 8000},
 	{"cuStreamWaitValue32_v2", (void *)cuStreamWaitValue32_v2, &target_cuStreamWaitValue32_v2.real, (void *)copy_cuStreamWaitValue32_v2, &second_cuStreamWaitValue32_v2.real, 11070},
 	{"cuStreamWaitValue32_v2_ptsz", (void *)cuStreamWaitValue32_v2_ptsz, &target_cuStreamWaitValue32_v2_ptsz.real, (void *)copy_cuStreamWaitValue32_v2_ptsz, &second_cuStreamWaitValue32_v2_ptsz.real, 11070},
 	{"cuStreamWaitValue64", (void *)cuStreamWaitValue64, &target_cuStreamWaitValue64.real, (void *)copy_cuStreamWaitValue64, &second_cuStreamWaitValue64.real, 9000},
+	{"cuStreamWaitValue64_ptsz", (void *)cuStreamWaitValue64_ptsz, &target_cuStreamWaitValue64_ptsz.real, (void *)copy_cuStreamWaitValue64_ptsz, &second_cuStreamWaitValue64_ptsz.real, 9000},
 	{"cuStreamWaitValue64_v2", (void *)cuStreamWaitValue64_v2, &target_cuStreamWaitValue64_v2.real, (void *)copy_cuStreamWaitValue64_v2, &second_cuStreamWaitValue64_v2.real, 11070},
 	{"cuStreamWaitValue64_v2_ptsz", (void *)cuStreamWaitValue64_v2_ptsz, &target_cuStreamWaitValue64_v2_ptsz.real, (void *)copy_cuStreamWaitValue64_v2_ptsz, &second_cuStreamWaitValue64_v2_ptsz.real, 11070},
 	{"cuStreamWriteValue32", (void *)cuStreamWriteValue32, &target_cuStreamWriteValue32.real, (void *)copy_cuStreamWriteValue32, &second_cuStreamWriteValue32.real, 8000},
+	{"cuStreamWriteValue32_ptsz", (void *)cuStreamWriteValue32_ptsz, &target_cuStreamWriteValue32_ptsz.real, (void *)copy_cuStreamWriteValue32_ptsz, &second_cuStreamWriteValue32_ptsz.real, 8000},
 	{"cuStreamWriteValue32_v2", (void *)cuStreamWriteValue32_v2, &target_cuStreamWriteValue32_v2.real, (void *)copy_cuStreamWriteValue32_v2, &second_cuStreamWriteValue32_v2.real, 11070},
 	{"cuStreamWriteValue32_v2_ptsz", (void *)cuStreamWriteValue32_v2_ptsz, &target_cuStreamWriteValue32_v2_ptsz.real, (void *)copy_cuStreamWriteValue32_v2_ptsz, &second_cuStreamWriteValue32_v2_ptsz.real, 11070},
 	{"cuStreamWriteValue64", (void *)cuStreamWriteValue64, &target_cuStreamWriteValue64.real, (void *)copy_cuStreamWriteValue64, &second_cuStreamWriteValue64.real, 9000},
+	{"cuStreamWriteValue64_ptsz", (void *)cuStreamWriteValue64_ptsz, &target_cuStreamWriteValue64_ptsz.real, (void *)copy_cuStreamWriteValue64_ptsz, &second_cuStreamWriteValue64_ptsz.real, 9000},
 	{"cuStreamWriteValue64_v2", (void *)cuStreamWriteValue64_v2, &target_cuStreamWriteValue64_v2.real, (void *)copy_cuStreamWriteValue64_v2, &second_cuStreamWriteValue64_v2.real, 11070},
 	{"cuStreamWriteValue64_v2_ptsz", (void *)cuStreamWriteValue64_v2_ptsz, &target_cuStreamWriteValue64_v2_ptsz.real, (void *)copy_cuStreamWriteValue64_v2_ptsz, &second_cuStreamWriteValue64_v2_ptsz.real, 11070},
 	{"cuSurfObjectCreate", (void *)cuSurfObjectCreate, &target_cuSurfObjectCreate.real, (void *)copy_cuSurfObjectCreate, &second_cuSurfObjectCreate.real, 5000},
@@ -27905,10 +28257,10 @@ const struct shim_name shim_names[] = {
 	{"cuWaitExternalSemaphoresAsync", (void *)cuWaitExternalSemaphoresAsync, &target_cuWaitExternalSemaphoresAsync.real, (void *)copy_cuWaitExternalSemaphoresAsync, &second_cuWaitExternalSemaphoresAsync.real, 10000},
 	{"cuWaitExternalSemaphoresAsync_ptsz", (void *)cuWaitExternalSemaphoresAsync_ptsz, &target_cuWaitExternalSemaphoresAsync_ptsz.real, (void *)copy_cuWaitExternalSemaphoresAsync_ptsz, &second_cuWaitExternalSemaphoresAsync_ptsz.real, 10000},
 };
-const uint32_t shim_names_count = 617;
+const uint32_t shim_names_count = 624;
 
-const uint64_t shim_functions = 0x8b2288dbc4c88212;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 8b2288dbc4c88212";
+const uint64_t shim_functions = 0xbae6c4e8f918d220;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions bae6c4e8f918d220";
 const struct shim_injected shim_injected[] = {
 	{NULL, 0, 0, NULL, NULL},
 };

@@ -173,6 +173,25 @@ static void graphs(void)
 	MUST(cuStreamBatchMemOp(s, 2, ops, 0) == 0 && cuStreamSynchronize(s) == 0 && cuMemcpyDtoH(back, p, 8) == 0 && back[0] == 11);
 }
 
+/* Functions of CUDA 8 to 11 that mean the thread's own default stream, which later ones have replaced. */
+static void older(void)
+{
+	CUdeviceptr p;
+	CUgraph g;
+	CUgraphExec x;
+	CUstreamCaptureStatus status;
+	CUstream s;
+	uint64_t id, back[2];
+	MUST(cuMemAlloc(&p, 16) == 0 && cuMemsetD32(p, 0, 4) == 0 && cuStreamCreate(&s, 0) == 0);
+	CUstreamBatchMemOpParams op = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = p + 4, .value = 7}};
+	MUST(cuStreamWriteValue32_ptsz(NULL, p, 5, 0) == 0 && cuStreamWaitValue32_ptsz(NULL, p, 5, CU_STREAM_WAIT_VALUE_EQ) == 0 && cuStreamBatchMemOp_ptsz(NULL, 1, &op, 0) == 0);
+	MUST(cuStreamWriteValue64_ptsz(NULL, p + 8, 6, 0) == 0 && cuStreamWaitValue64_ptsz(NULL, p + 8, 6, CU_STREAM_WAIT_VALUE_EQ) == 0 && cuStreamSynchronize_ptsz(NULL) == 0);
+	MUST(cuMemcpyDtoH(back, p, 16) == 0 && back[0] == (5 | 7ULL << 32) && back[1] == 6);
+	MUST(cuStreamBeginCapture_ptsz(s) == 0 && cuMemsetD32Async(p, 9, 1, s) == 0 && cuStreamGetCaptureInfo_ptsz(s, &status, &id) == 0 && status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	MUST(cuStreamEndCapture(s, &g) == 0 && cuGraphInstantiateWithFlags(&x, g, 0) == 0 && cuGraphLaunch(x, s) == 0 && cuStreamSynchronize(s) == 0);
+	MUST(cuMemcpyDtoH(back, p, 16) == 0 && back[0] == (9 | 7ULL << 32));
+}
+
 int main(void)
 {
 	CUcontext ctx;
@@ -187,6 +206,7 @@ int main(void)
 	memory();
 	arrays();
 	graphs();
+	older();
 	/* All that the context had is gone, and it is another one's that takes it again. */
 	MUST(cuDevicePrimaryCtxReset(0) == 0 && cuMemFree(at) != 0 && cuDevicePrimaryCtxGetState(0, &flags, &active) == 0 && active == 0);
 	MUST(cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0 && cuMemAlloc(&at, N) == 0 && cuMemsetD8(at, 1, N) == 0 && cuMemFree(at) == 0);

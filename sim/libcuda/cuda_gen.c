@@ -1912,6 +1912,41 @@ CUresult cuStreamEndCaptureToCig_ptsz(CUstream hStream)
 	return fake_unsupported("cuStreamEndCaptureToCig_ptsz");
 }
 
+CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return cuStreamWriteValue32(fake_thread_stream(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return cuStreamWaitValue32(fake_thread_stream(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return cuStreamWriteValue64(fake_thread_stream(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return cuStreamWaitValue64(fake_thread_stream(stream), addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+{
+	return cuStreamBatchMemOp(fake_thread_stream(stream), count, paramArray, flags);
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream hStream)
+{
+	return cuStreamBeginCapture(fake_thread_stream(hStream));
+}
+
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
+{
+	return cuStreamGetCaptureInfo(fake_thread_stream(hStream), captureStatus_out, id_out);
+}
+
 const struct fake_symbol fake_symbols[] = {
 	{"cuArray3DCreate", 3020, 0, (void *)cuArray3DCreate_v2},
 	{"cuArray3DGetDescriptor", 3020, 0, (void *)cuArray3DGetDescriptor_v2},
@@ -2415,6 +2450,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamAttachMemAsync", 6000, 0, (void *)cuStreamAttachMemAsync},
 	{"cuStreamAttachMemAsync", 6000, 1, (void *)cuStreamAttachMemAsync_ptsz},
 	{"cuStreamBatchMemOp", 8000, 0, (void *)cuStreamBatchMemOp},
+	{"cuStreamBatchMemOp", 8000, 1, (void *)cuStreamBatchMemOp_ptsz},
 	{"cuStreamBatchMemOp", 11070, 0, (void *)cuStreamBatchMemOp_v2},
 	{"cuStreamBatchMemOp", 11070, 1, (void *)cuStreamBatchMemOp_v2_ptsz},
 	{"cuStreamBeginCapture", 10000, 0, (void *)cuStreamBeginCapture},
@@ -2422,6 +2458,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamBeginCaptureToCig", 13020, 1, (void *)cuStreamBeginCaptureToCig_ptsz},
 	{"cuStreamBeginCaptureToGraph", 12030, 0, (void *)cuStreamBeginCaptureToGraph},
 	{"cuStreamBeginCaptureToGraph", 12030, 1, (void *)cuStreamBeginCaptureToGraph_ptsz},
+	{"cuStreamBeginCapture", 10000, 1, (void *)cuStreamBeginCapture_ptsz},
 	{"cuStreamBeginCapture", 10010, 0, (void *)cuStreamBeginCapture_v2},
 	{"cuStreamBeginCapture", 10010, 1, (void *)cuStreamBeginCapture_v2_ptsz},
 	{"cuStreamCopyAttributes", 11000, 0, (void *)cuStreamCopyAttributes},
@@ -2437,6 +2474,7 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamGetAttribute", 11000, 0, (void *)cuStreamGetAttribute},
 	{"cuStreamGetAttribute", 11000, 1, (void *)cuStreamGetAttribute_ptsz},
 	{"cuStreamGetCaptureInfo", 10010, 0, (void *)cuStreamGetCaptureInfo},
+	{"cuStreamGetCaptureInfo", 10010, 1, (void *)cuStreamGetCaptureInfo_ptsz},
 	{"cuStreamGetCaptureInfo", 11030, 0, (void *)cuStreamGetCaptureInfo_v2},
 	{"cuStreamGetCaptureInfo", 11030, 1, (void *)cuStreamGetCaptureInfo_v2_ptsz},
 	{"cuStreamGetCaptureInfo", 12030, 0, (void *)cuStreamGetCaptureInfo_v3},
@@ -2471,15 +2509,19 @@ const struct fake_symbol fake_symbols[] = {
 	{"cuStreamWaitEvent", 3020, 0, (void *)cuStreamWaitEvent},
 	{"cuStreamWaitEvent", 3020, 1, (void *)cuStreamWaitEvent_ptsz},
 	{"cuStreamWaitValue32", 8000, 0, (void *)cuStreamWaitValue32},
+	{"cuStreamWaitValue32", 8000, 1, (void *)cuStreamWaitValue32_ptsz},
 	{"cuStreamWaitValue32", 11070, 0, (void *)cuStreamWaitValue32_v2},
 	{"cuStreamWaitValue32", 11070, 1, (void *)cuStreamWaitValue32_v2_ptsz},
 	{"cuStreamWaitValue64", 9000, 0, (void *)cuStreamWaitValue64},
+	{"cuStreamWaitValue64", 9000, 1, (void *)cuStreamWaitValue64_ptsz},
 	{"cuStreamWaitValue64", 11070, 0, (void *)cuStreamWaitValue64_v2},
 	{"cuStreamWaitValue64", 11070, 1, (void *)cuStreamWaitValue64_v2_ptsz},
 	{"cuStreamWriteValue32", 8000, 0, (void *)cuStreamWriteValue32},
+	{"cuStreamWriteValue32", 8000, 1, (void *)cuStreamWriteValue32_ptsz},
 	{"cuStreamWriteValue32", 11070, 0, (void *)cuStreamWriteValue32_v2},
 	{"cuStreamWriteValue32", 11070, 1, (void *)cuStreamWriteValue32_v2_ptsz},
 	{"cuStreamWriteValue64", 9000, 0, (void *)cuStreamWriteValue64},
+	{"cuStreamWriteValue64", 9000, 1, (void *)cuStreamWriteValue64_ptsz},
 	{"cuStreamWriteValue64", 11070, 0, (void *)cuStreamWriteValue64_v2},
 	{"cuStreamWriteValue64", 11070, 1, (void *)cuStreamWriteValue64_v2_ptsz},
 	{"cuSurfObjectCreate", 5000, 0, (void *)cuSurfObjectCreate},

@@ -3675,6 +3675,27 @@ CUresult cuStreamBeginCaptureToCig_ptsz(CUstream hStream, CUstreamCigCapturePara
 
 CUresult cuStreamEndCaptureToCig_ptsz(CUstream hStream);
 
+/* has a stream store 4 bytes */
+CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags);
+
+/* lets a stream wait for a value of 4 bytes in memory */
+CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags);
+
+/* has a stream store 8 bytes */
+CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags);
+
+/* lets a stream wait for a value of 8 bytes in memory */
+CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags);
+
+/* has a stream store and wait for several values */
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags);
+
+/* begins to keep the work of a stream in a graph */
+CUresult cuStreamBeginCapture_ptsz(CUstream hStream);
+
+/* tells of the capture of a stream */
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out);
+
 #ifndef ACLTRACE_EXACT_NAMES
 #define cuArray3DCreate cuArray3DCreate_v2
 #define cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
