@@ -382,6 +382,8 @@ type Param struct {
 	Addresses bool
 	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
 	Dropped bool
+	// Extent marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
+	Extent bool
 	// Held marks a Find whose answer is a reference to the object: as many calls have to end it.
 	Held bool
 	// Fields are the pointers and handles in a Struct, as far as the model knows them.

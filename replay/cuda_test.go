@@ -385,6 +385,13 @@ func TestCUDAPlaceFails(t *testing.T) {
 	if err != nil || !rep.Identical || rep.Placement != "same" {
 		t.Errorf("%v, %+v", err, rep)
 	}
+	// How much memory there is around an address is what the player has mapped.
+	if rep.OtherMachineTotal != 1 || rep.OtherMachine[0].Param != "psize" || rep.OtherMachine[0].Want != "0x1800" || rep.OtherMachine[0].Got != "0x1770" {
+		t.Errorf("%+v", rep.OtherMachine)
+	}
+	if rep, err = replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true}); err != nil || !rep.Identical || rep.OtherMachineTotal != 0 {
+		t.Errorf("%v, %+v", err, rep)
+	}
 }
 
 // Memory that a stream gives back is another's only when the stream has come so far, also where the player places it.

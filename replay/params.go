@@ -368,6 +368,15 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 				return op, err
 			}
 			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), outputOf(q))
+			if q.Extent && p.maps {
+				// What the player maps is as large as the program has asked for, or larger.
+				for _, u := range p.e.Uses {
+					if p.f.Params[u.Param].Role == api.Address {
+						in := &p.after[len(p.after)-1]
+						in.Want, in.At = isExtent, u.Object.Size
+					}
+				}
+			}
 		default:
 			return op, p.checkData(i, op, d)
 		}
@@ -843,6 +852,7 @@ const (
 	isResult         // what a copy has brought to the host
 	isUnset          // the same, of memory that nothing in the trace has written
 	isMachine        // as isOutput, and what it tells is of the machine
+	isExtent         // a number that may be another one that is no less than At
 )
 
 func outputOf(q *api.Param) uint64 {

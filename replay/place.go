@@ -48,6 +48,11 @@ func (p *planner) placed(addr uint64, end int64) {
 	pr.place = slices.Insert(pr.place, i, addr)
 }
 
+// simulated reports whether the library is the simulator.
+func (p *Plan) simulated() bool {
+	return p.o == nil || p.o.Backend == "" || artifacts.Simulates(p.model, p.o.Backend)
+}
+
 // environment returns the variables that make the simulator place a process's allocations as wanted.
 func (p *Plan) environment(process int) ([]string, error) {
 	if p.dir == "" {
@@ -64,7 +69,7 @@ func (p *Plan) environment(process int) ([]string, error) {
 		return nil, nil
 	}
 	var b strings.Builder
-	if p.o.Backend != "" && !artifacts.Simulates(p.model, p.o.Backend) {
+	if !p.simulated() {
 		if p.o.Place != PlaceSame {
 			return nil, nil
 		}

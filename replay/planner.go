@@ -59,6 +59,7 @@ type planner struct {
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
 	contexts contexts
+	maps     bool // the player has memory mapped where it was
 	numbered map[numberPlace]*numbered
 	counted  int // calls that make objects of api.Model.Numbers
 	contents map[*timeline.Object]*content
@@ -167,6 +168,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
 	p.contexts = newContexts(plan.model)
+	p.maps = o.Place == PlaceSame && !p.simulated()
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
 	p.tolerance = o.Tolerance
 	return p

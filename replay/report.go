@@ -530,7 +530,7 @@ func (p *Plan) results(r *Report, o *outcome) {
 				case in.Want == isUnset && res.Flags&resultDiffers != 0:
 					f := p.fns[in.Fn]
 					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
-				case in.Want == isMachine && res.Flags&resultDiffers != 0:
+				case (in.Want == isMachine || in.Want == isExtent && number(o.detail(res).Got[:8]) >= in.At) && res.Flags&resultDiffers != 0:
 					if r.OtherMachineTotal++; len(r.OtherMachine) < maxListed {
 						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
 					}
@@ -633,11 +633,14 @@ func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
 		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.Want == isResult, item: in.RetSlot,
 		Want: hex.EncodeToString(want), Got: hex.EncodeToString(got),
 	}
+	if in.Want == isExtent {
+		d.Offset = res.First
+	}
 	if int(in.Words) < len(f.Params) {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
-		if (in.Want == isOutput || in.Want == isMachine) && in.Len <= 8 && q.Role == api.Out {
+		if in.Want != isResult && in.Want != isUnset && in.Len <= 8 && q.Role == api.Out {
 			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
 	}

@@ -712,7 +712,7 @@ var Model = (&api.Model{
 			Doc: "tells the allocation that an address lies in",
 			Params: []api.Param{
 				{Name: "pbase", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "psize", Type: "size_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "psize", Type: "size_t*", Word: 1, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Extent: true},
 				{Name: "dptr", Type: "CUdeviceptr", Word: 2, Words: 1, Width: 8, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},

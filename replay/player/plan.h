@@ -48,7 +48,8 @@ enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
 	CHECK_RESULT, /* what a copy has brought to the host */
 	CHECK_UNSET,  /* the same, of memory that nothing has written */
-	CHECK_MACHINE /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
+	CHECK_MACHINE, /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
+	CHECK_EXTENT  /* as CHECK_OUTPUT, of a number that may also be another one that is no less than `at` */
 };
 
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };

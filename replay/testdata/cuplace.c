@@ -1,4 +1,4 @@
-/* An allocation that has no room, and is tried again where another one was. */
+/* An allocation that has no room, and is tried again where another one was; and how far another one reaches. */
 #include <cuda.h>
 
 int main(void)
@@ -15,5 +15,9 @@ int main(void)
 		return 2;
 	if (cuMemAlloc(&q, most) || cuMemcpyHtoD(q, data, sizeof data) || cuMemcpyDtoH(data, q, sizeof data))
 		return 3;
-	return cuMemFree(q);
+	CUdeviceptr base;
+	size_t size;
+	if (cuMemFree(q) || cuMemAlloc(&p, 6000) || cuMemGetAddressRange(&base, &size, p + 100) || base != p || size < 6000)
+		return 4;
+	return cuMemFree(p);
 }

@@ -363,6 +363,9 @@ func goBlock(p *api.Param) string {
 	if p.Machine {
 		s += ", Machine: true"
 	}
+	if p.Extent {
+		s += ", Extent: true"
+	}
 	if p.Held {
 		s += ", Held: true"
 	}

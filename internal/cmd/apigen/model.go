@@ -785,7 +785,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -794,7 +794,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" || object == "held" {
+	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" || object == "held" || object == "extent" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -823,6 +823,8 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Addresses = true
 	case "dropped":
 		p.Dropped = true
+	case "extent":
+		p.Extent = true
 	case "held":
 		p.Held = true
 	default:
