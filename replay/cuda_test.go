@@ -187,7 +187,7 @@ func TestCUDAShared(t *testing.T) {
 func TestCUDAAsks(t *testing.T) {
 	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cuasks.c"))
 	identical(t, path, func(rep *replay.Report) bool {
-		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 9
+		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 10
 	})
 }
 

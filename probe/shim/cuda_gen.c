@@ -21665,6 +21665,185 @@ static CUresult copy_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	return other_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, &second_cuMemcpyBatchAsync_v2);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uintptr_t)prefetchLocs;
+	w[4] = (uint64_t)(uintptr_t)prefetchLocIdxs;
+	w[5] = (uint64_t)numPrefetchLocs;
+	w[6] = (uint64_t)flags;
+	w[7] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5476, w, 8, 0)) {
+		CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 3, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	shim_in(&c, 4, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 3, 0, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs);
+		shim_large(c.seq, 4, 0, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPrefetchBatchAsync = {NULL, "cuMemPrefetchBatchAsync"};
+static SHIM_BODY CUresult main_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &target_cuMemPrefetchBatchAsync);
+}
+
+SHIM_ENTRY(cuMemPrefetchBatchAsync, main_cuMemPrefetchBatchAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemPrefetchBatchAsync = {NULL, "cuMemPrefetchBatchAsync"};
+static CUresult copy_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &second_cuMemPrefetchBatchAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, flags, hStream);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)flags;
+	w[4] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5477, w, 5, 0)) {
+		CUresult ret = real(dptrs, sizes, count, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemDiscardBatchAsync = {NULL, "cuMemDiscardBatchAsync"};
+static SHIM_BODY CUresult main_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, &target_cuMemDiscardBatchAsync);
+}
+
+SHIM_ENTRY(cuMemDiscardBatchAsync, main_cuMemDiscardBatchAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemDiscardBatchAsync = {NULL, "cuMemDiscardBatchAsync"};
+static CUresult copy_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, &second_cuMemDiscardBatchAsync);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uintptr_t)prefetchLocs;
+	w[4] = (uint64_t)(uintptr_t)prefetchLocIdxs;
+	w[5] = (uint64_t)numPrefetchLocs;
+	w[6] = (uint64_t)flags;
+	w[7] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5478, w, 8, 0)) {
+		CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 3, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	shim_in(&c, 4, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, false));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 3, 0, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs);
+		shim_large(c.seq, 4, 0, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemDiscardAndPrefetchBatchAsync = {NULL, "cuMemDiscardAndPrefetchBatchAsync"};
+static SHIM_BODY CUresult main_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &target_cuMemDiscardAndPrefetchBatchAsync);
+}
+
+SHIM_ENTRY(cuMemDiscardAndPrefetchBatchAsync, main_cuMemDiscardAndPrefetchBatchAsync);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemDiscardAndPrefetchBatchAsync = {NULL, "cuMemDiscardAndPrefetchBatchAsync"};
+static CUresult copy_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &second_cuMemDiscardAndPrefetchBatchAsync);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type, struct shim_target *target)
 {
 	CUresult (*real)(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) = shim_real(&target->real, target->name);
@@ -26188,6 +26367,185 @@ static CUresult copy_cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *
 	return other_cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, &second_cuMemcpyBatchAsync_v2_ptsz);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uintptr_t)prefetchLocs;
+	w[4] = (uint64_t)(uintptr_t)prefetchLocIdxs;
+	w[5] = (uint64_t)numPrefetchLocs;
+	w[6] = (uint64_t)flags;
+	w[7] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5574, w, 8, 0)) {
+		CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 3, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	shim_in(&c, 4, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 3, 0, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs);
+		shim_large(c.seq, 4, 0, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemPrefetchBatchAsync_ptsz = {NULL, "cuMemPrefetchBatchAsync_ptsz"};
+static SHIM_BODY CUresult main_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &target_cuMemPrefetchBatchAsync_ptsz);
+}
+
+SHIM_ENTRY(cuMemPrefetchBatchAsync_ptsz, main_cuMemPrefetchBatchAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemPrefetchBatchAsync_ptsz = {NULL, "cuMemPrefetchBatchAsync_ptsz"};
+static CUresult copy_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &second_cuMemPrefetchBatchAsync_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, flags, hStream);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)flags;
+	w[4] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5575, w, 5, 0)) {
+		CUresult ret = real(dptrs, sizes, count, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemDiscardBatchAsync_ptsz = {NULL, "cuMemDiscardBatchAsync_ptsz"};
+static SHIM_BODY CUresult main_cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream, &target_cuMemDiscardBatchAsync_ptsz);
+}
+
+SHIM_ENTRY(cuMemDiscardBatchAsync_ptsz, main_cuMemDiscardBatchAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemDiscardBatchAsync_ptsz = {NULL, "cuMemDiscardBatchAsync_ptsz"};
+static CUresult copy_cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream, &second_cuMemDiscardBatchAsync_ptsz);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	CUresult (*real)(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)dptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uintptr_t)prefetchLocs;
+	w[4] = (uint64_t)(uintptr_t)prefetchLocIdxs;
+	w[5] = (uint64_t)numPrefetchLocs;
+	w[6] = (uint64_t)flags;
+	w[7] = (uint64_t)(uintptr_t)hStream;
+	struct shim_call c;
+	if (!shim_enter(&c, 5576, w, 8, 0)) {
+		CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 0, dptrs, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 1, sizes, 8ULL * (uint64_t)count, ok);
+	shim_in(&c, 3, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	shim_in(&c, 4, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs, ok);
+	if (ok)
+		shim_task(&c, shim_stream(hStream, 2, true));
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, dptrs, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 1, 0, sizes, 8ULL * (uint64_t)count);
+		shim_large(c.seq, 3, 0, prefetchLocs, 8ULL * (uint64_t)numPrefetchLocs);
+		shim_large(c.seq, 4, 0, prefetchLocIdxs, 8ULL * (uint64_t)numPrefetchLocs);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMemDiscardAndPrefetchBatchAsync_ptsz = {NULL, "cuMemDiscardAndPrefetchBatchAsync_ptsz"};
+static SHIM_BODY CUresult main_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return wrap_cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &target_cuMemDiscardAndPrefetchBatchAsync_ptsz);
+}
+
+SHIM_ENTRY(cuMemDiscardAndPrefetchBatchAsync_ptsz, main_cuMemDiscardAndPrefetchBatchAsync_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream, struct shim_target *target)
+{
+	return wrap_cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, target);
+}
+
+static struct shim_target second_cuMemDiscardAndPrefetchBatchAsync_ptsz = {NULL, "cuMemDiscardAndPrefetchBatchAsync_ptsz"};
+static CUresult copy_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return other_cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, &second_cuMemDiscardAndPrefetchBatchAsync_ptsz);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device, struct shim_target *target)
 {
 	CUresult (*real)(CUstream hStream, CUdevice *device) = shim_real(&target->real, target->name);
@@ -27487,44 +27845,38 @@ SHIM_COUNTED(cuTexRefSetAddress2D_v2, 63);
 SHIM_COUNTED(cuMemcpy3DBatchAsync, 64);
 SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 65);
 SHIM_COUNTED(cuMemBatchDecompressAsync, 66);
-SHIM_COUNTED(cuMemPrefetchBatchAsync, 67);
-SHIM_COUNTED(cuMemDiscardBatchAsync, 68);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 69);
-SHIM_COUNTED(cuProfilerInitialize, 70);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 71);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 72);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 73);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 74);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 75);
-SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 76);
-SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 77);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 78);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 79);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 80);
-SHIM_COUNTED(cuStreamBeginCaptureToCig, 81);
-SHIM_COUNTED(cuStreamEndCaptureToCig, 82);
-SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 83);
-SHIM_COUNTED(cuLogsRegisterCallback, 84);
-SHIM_COUNTED(cuLogsUnregisterCallback, 85);
-SHIM_COUNTED(cuLogsCurrent, 86);
-SHIM_COUNTED(cuLogsDumpToFile, 87);
-SHIM_COUNTED(cuLogsDumpToMemory, 88);
-SHIM_COUNTED(cuCoredumpRegisterStartCallback, 89);
-SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 90);
-SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 91);
-SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 92);
-SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 93);
-SHIM_COUNTED(cuCheckpointProcessGetState, 94);
-SHIM_COUNTED(cuCheckpointProcessLock, 95);
-SHIM_COUNTED(cuCheckpointProcessCheckpoint, 96);
-SHIM_COUNTED(cuCheckpointProcessRestore, 97);
-SHIM_COUNTED(cuCheckpointProcessUnlock, 98);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 99);
-SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 100);
-SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 101);
+SHIM_COUNTED(cuProfilerInitialize, 67);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 68);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 69);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 70);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 71);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 72);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 73);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 74);
+SHIM_COUNTED(cuStreamBeginCaptureToCig, 75);
+SHIM_COUNTED(cuStreamEndCaptureToCig, 76);
+SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 77);
+SHIM_COUNTED(cuLogsRegisterCallback, 78);
+SHIM_COUNTED(cuLogsUnregisterCallback, 79);
+SHIM_COUNTED(cuLogsCurrent, 80);
+SHIM_COUNTED(cuLogsDumpToFile, 81);
+SHIM_COUNTED(cuLogsDumpToMemory, 82);
+SHIM_COUNTED(cuCoredumpRegisterStartCallback, 83);
+SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 84);
+SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 85);
+SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 86);
+SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 87);
+SHIM_COUNTED(cuCheckpointProcessGetState, 88);
+SHIM_COUNTED(cuCheckpointProcessLock, 89);
+SHIM_COUNTED(cuCheckpointProcessCheckpoint, 90);
+SHIM_COUNTED(cuCheckpointProcessRestore, 91);
+SHIM_COUNTED(cuCheckpointProcessUnlock, 92);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 93);
+SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 94);
+SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 95);
 
-struct shim_counted shim_counted[102];
-const uint32_t shim_counted_count = 102;
+struct shim_counted shim_counted[96];
+const uint32_t shim_counted_count = 96;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuModuleGetTexRef",
@@ -27593,18 +27945,12 @@ const char *const shim_counted_names[] = {
 	"cuMemcpy3DBatchAsync",
 	"cuMemcpy3DBatchAsync_v2",
 	"cuMemBatchDecompressAsync",
-	"cuMemPrefetchBatchAsync",
-	"cuMemDiscardBatchAsync",
-	"cuMemDiscardAndPrefetchBatchAsync",
 	"cuProfilerInitialize",
 	"cuMemMapArrayAsync_ptsz",
 	"cuGraphicsMapResources_ptsz",
 	"cuGraphicsUnmapResources_ptsz",
 	"cuMemcpy3DBatchAsync_ptsz",
 	"cuMemcpy3DBatchAsync_v2_ptsz",
-	"cuMemPrefetchBatchAsync_ptsz",
-	"cuMemDiscardBatchAsync_ptsz",
-	"cuMemDiscardAndPrefetchBatchAsync_ptsz",
 	"cuMemBatchDecompressAsync_ptsz",
 	"cuMemcpy3DWithAttributesAsync",
 	"cuStreamBeginCaptureToCig",
@@ -27640,18 +27986,18 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
 	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
 	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
-	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[96].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[93].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[94].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[95].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[97].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[98].real, NULL, NULL, 12080},
-	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[92].real, NULL, NULL, 13020},
-	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[91].real, NULL, NULL, 13020},
+	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[90].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[87].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[88].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[89].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[91].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[92].real, NULL, NULL, 12080},
+	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[86].real, NULL, NULL, 13020},
+	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[85].real, NULL, NULL, 13020},
 	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[58].real, NULL, NULL, 12010},
 	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[59].real, NULL, NULL, 12010},
-	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[90].real, NULL, NULL, 13020},
-	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[89].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[84].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[83].real, NULL, NULL, 13020},
 	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[60].real, NULL, NULL, 12010},
 	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[61].real, NULL, NULL, 12010},
 	{"cuCtxAttach", (void *)cuCtxAttach, &target_cuCtxAttach.real, (void *)copy_cuCtxAttach, &second_cuCtxAttach.real, 2000},
@@ -27864,14 +28210,14 @@ const struct shim_name shim_names[] = {
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
 	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[56].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[72].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[69].real, NULL, NULL, 3000},
 	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[53].real, NULL, NULL, 5000},
 	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[54].real, NULL, NULL, 3020},
 	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[62].real, NULL, NULL, 3000},
 	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[55].real, NULL, NULL, 6050},
 	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[52].real, NULL, NULL, 3000},
 	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[57].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[73].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[70].real, NULL, NULL, 3000},
 	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[51].real, NULL, NULL, 3000},
 	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
 	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
@@ -27929,11 +28275,11 @@ const struct shim_name shim_names[] = {
 	{"cuLinkCreate", (void *)cuLinkCreate, &target_cuLinkCreate.real, (void *)copy_cuLinkCreate, &second_cuLinkCreate.real, 5050},
 	{"cuLinkCreate_v2", (void *)cuLinkCreate_v2, &target_cuLinkCreate_v2.real, (void *)copy_cuLinkCreate_v2, &second_cuLinkCreate_v2.real, 6050},
 	{"cuLinkDestroy", (void *)cuLinkDestroy, &target_cuLinkDestroy.real, (void *)copy_cuLinkDestroy, &second_cuLinkDestroy.real, 5050},
-	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[86].real, NULL, NULL, 12090},
-	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[87].real, NULL, NULL, 12090},
-	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[88].real, NULL, NULL, 12090},
-	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[84].real, NULL, NULL, 12090},
-	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[85].real, NULL, NULL, 12090},
+	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[80].real, NULL, NULL, 12090},
+	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[81].real, NULL, NULL, 12090},
+	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[82].real, NULL, NULL, 12090},
+	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[78].real, NULL, NULL, 12090},
+	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[79].real, NULL, NULL, 12090},
 	{"cuMemAddressFree", (void *)cuMemAddressFree, &target_cuMemAddressFree.real, (void *)copy_cuMemAddressFree, &second_cuMemAddressFree.real, 10020},
 	{"cuMemAddressReserve", (void *)cuMemAddressReserve, &target_cuMemAddressReserve.real, (void *)copy_cuMemAddressReserve, &second_cuMemAddressReserve.real, 10020},
 	{"cuMemAdvise", (void *)cuMemAdvise, &target_cuMemAdvise.real, (void *)copy_cuMemAdvise, &second_cuMemAdvise.real, 8000},
@@ -27947,12 +28293,12 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
 	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[66].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[79].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[73].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
-	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[69].real, NULL, NULL, 13000},
-	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[78].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[68].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[77].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync", (void *)cuMemDiscardAndPrefetchBatchAsync, &target_cuMemDiscardAndPrefetchBatchAsync.real, (void *)copy_cuMemDiscardAndPrefetchBatchAsync, &second_cuMemDiscardAndPrefetchBatchAsync.real, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", (void *)cuMemDiscardAndPrefetchBatchAsync_ptsz, &target_cuMemDiscardAndPrefetchBatchAsync_ptsz.real, (void *)copy_cuMemDiscardAndPrefetchBatchAsync_ptsz, &second_cuMemDiscardAndPrefetchBatchAsync_ptsz.real, 13000},
+	{"cuMemDiscardBatchAsync", (void *)cuMemDiscardBatchAsync, &target_cuMemDiscardBatchAsync.real, (void *)copy_cuMemDiscardBatchAsync, &second_cuMemDiscardBatchAsync.real, 13000},
+	{"cuMemDiscardBatchAsync_ptsz", (void *)cuMemDiscardBatchAsync_ptsz, &target_cuMemDiscardBatchAsync_ptsz.real, (void *)copy_cuMemDiscardBatchAsync_ptsz, &second_cuMemDiscardBatchAsync_ptsz.real, 13000},
 	{"cuMemExportToShareableHandle", (void *)cuMemExportToShareableHandle, &target_cuMemExportToShareableHandle.real, (void *)copy_cuMemExportToShareableHandle, &second_cuMemExportToShareableHandle.real, 10020},
 	{"cuMemFreeAsync", (void *)cuMemFreeAsync, &target_cuMemFreeAsync.real, (void *)copy_cuMemFreeAsync, &second_cuMemFreeAsync.real, 11020},
 	{"cuMemFreeAsync_ptsz", (void *)cuMemFreeAsync_ptsz, &target_cuMemFreeAsync_ptsz.real, (void *)copy_cuMemFreeAsync_ptsz, &second_cuMemFreeAsync_ptsz.real, 11020},
@@ -27975,7 +28321,7 @@ const struct shim_name shim_names[] = {
 	{"cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, &target_cuMemImportFromShareableHandle.real, (void *)copy_cuMemImportFromShareableHandle, &second_cuMemImportFromShareableHandle.real, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
 	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[5].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[71].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[68].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
 	{"cuMemPoolExportPointer", (void *)cuMemPoolExportPointer, &target_cuMemPoolExportPointer.real, (void *)copy_cuMemPoolExportPointer, &second_cuMemPoolExportPointer.real, 11020},
@@ -27991,8 +28337,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemPrefetchAsync_ptsz", (void *)cuMemPrefetchAsync_ptsz, &target_cuMemPrefetchAsync_ptsz.real, (void *)copy_cuMemPrefetchAsync_ptsz, &second_cuMemPrefetchAsync_ptsz.real, 8000},
 	{"cuMemPrefetchAsync_v2", (void *)cuMemPrefetchAsync_v2, &target_cuMemPrefetchAsync_v2.real, (void *)copy_cuMemPrefetchAsync_v2, &second_cuMemPrefetchAsync_v2.real, 12020},
 	{"cuMemPrefetchAsync_v2_ptsz", (void *)cuMemPrefetchAsync_v2_ptsz, &target_cuMemPrefetchAsync_v2_ptsz.real, (void *)copy_cuMemPrefetchAsync_v2_ptsz, &second_cuMemPrefetchAsync_v2_ptsz.real, 12020},
-	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[67].real, NULL, NULL, 13000},
-	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[76].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync", (void *)cuMemPrefetchBatchAsync, &target_cuMemPrefetchBatchAsync.real, (void *)copy_cuMemPrefetchBatchAsync, &second_cuMemPrefetchBatchAsync.real, 13000},
+	{"cuMemPrefetchBatchAsync_ptsz", (void *)cuMemPrefetchBatchAsync_ptsz, &target_cuMemPrefetchBatchAsync_ptsz.real, (void *)copy_cuMemPrefetchBatchAsync_ptsz, &second_cuMemPrefetchBatchAsync_ptsz.real, 13000},
 	{"cuMemRangeGetAttribute", (void *)cuMemRangeGetAttribute, &target_cuMemRangeGetAttribute.real, (void *)copy_cuMemRangeGetAttribute, &second_cuMemRangeGetAttribute.real, 8000},
 	{"cuMemRangeGetAttributes", (void *)cuMemRangeGetAttributes, &target_cuMemRangeGetAttributes.real, (void *)copy_cuMemRangeGetAttributes, &second_cuMemRangeGetAttributes.real, 8000},
 	{"cuMemRelease", (void *)cuMemRelease, &target_cuMemRelease.real, (void *)copy_cuMemRelease, &second_cuMemRelease.real, 10020},
@@ -28010,15 +28356,15 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
 	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[64].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[74].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[71].real, NULL, NULL, 12080},
 	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[65].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[75].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[72].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
 	{"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, &target_cuMemcpy3DPeer_ptds.real, (void *)copy_cuMemcpy3DPeer_ptds, &second_cuMemcpy3DPeer_ptds.real, 4000},
-	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[80].real, NULL, NULL, 13020},
-	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[99].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[74].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[93].real, NULL, NULL, 13020},
 	{"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, &target_cuMemcpy3D_v2.real, (void *)copy_cuMemcpy3D_v2, &second_cuMemcpy3D_v2.real, 3020},
 	{"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, &target_cuMemcpy3D_v2_ptds.real, (void *)copy_cuMemcpy3D_v2_ptds, &second_cuMemcpy3D_v2_ptds.real, 3020},
 	{"cuMemcpyAsync", (void *)cuMemcpyAsync, &target_cuMemcpyAsync.real, (void *)copy_cuMemcpyAsync, &second_cuMemcpyAsync.real, 4000},
@@ -28124,7 +28470,7 @@ const struct shim_name shim_names[] = {
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[70].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[67].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
 	{"cuSignalExternalSemaphoresAsync", (void *)cuSignalExternalSemaphoresAsync, &target_cuSignalExternalSemaphoresAsync.real, (void *)copy_cuSignalExternalSemaphoresAsync, &second_cuSignalExternalSemaphoresAsync.real, 10000},
@@ -28138,8 +28484,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
-	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[81].real, NULL, NULL, 13020},
-	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[100].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[75].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[94].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
 	{"cuStreamBeginCapture_ptsz", (void *)cuStreamBeginCapture_ptsz, &target_cuStreamBeginCapture_ptsz.real, (void *)copy_cuStreamBeginCapture_ptsz, &second_cuStreamBeginCapture_ptsz.real, 10000},
@@ -28152,8 +28498,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamDestroy", (void *)cuStreamDestroy, &target_cuStreamDestroy.real, (void *)copy_cuStreamDestroy, &second_cuStreamDestroy.real, 2000},
 	{"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, &target_cuStreamDestroy_v2.real, (void *)copy_cuStreamDestroy_v2, &second_cuStreamDestroy_v2.real, 4000},
 	{"cuStreamEndCapture", (void *)cuStreamEndCapture, &target_cuStreamEndCapture.real, (void *)copy_cuStreamEndCapture, &second_cuStreamEndCapture.real, 10000},
-	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[82].real, NULL, NULL, 13020},
-	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[101].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[76].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[95].real, NULL, NULL, 13020},
 	{"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, &target_cuStreamEndCapture_ptsz.real, (void *)copy_cuStreamEndCapture_ptsz, &second_cuStreamEndCapture_ptsz.real, 10000},
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
@@ -28214,7 +28560,7 @@ const struct shim_name shim_names[] = {
 	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[48].real, NULL, NULL, 3000},
 	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[47].real, NULL, NULL, 3000},
 	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[49].real, NULL, NULL, 12000},
-	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[83].real, NULL, NULL, 12080},
+	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[77].real, NULL, NULL, 12080},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
 	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[50].real, NULL, NULL, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},

@@ -113,6 +113,16 @@ static void memory(void)
 	MUST(cuMemRangeGetAttribute(&v, sizeof v, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, managed, N) == 0 && v == 1);
 	MUST(cuMemRangeGetAttribute(&v, sizeof v, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, managed, N) == 0 && v == 0);
 	MUST(cuStreamAttachMemAsync(NULL, managed, 0, CU_MEM_ATTACH_GLOBAL) == 0 && cuPointerGetAttributes(2, attributes, values, managed) == 0 && is == 1 && ordinal == 0);
+	/* Of several ranges the first is thrown away, and another is as it was. */
+	CUdeviceptr many[3] = {managed, managed + 1024, managed + 2048};
+	size_t sizes[3] = {512, 512, 1024}, from[2] = {0, 2};
+	CUmemLocation to[2] = {{CU_MEM_LOCATION_TYPE_HOST, 0}, here};
+	CUstream s;
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == 0 && cuMemsetD8Async(managed, 6, N, s) == 0 && cuMemPrefetchBatchAsync(many, sizes, 3, to, from, 2, 0, s) == 0);
+	MUST(cuMemRangeGetAttribute(&v, sizeof v, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, managed, N) == 0 && v == 0);
+	MUST(cuMemDiscardBatchAsync(many, sizes, 1, 0, s) == 0 && cuMemDiscardAndPrefetchBatchAsync(many + 1, sizes, 1, to + 1, from, 1, 0, s) == 0);
+	MUST(cuMemDiscardBatchAsync(many, sizes, 1, 0, NULL) == CUDA_ERROR_INVALID_VALUE && cuMemsetD8Async(managed, 7, 1536, s) == 0);
+	MUST(cuMemcpyDtoHAsync(back, managed, N, s) == 0 && cuStreamSynchronize(s) == 0 && back[0] == 7 && back[1535] == 7 && back[1536] == 6 && back[N - 1] == 6);
 	MUST(cuMemFree(managed) == 0 && cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_READ_MOSTLY, 0) == CUDA_ERROR_INVALID_VALUE);
 
 	/* A handle that is taken once more is given back as often. */

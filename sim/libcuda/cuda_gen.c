@@ -1053,42 +1053,6 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray, size_t co
 	return fake_unsupported("cuMemBatchDecompressAsync");
 }
 
-CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
-{
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)prefetchLocs;
-	(void)prefetchLocIdxs;
-	(void)numPrefetchLocs;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchBatchAsync");
-}
-
-CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
-{
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemDiscardBatchAsync");
-}
-
-CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
-{
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)prefetchLocs;
-	(void)prefetchLocIdxs;
-	(void)numPrefetchLocs;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemDiscardAndPrefetchBatchAsync");
-}
-
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId)
 {
 	(void)greenCtx;
@@ -1590,38 +1554,17 @@ CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opL
 
 CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
 {
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)prefetchLocs;
-	(void)prefetchLocIdxs;
-	(void)numPrefetchLocs;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemPrefetchBatchAsync_ptsz");
+	return cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, fake_thread_stream(hStream));
 }
 
 CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream)
 {
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemDiscardBatchAsync_ptsz");
+	return cuMemDiscardBatchAsync(dptrs, sizes, count, flags, fake_thread_stream(hStream));
 }
 
 CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
 {
-	(void)dptrs;
-	(void)sizes;
-	(void)count;
-	(void)prefetchLocs;
-	(void)prefetchLocIdxs;
-	(void)numPrefetchLocs;
-	(void)flags;
-	(void)hStream;
-	return fake_unsupported("cuMemDiscardAndPrefetchBatchAsync_ptsz");
+	return cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, fake_thread_stream(hStream));
 }
 
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)

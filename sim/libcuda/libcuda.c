@@ -4623,6 +4623,46 @@ static CUresult prefetch(CUdeviceptr at, size_t count, CUmemLocation to, CUstrea
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream) { return flags ? INVALID : prefetch(devPtr, count, location, hStream); }
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) { return prefetch(devPtr, count, device_location(dstDevice), hStream); }
 
+/* What is thrown away is lost. */
+static void discard(struct task *t)
+{
+	uint8_t *p = reach(t, t->dst, t->width);
+	if (p)
+		memset(p, 0, t->width);
+}
+
+static CUresult ranges(const CUdeviceptr *at, const size_t *sizes, size_t count, const CUmemLocation *to, const size_t *from, size_t locations, uint64_t flags, bool lost, CUstream h)
+{
+	struct stream *s;
+	bool located = to && from && locations && locations <= count && from[0] == 0;
+	CUresult e = at == NULL || sizes == NULL || count == 0 || flags || h == NULL || (locations && !located) ? INVALID : on_stream(h, &s);
+	if (e)
+		return e;
+	for (size_t i = 0; i < count; i++)
+		if (managed(at[i], sizes[i]) == NULL)
+			return leave(INVALID);
+	for (size_t i = 0, k = 0; i < count; i++) {
+		while (located && k + 1 < locations && from[k + 1] <= i)
+			k++;
+		struct task *t = new_task(lost ? discard : NULL);
+		t->dst = at[i], t->width = sizes[i];
+		put(s, t);
+		if (located)
+			managed(at[i], sizes[i])->fetched = to[k];
+	}
+	return leave(OK);
+}
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream)
+{
+	return numPrefetchLocs ? ranges(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, false, hStream) : INVALID;
+}
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, uint64_t flags, CUstream hStream) { return ranges(dptrs, sizes, count, NULL, NULL, 0, flags, true, hStream); }
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags,
+					   CUstream hStream)
+{
+	return numPrefetchLocs ? ranges(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, true, hStream) : INVALID;
+}
+
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
 {
 	if (data == NULL || dataSize != 4)
