@@ -191,6 +191,19 @@ func TestCUDAAsks(t *testing.T) {
 	})
 }
 
+// Contexts with a part of a device are made of the resources that the device has in the replay. What no call has given can't be given again.
+func TestCUDAGreen(t *testing.T) {
+	program := testenv.CUDA(t, "testdata/cugreen.c")
+	path := recordedCUDA(t, program)
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 1
+	})
+	rep, err := replay.Run(t.Context(), recordedCUDA(t, program, "made-up"), cuda.Model, &replay.Options{Verify: true})
+	if err != nil || len(rep.Unsupported) != 1 || rep.Unsupported[0].Func != "cuDevResourceGenerateDesc" || !strings.Contains(rep.Unsupported[0].Reason, "only the runtime knows") {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
 // recordedCUDA records a program on the fake driver.
 func recordedCUDA(t *testing.T, command ...string) (path string) {
 	t.Helper()

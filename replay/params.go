@@ -347,6 +347,12 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
 		}
 		d := p.find(i, 0, format.DirOut)
+		if q.Token != 0 && d != nil {
+			var err error
+			if op, err = p.tokensOut(q, d, d.Len); err != nil {
+				return op, err
+			}
+		}
 		if p.f.Shares == api.Export && d != nil && d.Status == format.Whole {
 			b, err := p.bytes(d)
 			if err != nil {
@@ -890,6 +896,9 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 		}
 		p.substitute(i, n, d)
 		return p.zero(n), nil
+	}
+	if q.Token != 0 && p.ok {
+		return p.tokensIn(q, d)
 	}
 	if p.f.Shares == api.Import && q.Role == api.In {
 		if first, ok := p.keys[timeline.ImportKey(p.f, p.c)]; ok {

@@ -130,6 +130,10 @@ func (p *planner) answer(i int, q *api.Param) (operand, error) {
 	if d != nil {
 		n = max(n, d.Len)
 	}
+	if q.Token != 0 && d != nil {
+		p.found.volatile++
+		return p.tokensOut(q, d, n)
+	}
 	op := p.temporary(n)
 	switch {
 	case d == nil:

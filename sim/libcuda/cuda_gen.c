@@ -183,13 +183,6 @@ CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectP
 	return fake_unsupported("cuMulticastGetGranularity");
 }
 
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
-{
-	(void)hStream;
-	(void)pctx;
-	return fake_unsupported("cuStreamGetCtx");
-}
-
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	(void)hStream;
@@ -913,101 +906,6 @@ CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value, si
 	return fake_unsupported("cuCoredumpSetAttributeGlobal");
 }
 
-CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags)
-{
-	(void)phCtx;
-	(void)desc;
-	(void)dev;
-	(void)flags;
-	return fake_unsupported("cuGreenCtxCreate");
-}
-
-CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
-{
-	(void)hCtx;
-	return fake_unsupported("cuGreenCtxDestroy");
-}
-
-CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
-{
-	(void)pContext;
-	(void)hCtx;
-	return fake_unsupported("cuCtxFromGreenCtx");
-}
-
-CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
-{
-	(void)device;
-	(void)resource;
-	(void)type;
-	return fake_unsupported("cuDeviceGetDevResource");
-}
-
-CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
-{
-	(void)hCtx;
-	(void)resource;
-	(void)type;
-	return fake_unsupported("cuCtxGetDevResource");
-}
-
-CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
-{
-	(void)hCtx;
-	(void)resource;
-	(void)type;
-	return fake_unsupported("cuGreenCtxGetDevResource");
-}
-
-CUresult cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount)
-{
-	(void)result;
-	(void)nbGroups;
-	(void)input;
-	(void)remaining;
-	(void)useFlags;
-	(void)minCount;
-	return fake_unsupported("cuDevSmResourceSplitByCount");
-}
-
-CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources)
-{
-	(void)phDesc;
-	(void)resources;
-	(void)nbResources;
-	return fake_unsupported("cuDevResourceGenerateDesc");
-}
-
-CUresult cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
-{
-	(void)hCtx;
-	(void)hEvent;
-	return fake_unsupported("cuGreenCtxRecordEvent");
-}
-
-CUresult cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
-{
-	(void)hCtx;
-	(void)hEvent;
-	return fake_unsupported("cuGreenCtxWaitEvent");
-}
-
-CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
-{
-	(void)hStream;
-	(void)phCtx;
-	return fake_unsupported("cuStreamGetGreenCtx");
-}
-
-CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority)
-{
-	(void)phStream;
-	(void)greenCtx;
-	(void)flags;
-	(void)priority;
-	return fake_unsupported("cuGreenCtxStreamCreate");
-}
-
 CUresult cuGraphicsResourceSetMapFlags(CUgraphicsResource resource, uint32_t flags)
 {
 	(void)resource;
@@ -1317,9 +1215,7 @@ CUresult cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId)
 
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
 {
-	(void)hStream;
-	(void)pctx;
-	return fake_unsupported("cuStreamGetCtx_ptsz");
+	return cuStreamGetCtx(fake_thread_stream(hStream), pctx);
 }
 
 CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)

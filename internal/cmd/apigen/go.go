@@ -363,6 +363,9 @@ func goBlock(p *api.Param) string {
 	if p.Machine {
 		s += ", Machine: true"
 	}
+	if p.Token != 0 {
+		s += fmt.Sprintf(", Token: %d", p.Token)
+	}
 	if p.Extent {
 		s += ", Extent: true"
 	}

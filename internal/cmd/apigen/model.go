@@ -785,7 +785,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent|token))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -794,7 +794,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" || object == "held" || object == "extent" {
+	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -813,6 +813,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 			}
 		}
 	}
+	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
 	switch flag {
 	case "":
 	case "volatile":
@@ -823,6 +824,11 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Addresses = true
 	case "dropped":
 		p.Dropped = true
+	case "token":
+		p.Token, p.Volatile = uint32(m.size(base)), p.Role != api.In
+		if p.Token == 0 {
+			return fmt.Errorf("layout of %s unknown", base)
+		}
 	case "extent":
 		p.Extent = true
 	case "held":
@@ -834,7 +840,6 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	case api.Args, api.DevArgs, api.Reads, api.Array, api.Packed:
 		p.Addresses = true
 	}
-	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
 	switch p.Role {
 	case api.New, api.Find, api.Buffer:
 		if base == "void" && size == "4" {
