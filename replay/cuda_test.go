@@ -204,6 +204,15 @@ func TestCUDAGreen(t *testing.T) {
 	}
 }
 
+// What reaches memory of several devices by one address does so again.
+func TestCUDAMulticast(t *testing.T) {
+	t.Setenv("FAKECUDA_DEVICES", "2")
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cumulticast.c"))
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 4 && rep.Verified.Bytes == 16000
+	})
+}
+
 // recordedCUDA records a program on the fake driver.
 func recordedCUDA(t *testing.T, command ...string) (path string) {
 	t.Helper()

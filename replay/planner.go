@@ -87,8 +87,8 @@ type planner struct {
 	temp    uint64 // bytes of the thread's own scratch memory in use
 	pending []pendingNumber
 	fresh   map[tokenKey]operand // tokens that it stores, which may be as those that it was given
-	named   []*timeline.Object // by numbers among arguments
-	cant    string             // why the call can't be replayed
+	named   []*timeline.Object   // by numbers among arguments
+	cant    string               // why the call can't be replayed
 }
 
 type objectKey struct {

@@ -131,58 +131,6 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, uint32_t count, CUstrea
 	return fake_unsupported("cuMemMapArrayAsync");
 }
 
-CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
-{
-	(void)mcHandle;
-	(void)prop;
-	return fake_unsupported("cuMulticastCreate");
-}
-
-CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
-{
-	(void)mcHandle;
-	(void)dev;
-	return fake_unsupported("cuMulticastAddDevice");
-}
-
-CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
-{
-	(void)mcHandle;
-	(void)mcOffset;
-	(void)memHandle;
-	(void)memOffset;
-	(void)size;
-	(void)flags;
-	return fake_unsupported("cuMulticastBindMem");
-}
-
-CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
-{
-	(void)mcHandle;
-	(void)mcOffset;
-	(void)memptr;
-	(void)size;
-	(void)flags;
-	return fake_unsupported("cuMulticastBindAddr");
-}
-
-CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
-{
-	(void)mcHandle;
-	(void)dev;
-	(void)mcOffset;
-	(void)size;
-	return fake_unsupported("cuMulticastUnbind");
-}
-
-CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
-{
-	(void)granularity;
-	(void)prop;
-	(void)option;
-	return fake_unsupported("cuMulticastGetGranularity");
-}
-
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	(void)hStream;

@@ -97,13 +97,14 @@ _Static_assert(sizeof(struct record) == 64, "no record lies in two pages");
 
 struct block {
 	uint64_t at, size;
-	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING, IMPORTED } kind;
+	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING, IMPORTED, MULTICAST } kind;
 	int device;
 	uint32_t open;     /* to kernels of these devices besides, a bit for each */
 	struct pool *pool; /* it is of, and as open as that. What was imported of one is the pool's too */
 	bool going;        /* a stream gives it back when it has come so far */
 	struct context *by; /* whose it is where that is no pool's */
 	struct physical *of;
+	uint64_t offset; /* in a multicast object */
 	bool mostly_read;   /* as was advised of managed memory, and where it was last fetched to */
 	CUmemLocation preferred, fetched;
 };
@@ -211,7 +212,7 @@ static uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t al
 		bool free_ = at >= base + from;
 		for (size_t i = 0; i < blocks_count; i++) {
 			struct block *b = &blocks[i];
-			if (b->kind == MAPPED || b->at + b->size <= at || b->at >= base + to)
+			if (b->kind == MAPPED || b->kind == MULTICAST || b->at + b->size <= at || b->at >= base + to)
 				continue;
 			if (b->at >= at + size)
 				break;
@@ -296,7 +297,7 @@ static struct block *holding(uint64_t at, uint64_t size)
 {
 	for (size_t i = 0; i < blocks_count; i++) {
 		struct block *b = &blocks[i];
-		if (b->kind != RESERVED && b->kind != BACKING && at >= b->at && at - b->at <= b->size && size <= b->size - (at - b->at))
+		if (b->kind != RESERVED && b->kind != BACKING && b->kind != MULTICAST && at >= b->at && at - b->at <= b->size && size <= b->size - (at - b->at))
 			return b;
 	}
 	return NULL;
@@ -846,6 +847,7 @@ static const int device_attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1,
 	[CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED] = 1,
 	[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1,
+	[CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] = 1,
 	[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH] = 1,
 };
 
@@ -1938,7 +1940,11 @@ struct physical {
 	int device, from; /* as of a pool */
 	unsigned retained; /* besides the first time */
 	CUmemAllocationProp as;
+	uint32_t wanted, added; /* of a multicast object: how many devices, 0 for other memory; a bit for each that was added */
+	struct binding *bindings;
 };
+/* A part of a multicast object that is memory of a device. */
+struct binding { int device; uint64_t offset, size; uint8_t *at; struct binding *next; };
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
 {
@@ -2015,7 +2021,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 {
 	pthread_mutex_lock(&lock);
 	struct physical *p = known(PHYSICAL, (void *)handle);
-	if (p == NULL || p->from || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+	if (p == NULL || p->from || p->wanted || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return leave(INVALID);
 	return leave(give_descriptor(shareableHandle, new_record(PHYSICAL, p->device, p->at - base, p->size)));
 }
@@ -2045,6 +2051,10 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		in = in || (blocks[i].kind == RESERVED && ptr >= blocks[i].at && ptr + size <= blocks[i].at + blocks[i].size);
 	if (p == NULL || !in || flags || size % GRANULARITY || offset + size > p->size || seen(ptr, 1))
 		return leave(INVALID);
+	if (p->wanted) {
+		insert((struct block){.at = ptr, .size = size, .kind = MULTICAST, .of = p, .offset = offset});
+		return leave(OK);
+	}
 	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->from ? p->from : file, (off_t)(p->at - base + offset)) == MAP_FAILED)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	insert((struct block){.at = ptr, .size = size, .kind = MAPPED, .device = p->device, .of = p});
@@ -2055,6 +2065,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	pthread_mutex_lock(&lock);
 	struct block *b = block_at(ptr, MAPPED);
+	if (b == NULL)
+		b = block_at(ptr, MULTICAST);
 	if (b == NULL || b->size != size)
 		return leave(INVALID);
 	erase(b);
@@ -2157,6 +2169,8 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 {
 	pthread_mutex_lock(&lock);
 	struct block *b = holding(ptr, size);
+	if (b == NULL)
+		b = block_at(ptr, MULTICAST);
 	if (b == NULL || desc == NULL || count == 0)
 		return leave(INVALID);
 	return leave(opened(&b->open, desc, count));
@@ -3096,6 +3110,25 @@ static bool see_image(uint64_t number, bool surface, struct fakecuda_image *m)
 static bool see_texture(uint64_t number, struct fakecuda_image *m) { return see_image(number, false, m); }
 static bool see_surface(uint64_t number, struct fakecuda_image *m) { return see_image(number, true, m); }
 
+static size_t multicast(uint64_t addr, size_t bytes, void **copies, size_t most)
+{
+	size_t n = 0;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < blocks_count; i++) {
+		struct block *b = &blocks[i];
+		if (b->kind != MULTICAST || addr < b->at || addr + bytes > b->at + b->size || !(b->open >> running->ctx->device & 1))
+			continue;
+		uint64_t at = addr - b->at + b->offset;
+		for (struct binding *k = b->of->bindings; k; k = k->next)
+			if (at >= k->offset && at + bytes <= k->offset + k->size && n < most)
+				copies[n++] = k->at + (at - k->offset);
+	}
+	if (n == 0)
+		running->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 static void set_condition(uint64_t handle, uint32_t value)
 {
 	pthread_mutex_lock(&lock);
@@ -3122,6 +3155,7 @@ static void run_kernel(struct task *t)
 {
 	running = t;
 	t->launch.memory = memory;
+	t->launch.multicast = multicast;
 	t->launch.condition = set_condition;
 	t->launch.variable = variable;
 	t->launch.texture = see_texture;
@@ -5257,4 +5291,94 @@ CUresult cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
 	CUcontext c;
 	CUresult e = cuCtxFromGreenCtx(&c, hCtx);
 	return e ? e : cuCtxWaitEvent(c, hEvent);
+}
+
+/* ---- memory of several devices that one address reaches ---- */
+
+CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
+{
+	(void)option;
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (granularity == NULL || prop == NULL)
+		return INVALID;
+	*granularity = GRANULARITY;
+	return OK;
+}
+
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (mcHandle == NULL || prop == NULL || prop->numDevices == 0 || prop->numDevices > (uint32_t)devices || prop->size == 0 || prop->size % GRANULARITY || prop->flags)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	struct physical *p = make(PHYSICAL, sizeof *p);
+	p->size = prop->size;
+	p->wanted = prop->numDevices;
+	*mcHandle = (uint64_t)p;
+	return leave(OK);
+}
+
+static struct physical *multicast_known(CUmemGenericAllocationHandle h)
+{
+	struct physical *p = known(PHYSICAL, (void *)h);
+	return p && p->wanted ? p : NULL;
+}
+
+CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	struct physical *p = multicast_known(mcHandle);
+	if (p == NULL || p->added >> dev & 1 || (uint32_t)__builtin_popcount(p->added) == p->wanted)
+		return leave(INVALID);
+	p->added |= 1U << dev;
+	return leave(OK);
+}
+
+/* Once all devices are there each may give memory. The lock is held. */
+static CUresult bind_multicast(CUmemGenericAllocationHandle h, size_t offset, int device, uint8_t *at, size_t size, uint64_t flags)
+{
+	struct physical *p = multicast_known(h);
+	if (p == NULL || (uint32_t)__builtin_popcount(p->added) != p->wanted || !(p->added >> device & 1) || offset % GRANULARITY || size == 0 || size % GRANULARITY || offset + size > p->size || flags)
+		return INVALID;
+	for (struct binding *k = p->bindings; k; k = k->next)
+		if (k->device == device && offset < k->offset + k->size && k->offset < offset + size)
+			return INVALID;
+	struct binding *k = calloc(1, sizeof *k);
+	*k = (struct binding){device, offset, size, at, p->bindings};
+	p->bindings = k;
+	return OK;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	pthread_mutex_lock(&lock);
+	struct physical *m = known(PHYSICAL, (void *)memHandle);
+	if (m == NULL || m->wanted || m->from || memOffset % GRANULARITY || memOffset + size > m->size)
+		return leave(INVALID);
+	return leave(bind_multicast(mcHandle, mcOffset, m->device, arena + (m->at - base) + memOffset, size, flags));
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	pthread_mutex_lock(&lock);
+	struct block *b = holding(memptr, size);
+	return leave(b && b->kind == MAPPED ? bind_multicast(mcHandle, mcOffset, b->device, arena + (memptr - base), size, flags) : INVALID);
+}
+
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	struct physical *p = multicast_known(mcHandle);
+	for (struct binding **k = p ? &p->bindings : NULL; k && *k; k = &(*k)->next)
+		if ((*k)->device == dev && (*k)->offset == mcOffset && (*k)->size == size) {
+			struct binding *gone = *k;
+			*k = gone->next;
+			free(gone);
+			return leave(OK);
+		}
+	return leave(INVALID);
 }

@@ -22,6 +22,8 @@ struct fakecuda_launch {
 	const void *const *params; /* where each argument lies */
 	/* Device memory as the host sees it; NULL where no allocation holds all of it, which fails the launch. */
 	void *(*memory)(uint64_t addr, size_t bytes);
+	/* The memory of each device that an address of a multicast object leads to: how many there are. 0 where there is none, which fails the launch. */
+	size_t (*multicast)(uint64_t addr, size_t bytes, void **copies, size_t most);
 	/* Sets the value of a condition of a graph. */
 	void (*condition)(uint64_t handle, uint32_t value);
 	/* The content of a texture or a surface of a number; false where there is none, which fails the launch. */
