@@ -372,6 +372,9 @@ func (b *builder) Call(c *probe.Call) error {
 		if p.Dir == probe.Out {
 			d.Time = out.End
 		}
+		if b.hashOnly && f.Task == api.GraphRun && p.Dir == probe.In && p.Item > 0 {
+			d.Status, d.Reason = format.Missing, format.LevelExcluded // what lay where the graph copies to
+		}
 		if d.Status == format.Whole {
 			d.Bytes = p.Bytes
 		}

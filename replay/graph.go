@@ -10,11 +10,18 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// capture is what a capture has put into a graph that a replay must look after.
+// capture is what a graph has that a replay must look after, or a stream's capture that becomes one.
 type capture struct {
 	copies []*graphCopy
 	hosts  []*hostLaunch
-	part   bool // of a model, that runs when a condition says so: nothing tells how often
+	inner  []subgraph
+}
+
+// subgraph is a graph within another one.
+type subgraph struct {
+	node  *timeline.Object // that runs it, nil for one that a stream's capture was to run
+	graph *capture
+	maybe bool // as often as a condition says, which nothing tells
 }
 
 // graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs. A recording has the
@@ -34,6 +41,7 @@ type graphCopy struct {
 type graphRun struct {
 	call   uint64
 	start  int64
+	maybe  bool   // the copy may not have been made
 	result string // why it can't be compared
 	there  bool   // it is in the recording, and compared
 }
@@ -50,94 +58,173 @@ func (p *planner) captureOf(o *timeline.Object) *capture {
 	return c
 }
 
+// target is what the call at hand puts its task into.
+func (p *planner) target() *capture {
+	if c := p.homes[p.e.Captured]; c != nil {
+		return c // of a node that was found there
+	}
+	return p.captureOf(p.e.Captured)
+}
+
 // capture keeps in mind that the call at hand puts a copy to the host into a graph.
 func (p *planner) capture(g graphCopy) {
-	c := p.captureOf(p.e.Captured)
 	g.call = p.c.Index
-	if g.node = p.node(); g.node != nil {
-		c.copies = slices.DeleteFunc(c.copies, func(old *graphCopy) bool { return old.node == g.node }) // the node makes another one
-	}
-	c.copies = append(c.copies, &g)
-	if p.f.Graph >= 0 && !slices.Contains(p.graphs, p.e.Captured) {
-		p.graphs = append(p.graphs, p.e.Captured)
+	p.copies = append(p.copies, &g)
+	c := p.target()
+	if g.node = p.node(); g.node == nil || !c.replace(&g) {
+		c.copies = append(c.copies, &g)
 	}
 }
 
-// node is the node that the call at hand makes or sets anew, nil for none.
+// replace puts a copy in the place of what its node made before.
+func (c *capture) replace(g *graphCopy) bool {
+	if i := slices.IndexFunc(c.copies, func(old *graphCopy) bool { return old.node == g.node }); i >= 0 {
+		c.copies[i] = g
+		return true
+	}
+	return slices.ContainsFunc(c.inner, func(in subgraph) bool { return in.graph.replace(g) })
+}
+
+// drop takes away what a node does, but for what a call has it do from now on.
+func (c *capture) drop(node *timeline.Object, but uint64) {
+	c.copies = slices.DeleteFunc(c.copies, func(g *graphCopy) bool { return g.node == node && g.call != but })
+	c.inner = slices.DeleteFunc(c.inner, func(in subgraph) bool { return in.node == node })
+	for _, in := range c.inner {
+		in.graph.drop(node, but)
+	}
+}
+
+// add gives a capture what another one has, as it is now.
+func (c *capture) add(of *capture) {
+	c.copies, c.hosts = append(c.copies, of.copies...), append(c.hosts, of.hosts...)
+	for _, in := range of.inner {
+		n := &capture{}
+		n.add(in.graph)
+		c.inner = append(c.inner, subgraph{in.node, n, in.maybe})
+	}
+}
+
+// holds reports whether another one is in a capture, or is it.
+func (c *capture) holds(other *capture) bool {
+	return c == other || slices.ContainsFunc(c.inner, func(in subgraph) bool { return in.graph.holds(other) })
+}
+
+// put has a graph run in another one. None runs in itself, whatever a trace says.
+func (c *capture) put(in subgraph) {
+	if !in.graph.holds(c) {
+		c.inner = append(c.inner, in)
+	}
+}
+
+// count is how much a graph has, with what runs in it.
+func (c *capture) count() int {
+	n := 1
+	c.each(false, func(c *capture, _ bool) { n += len(c.copies) + len(c.hosts) + len(c.inner) })
+	return n
+}
+
+// maxGraph bounds what a graph has: one that holds itself again and again grows without end.
+const maxGraph = 1 << 20
+
+// each visits what a graph has, and whether that may not be done in a run of it.
+func (c *capture) each(maybe bool, visit func(*capture, bool)) {
+	visit(c, maybe)
+	for _, in := range c.inner {
+		in.graph.each(maybe || in.maybe, visit)
+	}
+}
+
+// node is the node that the call at hand makes or sets anew, nil for none. One of a clone is what it is there for.
 func (p *planner) node() *timeline.Object {
 	for i := range p.f.Params {
 		if u, ok := p.e.Use(i); ok && u.Object.Kind == api.Node && p.f.Params[i].Role != api.Uses {
+			return p.original(u.Object)
+		}
+	}
+	return nil
+}
+
+// graph follows what becomes of captures.
+func (p *planner) graph() error {
+	switch {
+	case !p.ok:
+	case p.f.Graph >= 0 && p.e.Captured != nil:
+		p.nodes()
+	case p.f.Capture == api.CaptureEnd:
+		if graph := p.graphUsed(); graph != nil {
+			c, of := p.captureOf(graph), p.captureOf(p.e.Stream)
+			c.copies, c.hosts = append(c.copies, of.copies...), append(c.hosts, of.hosts...)
+			for _, in := range of.inner {
+				c.put(in)
+			}
+			delete(p.captures, p.e.Stream)
+		}
+	case p.f.Task == api.GraphRun:
+		if graph := p.graphUsed(); graph != nil {
+			return p.graphRun(p.captureOf(graph))
+		}
+	case p.e.Captured != nil:
+		p.conditions(nil)
+	case p.f.Capture == api.NoCapture:
+		p.inherits()
+		p.finds()
+	}
+	return nil
+}
+
+func (p *planner) graphUsed() *timeline.Object {
+	for _, u := range p.e.Uses {
+		if u.Object.Kind == api.Graph {
 			return u.Object
 		}
 	}
 	return nil
 }
 
-// inherit gives a graph what another one has, which it was made of, or which it got as a part.
-func (p *planner) inherit(into, from *timeline.Object, add bool) {
-	c, of := p.captureOf(into), p.captureOf(from)
-	if !add {
-		c.copies, c.hosts = nil, nil
+// nodes follows a call that puts a node into a graph, or sets one anew.
+func (p *planner) nodes() {
+	c, node := p.target(), p.node()
+	if node == nil {
+		return
 	}
-	c.copies, c.hosts, c.part = append(c.copies, of.copies...), append(c.hosts, of.hosts...), c.part || of.part
+	if p.f.Params[p.f.Graph].Object == api.Graph && p.homes[node] == nil {
+		p.homes[node] = c
+	}
+	if p.f.Task == api.Copy || p.f.Task == api.System {
+		c.drop(node, p.c.Index)
+	}
+	if into, from := p.f.Graphs(); into >= 0 && from >= 0 {
+		if of, known := p.e.Use(from); known {
+			if c.count()+p.captureOf(of.Object).count() > maxGraph {
+				p.cant = "its graph has grown too large"
+				return
+			}
+			n := &capture{}
+			n.add(p.captureOf(of.Object))
+			c.put(subgraph{node, n, false})
+		}
+	}
+	p.conditions(node)
 }
 
-// graph follows what becomes of captures.
-func (p *planner) graph() error {
+// conditions follows a call that makes graphs which run as parts of another when a condition says so.
+func (p *planner) conditions(node *timeline.Object) {
 	for i := range p.f.Params {
-		if p.ok && p.f.Params[i].Inside() {
-			for _, u := range p.e.Uses {
-				if u.Param == i && u.Object.Kind == api.Graph {
-					p.captureOf(u.Object).part = true
-				}
+		if !p.f.Params[i].Inside() {
+			continue
+		}
+		for _, u := range p.e.Uses {
+			if u.Param == i && u.Object.Kind == api.Graph {
+				p.target().put(subgraph{node, p.captureOf(u.Object), true})
 			}
 		}
 	}
-	if !p.ok {
-		return nil
-	}
-	if p.f.Capture == api.NoCapture && p.f.Task != api.GraphRun {
-		p.inherits()
-		return nil
-	}
-	if p.f.Capture != api.CaptureEnd && p.f.Task != api.GraphRun {
-		return nil
-	}
-	n := slices.IndexFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Graph })
-	if n < 0 {
-		return nil
-	}
-	graph := p.e.Uses[n].Object
-	if p.f.Capture == api.CaptureEnd {
-		p.inherit(graph, p.e.Stream, true)
-		delete(p.captures, p.e.Stream)
-		p.graphs = append(p.graphs, graph)
-		return nil
-	}
-	for _, l := range p.captureOf(graph).hosts {
-		p.ask(l)
-	}
-	for _, c := range p.captureOf(graph).copies {
-		run := graphRun{call: p.c.Index, start: p.c.Start}
-		p.spare(c.addr, c.addr+c.size.span())
-		if k := slices.IndexFunc(p.pieces, func(d format.Data) bool {
-			return d.Dir == format.DirOut && d.Item > 0 && d.Addr == c.addr && d.Len == c.size.len
-		}); k >= 0 {
-			if err := p.graphResult(c, &run, &p.pieces[k]); err != nil {
-				return err
-			}
-		}
-		c.runs = append(c.runs, run)
-	}
-	return nil
 }
 
-// inherits follows what graphs have of each other.
+// inherits follows what graphs are made of, or become anew.
 func (p *planner) inherits() {
 	into, from := p.f.Graphs()
-	add := p.f.Graph >= 0
 	if into < 0 {
-		add = false
 		for i := range p.f.Params {
 			switch q := &p.f.Params[i]; {
 			case q.Object == api.Graph && q.Role == api.New:
@@ -152,9 +239,173 @@ func (p *planner) inherits() {
 	}
 	to, made := p.e.Use(into)
 	of, known := p.e.Use(from)
-	if made && known {
-		p.inherit(to.Object, of.Object, add)
+	if made && known && to.Object != of.Object {
+		c := p.captureOf(to.Object)
+		*c = capture{}
+		c.add(p.captureOf(of.Object))
 	}
+}
+
+// finds follows calls that end nodes, find the one of a clone by the one that it was made of, or the graph that a node runs.
+func (p *planner) finds() {
+	var graph, node, found *timeline.Object
+	for i := range p.f.Params {
+		u, ok := p.e.Use(i)
+		if !ok {
+			continue
+		}
+		switch q := &p.f.Params[i]; {
+		case q.Object == api.Node && q.Role == api.End:
+			if c := p.homes[u.Object]; c != nil {
+				c.drop(p.original(u.Object), timeline.NoCall)
+			}
+		case q.Object == api.Node && q.Role == api.Use:
+			node = u.Object
+		case q.Object == api.Graph && q.Role == api.Use:
+			graph = u.Object
+		case (q.Object == api.Node || q.Object == api.Graph) && q.Role == api.Find:
+			found = u.Object
+		}
+	}
+	switch {
+	case node == nil || found == nil || found == node:
+	case found.Kind == api.Node && graph != nil:
+		p.homes[found], p.originals[found] = p.captureOf(graph), p.original(node)
+	case found.Kind == api.Graph && p.captures[found] == nil:
+		if c := p.homes[node]; c != nil {
+			if i := slices.IndexFunc(c.inner, func(in subgraph) bool { return in.node == p.original(node) && !in.maybe }); i >= 0 {
+				p.captures[found] = c.inner[i].graph
+			}
+		}
+	}
+}
+
+// origin0 is the node that one of a clone was made of.
+func (p *planner) original(node *timeline.Object) *timeline.Object {
+	if o := p.originals[node]; o != nil {
+		return o
+	}
+	return node
+}
+
+// graphRun follows a run of a graph: what it copies to one piece of memory is compared once.
+func (p *planner) graphRun(graph *capture) error {
+	type key struct {
+		to   operand
+		addr uint64
+		size rows
+	}
+	type copied struct {
+		*graphCopy
+		maybe bool
+	}
+	var all []copied
+	index := map[key]int{}
+	graph.each(false, func(c *capture, maybe bool) {
+		for _, l := range c.hosts {
+			if !maybe {
+				p.ask(l)
+			}
+		}
+		for _, g := range c.copies {
+			k := key{g.to, g.addr, g.size}
+			if i, ok := index[k]; ok {
+				all[i].maybe = all[i].maybe && maybe
+				continue
+			}
+			index[k] = len(all)
+			all = append(all, copied{g, maybe})
+		}
+	})
+	apart := map[*graphCopy]bool{}
+	slices.SortStableFunc(all, func(a, b copied) int { return cmp.Compare(a.addr, b.addr) })
+	for i, last := 1, 0; i < len(all); i++ {
+		a, b := all[last].graphCopy, all[i].graphCopy
+		if b.addr < a.addr+a.size.span() && a.shift() != b.shift() {
+			apart[a], apart[b] = true, true
+		}
+		if b.addr+b.size.span() > a.addr+a.size.span() {
+			last = i
+		}
+	}
+	var flights []func()
+	for _, c := range all {
+		run := graphRun{call: p.c.Index, start: p.c.Start, maybe: c.maybe}
+		p.spare(c.addr, c.addr+c.size.span())
+		f := flight{shift: c.shift(), sure: !c.maybe}
+		switch {
+		case apart[c.graphCopy]:
+			run.result = "another copy of its graph comes to some of the same memory, which no call has allocated"
+		case c.maybe:
+			var err error
+			if run.result, err = p.laidBefore(c.graphCopy); err != nil {
+				return err
+			}
+			f.sure = run.result == ""
+		}
+		if d := p.pieceAt(c.graphCopy, format.DirOut); d != nil {
+			f.until = comes(d)
+			if run.result == "" {
+				if err := p.graphResult(c.graphCopy, &run, d); err != nil {
+					return err
+				}
+			}
+			o, off := p.hostAt(c.addr)
+			f.off, f.end = off, off+c.size.span()
+			flights = append(flights, func() { p.flying[o] = append(p.flying[o], f) })
+		}
+		c.runs = append(c.runs, run)
+	}
+	for _, f := range flights {
+		f()
+	}
+	return nil
+}
+
+// shift is from where to where the replay has moved the memory.
+func (c *graphCopy) shift() operand { return operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr} }
+
+// pieceAt is what the call at hand, a run of a graph, has found or left where a copy goes.
+func (p *planner) pieceAt(c *graphCopy, dir format.Dir) *format.Data {
+	for k := range p.pieces {
+		if d := &p.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == c.addr && d.Len == c.size.len {
+			return d
+		}
+	}
+	return nil
+}
+
+// laidBefore puts where a copy goes what the program had there before the call at hand, since nothing tells whether the copy was made: what lies
+// there afterwards is compared, whichever it was. It returns why that can't be, "" for nothing.
+func (p *planner) laidBefore(c *graphCopy) (string, error) {
+	o, off := p.hostAt(c.addr)
+	under, covered := false, false
+	for _, f := range p.flights(o) {
+		if f.off < off+c.size.span() && off < f.end {
+			under = true
+			if !f.sure || f.shift != c.shift() {
+				return "whether its part ran can't be told: a copy to the same memory was under way", nil
+			}
+			covered = covered || f.off <= off && off+c.size.span() <= f.end
+		}
+	}
+	d := p.pieceAt(c, format.DirIn)
+	switch {
+	case covered:
+		return "", nil // it comes there again
+	case under:
+		return "whether its part ran can't be told: a copy to some of the same memory was under way", nil
+	case d == nil || d.Status != format.Whole:
+		return "whether its part ran can't be told: what lay there before is not in the trace", nil
+	}
+	was := *d
+	was.Dir = format.DirOut // no argument of the call
+	from, relocs, err := p.content(&was, true)
+	if err != nil {
+		return "", err
+	}
+	p.store(c.to, from, relocs, c.size)
+	return "", nil
 }
 
 // graphResult has what a run of a graph has brought to the host compared.
@@ -188,39 +439,29 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 // graphResults lists what runs of graphs have brought to the host and the recording does not have. Where it has none of a copy's results
 // by run, what lay there at one moment is compared behind the run that had brought it.
 func (p *planner) graphResults() {
-	seen := map[*graphCopy]bool{} // one may be in several graphs
-	for _, graph := range p.graphs {
-		for _, c := range p.captures[graph].copies {
-			if seen[c] {
+	for _, c := range p.copies {
+		byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
+		last := -1 // the run that had brought what lay there at one moment
+		for i := range c.runs {
+			if c.runs[i].start < c.recorded {
+				last = i
+			}
+		}
+		if byRun || last >= 0 && c.runs[last].maybe {
+			last = -1
+		}
+		if last < 0 && c.recorded != noTime {
+			// Nothing had come yet, or it is compared with that of the run, or nothing tells whether it is that of the run.
+			g := &p.threads[c.at.thread].groups[c.at.group]
+			of := func(in instruction) bool { return in.Op == opCheck && in.Call == c.call }
+			g.late, g.insts = slices.DeleteFunc(g.late, of), slices.DeleteFunc(g.insts, of)
+		}
+		for i, run := range c.runs {
+			if run.there || i == last {
 				continue
 			}
-			seen[c] = true
-			if p.captures[graph].part {
-				if c.recorded == noTime {
-					p.found.unverified = unverified(p.found.unverified, c.call, "it is in a part of a model that a condition runs: what it brings was not recorded")
-				}
-				continue
-			}
-			byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
-			last := -1
-			for i := range c.runs {
-				if c.runs[i].start < c.recorded {
-					last = i
-				}
-			}
-			if (last < 0 || byRun) && c.recorded != noTime {
-				// Nothing had come yet, or it is compared with that of the run.
-				g := &p.threads[c.at.thread].groups[c.at.group]
-				of := func(in instruction) bool { return in.Op == opCheck && in.Call == c.call }
-				g.late, g.insts = slices.DeleteFunc(g.late, of), slices.DeleteFunc(g.insts, of)
-			}
-			for i, run := range c.runs {
-				if run.there || !byRun && i == last {
-					continue
-				}
-				reason := cmp.Or(run.result, "what that brought in this run was not recorded")
-				p.found.unverified = unverified(p.found.unverified, run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
-			}
+			reason := cmp.Or(run.result, "what that brought in this run was not recorded")
+			p.found.unverified = unverified(p.found.unverified, run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
 		}
 	}
 }

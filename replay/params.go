@@ -638,19 +638,21 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	if async && d != nil {
 		at, waited = p.waitedAt(d)
 	}
-	if own {
-		if at == p.at && d != nil {
-			op = p.temporary(s.span())
-		} else {
-			op = p.lasting(s.span())
-		}
+	addr := p.c.Args[p.f.Params[i].Word]
+	if item > 0 {
+		addr = p.arrays[i][item-1]
 	}
-	if async && p.ok {
-		until := int64(1<<63 - 1)
-		if d != nil && d.Status == format.Whole {
-			until = d.Time
-		}
-		p.flying[in] = append(p.flying[in], flight{off, off + s.span(), until})
+	switch {
+	case !own:
+	case p.e.Captured != nil && p.ok:
+		op = p.region(addr, s.span()) // other copies of the graph may come to the same memory
+	case at == p.at && d != nil:
+		op = p.temporary(s.span())
+	default:
+		op = p.lasting(s.span())
+	}
+	if async && p.ok && p.e.Captured == nil {
+		p.flying[in] = append(p.flying[in], flight{off: off, end: off + s.span(), until: comes(d), shift: operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
 	}
 	if !p.ok || s.len == 0 || !p.o.Verify {
 		return op, nil
@@ -663,10 +665,6 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		recorded := int64(noTime)
 		if d != nil && d.Status == format.Whole {
 			recorded = d.Time
-		}
-		addr := p.c.Args[p.f.Params[i].Word]
-		if item > 0 {
-			addr = p.arrays[i][item-1]
 		}
 		p.capture(graphCopy{to: op, addr: addr, size: s, at: at, recorded: recorded})
 	}
@@ -814,11 +812,37 @@ func (p *planner) recordedOn(w *group) (stream uint64, ok bool) {
 	return stream, ok
 }
 
-// inFlight reports whether a copy to some of the memory may be on its way.
-func (p *planner) inFlight(o *timeline.Object, from, to uint64) bool {
+// comes is when the program had waited for a result.
+func comes(d *format.Data) int64 {
+	if d == nil || d.Status == format.Missing && (d.Reason == format.NeverSynchronized || d.Reason == format.TooManyPending) {
+		return 1<<63 - 1
+	}
+	return d.Time
+}
+
+// hostAt is the memory of the host's that an address lies in, and where: what no call has allocated is one piece of memory for each process.
+func (p *planner) hostAt(addr uint64) (*timeline.Object, uint64) {
+	if o, off, ok := p.state.Find(p.owner(), addr); ok {
+		return o, off
+	}
+	o := p.ownMemory[p.owner()]
+	if o == nil {
+		o = &timeline.Object{}
+		p.ownMemory[p.owner()] = o
+	}
+	return o, addr
+}
+
+// flights are the copies to memory of the host's that may be on their way.
+func (p *planner) flights(o *timeline.Object) []flight {
 	fs := slices.DeleteFunc(p.flying[o], func(f flight) bool { return f.until <= p.c.Start })
 	p.flying[o] = fs
-	return slices.ContainsFunc(fs, func(f flight) bool { return f.off < to && from < f.end })
+	return fs
+}
+
+// inFlight reports whether a copy to some of the memory may be on its way.
+func (p *planner) inFlight(o *timeline.Object, from, to uint64) bool {
+	return slices.ContainsFunc(p.flights(o), func(f flight) bool { return f.off < to && from < f.end })
 }
 
 // zero is memory of zeros that stands for data that the trace lacks.

@@ -31,18 +31,20 @@ type planner struct {
 
 	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand         // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region          // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand            // names that processes tell each other, as the runtime has made them
-	imported  map[string]bool               // keys that a process of the trace imports
-	taken     map[uint64]uint64             // of calls that are given a descriptor, the one that has made it, where that is known
-	tokens    map[tokenKey]operand          // structures that calls have stored, where the replay's lie
-	given     map[uint64]*timeline.Object   // descriptors, by that call
-	absent    map[*timeline.Object]bool     // shared with a process that is not in the trace
-	tainted   map[*timeline.Object]bool     // memory that such a process may have written
-	reports   map[uint64]int                // threads that process reports, by the number that the program has for them
-	captures  map[*timeline.Object]*capture // of each graph; before its end by the stream that began it
-	graphs    []*timeline.Object
+	former    map[objectKey]operand                 // of the last object that had the handle, alive or not
+	regions   map[memoryKey]region                  // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand                    // names that processes tell each other, as the runtime has made them
+	imported  map[string]bool                       // keys that a process of the trace imports
+	taken     map[uint64]uint64                     // of calls that are given a descriptor, the one that has made it, where that is known
+	tokens    map[tokenKey]operand                  // structures that calls have stored, where the replay's lie
+	given     map[uint64]*timeline.Object           // descriptors, by that call
+	absent    map[*timeline.Object]bool             // shared with a process that is not in the trace
+	tainted   map[*timeline.Object]bool             // memory that such a process may have written
+	reports   map[uint64]int                        // threads that process reports, by the number that the program has for them
+	captures  map[*timeline.Object]*capture         // of each graph; before its end by the stream that began it
+	copies    []*graphCopy                          // of all of them
+	homes     map[*timeline.Object]*capture         // of nodes
+	originals map[*timeline.Object]*timeline.Object // of nodes that were found in clones
 	owns      map[ownKey]*own
 	hosts     []*hostLaunch
 	buffers   map[*timeline.Object][]buffer
@@ -53,7 +55,8 @@ type planner struct {
 	reached   map[*timeline.Object]bool // memory of the host's that kernels may use
 	sent      map[uint64]operand        // words of payloads that were taken for addresses
 	flying    map[*timeline.Object][]flight
-	zeros     uint64 // size of the memory that stands for payloads that are missing
+	ownMemory map[uint32]*timeline.Object // memory of the host's in each process that no call has allocated
+	zeros     uint64                      // size of the memory that stands for payloads that are missing
 	files     int
 	streams   map[memoryKey][]task
 	arrivals  []arrival                // by time
@@ -112,10 +115,12 @@ type buffer struct {
 // region is a piece of scratch memory.
 type region struct{ at, size uint64 }
 
-// flight is an asynchronous copy to pinned memory whose result the program has not waited for yet.
+// flight is an asynchronous copy to the host, or one of a graph, whose result the program has not waited for yet.
 type flight struct {
 	off, end uint64
 	until    int64
+	shift    operand // from where to where the replay has moved the memory
+	sure     bool    // what lies there then is known, whether the copy is made or not
 }
 
 // arrival is when a thread had waited for a result, where that lies in pinned memory.
@@ -166,7 +171,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, tokens: map[tokenKey]operand{}, fresh: map[tokenKey]operand{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, tokens: map[tokenKey]operand{}, fresh: map[tokenKey]operand{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}

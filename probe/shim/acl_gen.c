@@ -14825,7 +14825,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(modelRI);
+	shim_graph_begins(&c, 0, modelRI);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelRI, stream);
@@ -14888,7 +14888,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(modelRI);
+	shim_graph_begins(&c, 0, modelRI);
 	shim_commit(&c);
 	aclError ret = real(modelRI, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26484,7 +26484,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(mdl);
+	shim_graph_begins(&c, 0, mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag);
@@ -26542,7 +26542,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(mdl);
+	shim_graph_begins(&c, 0, mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag, timeout);
@@ -26598,7 +26598,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(mdl);
+	shim_graph_begins(&c, 0, mdl);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26651,7 +26651,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(mdl);
+	shim_graph_begins(&c, 0, mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm);

@@ -29,7 +29,7 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(NULL, d.addr, len, 0, 0);
+		add_captured(NULL, NULL, d.addr, len, 0, 0);
 	if (!add_pending(&d, stream, 0, 0))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
@@ -56,7 +56,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(NULL, d.addr, d.len, pitch, width);
+		add_captured(NULL, NULL, d.addr, d.len, pitch, width);
 	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
@@ -120,13 +120,14 @@ void shim_block_overwrites(const void *s, const struct shim_block *b)
 		shim_overwritten((uint64_t)p, pitch * (rows - 1) + field(s, b->width));
 }
 
-void shim_block_captured(void *graph, const void *s, const struct shim_block *b)
+void shim_block_captured(void *graph, const void *node, const void *s, const struct shim_block *b)
 {
 	const uint8_t *p;
 	uint64_t pitch, rows;
-	if (!host_side(s, b, &b->to, &p, &pitch, &rows))
+	graph = drop_node(graph, node);
+	if (graph == NULL || !host_side(s, b, &b->to, &p, &pitch, &rows))
 		return;
 	uint64_t width = field(s, b->width);
 	/* Rows without gaps are one piece. */
-	add_captured(graph, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
+	add_captured(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
 }

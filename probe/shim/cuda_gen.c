@@ -12491,7 +12491,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
 		shim_block(&c, 4, 1, copyParams, &block, &block.from, false, NULL);
-		shim_block_captured(hGraph, copyParams, &block);
+		shim_block_captured(hGraph, *phGraphNode, copyParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -12587,6 +12587,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemcpyNodeSetP
 	shim_exit(&c);
 	if (ok) {
 		shim_block(&c, 1, 1, nodeParams, &block, &block.from, false, NULL);
+		shim_block_captured(NULL, hNode, nodeParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -15271,7 +15272,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemcpyNode
 	shim_exit(&c);
 	if (ok) {
 		shim_block(&c, 2, 1, copyParams, &block, &block.from, false, NULL);
-		shim_block_captured(hGraphExec, copyParams, &block);
+		shim_block_captured(hGraphExec, hNode, copyParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -15801,7 +15802,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(hGraphExec);
+	shim_graph_begins(&c, 0, hGraphExec);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);
@@ -16229,7 +16230,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memcpy(CUgraphNode
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
 		shim_block(&c, 4, 1, nodeParams, &block, &block.from, false, NULL);
-		shim_block_captured(hGraph, nodeParams, &block);
+		shim_block_captured(hGraph, *phGraphNode, nodeParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -16672,8 +16673,6 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_conditional(CUgrap
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphNode;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -16682,7 +16681,11 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_conditional(CUgrap
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
 	if (!shim_enter(&c, 5592, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_graph_parts(hGraph, nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -16697,6 +16700,9 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_conditional(CUgrap
 	if (ok && nodeParams != NULL) {
 		if (8 * (uint64_t)nodeParams->conditional.size <= RING_INLINE)
 			shim_far(&c, 4, PIECE_OUT, 1, (const void *)(uintptr_t)nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+	}
+	if (ok) {
+		shim_graph_parts(hGraph, nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
 	}
 	shim_exit(&c);
 	if (ok) {
@@ -16862,7 +16868,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memcpy(CUgraphN
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
 		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
 		shim_block(&c, 5, 1, nodeParams, &block, &block.from, false, NULL);
-		shim_block_captured(hGraph, nodeParams, &block);
+		shim_block_captured(hGraph, *phGraphNode, nodeParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -17338,8 +17344,6 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_conditional(CUg
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)phGraphNode;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -17349,7 +17353,11 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_conditional(CUg
 	w[5] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
 	if (!shim_enter(&c, 5606, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_graph_parts(hGraph, nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17365,6 +17373,9 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_conditional(CUg
 	if (ok && nodeParams != NULL) {
 		if (8 * (uint64_t)nodeParams->conditional.size <= RING_INLINE)
 			shim_far(&c, 5, PIECE_OUT, 1, (const void *)(uintptr_t)nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+	}
+	if (ok) {
+		shim_graph_parts(hGraph, nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
 	}
 	shim_exit(&c);
 	if (ok) {
@@ -17515,6 +17526,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memcpy(CUgra
 	shim_exit(&c);
 	if (ok) {
 		shim_block(&c, 1, 1, nodeParams, &block, &block.from, false, NULL);
+		shim_block_captured(NULL, hNode, nodeParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -17887,7 +17899,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memcpy(C
 	shim_exit(&c);
 	if (ok) {
 		shim_block(&c, 2, 1, nodeParams, &block, &block.from, false, NULL);
-		shim_block_captured(hGraphExec, nodeParams, &block);
+		shim_block_captured(hGraphExec, hNode, nodeParams, &block);
 	}
 	shim_leave();
 	return ret;
@@ -26123,7 +26135,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 		shim_leave();
 		return ret;
 	}
-	shim_graph_overwrites(hGraphExec);
+	shim_graph_begins(&c, 0, hGraphExec);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);

@@ -38,6 +38,7 @@ static inline void small_copy(void *to, const void *from, uint64_t len)
 struct payload {
 	uint32_t slot;
 	uint8_t param, flags, missing;
+	bool run; /* of a graph, which brings this with all others of the same call */
 	uint32_t item;
 	uint64_t seq, addr, len;
 };
@@ -48,6 +49,8 @@ void payload_bytes(struct payload *p, bool careful);
 /* Rows become one piece without the gaps between them; pitch 0: they are one already. */
 void payload_rows(struct payload *p, uint64_t pitch, uint64_t width);
 void payload_missing(struct payload *p, uint8_t why);
+/* What lies there before the call, into its record, where that is to be kept and has room. */
+void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
 
 /* Bytes from the first to behind the last, with the gaps between rows. */
 static inline uint64_t extent_of(uint64_t len, uint64_t pitch, uint64_t width) { return pitch ? pitch * (len / width) : len; }
@@ -76,7 +79,9 @@ void forget_pending(void);
 
 /* captured.c */
 
-void add_captured(void *graph, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
+void add_captured(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
+/* A node of a graph, or of the one that it was put into where that is NULL, makes its copy no more. The graph, NULL where none is known. */
+void *drop_node(void *graph, const void *node);
 /* Host memory has ended. */
 void forget_captured(uint64_t from, uint64_t to);
 

@@ -315,3 +315,19 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width)
 		row += k;
 	}
 }
+
+void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+{
+	uint64_t padded = round8(len), need = sizeof(struct piece) + sizeof(struct far) + padded;
+	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || len > shim_t.size / 4 || !grow(c, need))
+		return;
+	struct piece *h = (struct piece *)c->end;
+	struct far *f = (struct far *)(h + 1);
+	uint8_t *to = (uint8_t *)(f + 1);
+	*h = (struct piece){.param = param, .flags = PIECE_FAR | PIECE_BYTES, .len = (uint32_t)len};
+	*f = (struct far){.addr = addr, .len = len, .item = item};
+	*(uint64_t *)(to + padded - 8) = 0;
+	const uint8_t *from = (const uint8_t *)addr;
+	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
+		c->end += need;
+}

@@ -70,6 +70,12 @@ static uint64_t *group_of(uint32_t level, uint64_t block)
 	return places[((block << 4 | level) * 0x9e3779b97f4a7c15ULL >> 32) % GROUPS];
 }
 
+/* Both come of one run of a graph: what lies there at its end is what each of them brought, or would be overwritten by in the program, too. */
+static bool together(const struct pending *a, const struct pending *b)
+{
+	return b != NULL && a->what.run && b->what.run && a->what.slot == b->what.slot && a->what.seq == b->what.seq;
+}
+
 static uint64_t extent(const struct pending *e)
 {
 	return extent_of(e->what.len, e->pitch, e->width);
@@ -221,7 +227,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 		struct walk w = walk_pending(any_stream, NONE);
 		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 			uint64_t of = e->order;
-			if (e != by && of < mine && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to) {
+			if (e != by && of < mine && !together(e, by) && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to) {
 				mark_gone(e, of, why);
 				await_entry(e, of, &limit);
 			}
@@ -236,7 +242,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 			for (uint32_t i = 0; i < GROUP; i++) {
 				uint64_t place = __atomic_load_n(&g[i], __ATOMIC_SEQ_CST), of = place / PENDING;
 				struct pending *e = at_place(place, &from, &to);
-				if (e == NULL || e == by || from >= end || addr >= to)
+				if (e == NULL || e == by || from >= end || addr >= to || together(e, by))
 					continue;
 				if (of < mine) {
 					mark_gone(e, of, why);

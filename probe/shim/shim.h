@@ -485,8 +485,8 @@ void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s
 /* Before the call: the copy at s comes over what is pending on the host. */
 void shim_block_overwrites(const void *s, const struct shim_block *b);
 
-/* The copy at s is one that a graph makes each time that it runs. */
-void shim_block_captured(void *graph, const void *s, const struct shim_block *b);
+/* The copy at s is one that a graph makes each time that it runs: that of the node, if it is one. A graph of NULL is the one that the node is in. */
+void shim_block_captured(void *graph, const void *node, const void *s, const struct shim_block *b);
 
 /* What has to be remembered between calls. */
 void shim_host_new(uint64_t addr, uint64_t len, bool registered);
@@ -586,9 +586,11 @@ void shim_set_device(int32_t device);
 void shim_captured(void *graph); /* NULL: for none */
 void shim_graph_ended(void *graph);
 void shim_graph_copied(void *to, void *from); /* an executable graph of one that was captured */
+/* Graphs whose handles lie behind parts run as parts of another, where a condition says so. */
+void shim_graph_parts(void *graph, const void *parts, uint64_t bytes);
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph);
-/* Before the call: what a graph copies to the host comes over what is pending there. */
-void shim_graph_overwrites(void *graph);
+/* Before the call: what a graph copies to the host comes over what is pending there. Where it may or may not, what lies there is recorded. */
+void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph);
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
 
 /* Functions of the program's that streams call: see host.c. */

@@ -3701,11 +3701,8 @@ static bool can_run(const struct node *n)
 
 static void run_graph(struct task *t)
 {
-	for (struct task *k = t->graph->tasks; k; k = k->next) {
+	for (struct task *k = t->graph->tasks; k; k = k->next)
 		k->node->ran = false;
-		if (k->condition && k->condition->assigned)
-			k->condition->value = k->condition->first;
-	}
 	for (size_t left = t->graph->count; left > 0 && t->ctx->error == OK; left--) {
 		struct task *k = t->graph->tasks;
 		while (k && !can_run(k->node))
@@ -3720,6 +3717,25 @@ static void run_graph(struct task *t)
 		if (k->event)
 			k->event->ns = now();
 	}
+}
+
+/* Conditions have their first values again, those of parts, too. */
+static void set_first(const struct graph *g)
+{
+	for (struct task *k = g->tasks; k; k = k->next) {
+		if (k->condition && k->condition->assigned)
+			k->condition->value = k->condition->first;
+		for (uint32_t i = 0; i < k->bodies_count; i++)
+			set_first((struct graph *)k->bodies[i]);
+		if (k->graph)
+			set_first(k->graph);
+	}
+}
+
+static void launch_graph(struct task *t)
+{
+	set_first(t->graph);
+	run_graph(t);
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
@@ -3738,7 +3754,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	struct graph *x = graph_of(hGraphExec, true);
 	if (x == NULL)
 		return leave(INVALID);
-	struct task *t = new_task(run_graph);
+	struct task *t = new_task(launch_graph);
 	t->graph = x;
 	/* What its nodes wait for comes before all of it, and what they record is reached with its end. */
 	for (struct task *k = x->tasks; k; k = k->next)

@@ -54,8 +54,12 @@ func (m *model) changes(f *api.Func) *changes {
 			}
 		case api.Struct:
 			for _, field := range m.structOf(f, &p).nested {
-				if field.stored && field.makes == api.Device {
-					add(&c.after, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, strings.ReplaceAll(field.size, "@", p.Name+"->"))
+				size := strings.ReplaceAll(field.size, "@", p.Name+"->")
+				switch {
+				case field.stored && field.makes == api.Device:
+					add(&c.after, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, size)
+				case field.makes == api.Graph && f.Graph >= 0:
+					add(&c.after, "shim_graph_parts(%s, %s->%s, %s);", f.Params[f.Graph].Name, p.Name, field.field, size)
 				}
 			}
 		case api.End:
@@ -124,6 +128,22 @@ func (m *model) changes(f *api.Func) *changes {
 	return &c
 }
 
+// inGraph are the graph that a call puts its task into, NULL for that of the node, and the node.
+func inGraph(f *api.Func) (graph, node string) {
+	graph, node = "NULL", "NULL"
+	for i, p := range f.Params {
+		switch {
+		case i == int(f.Graph) && p.Object == api.Graph:
+			graph = p.Name
+		case p.Object == api.Node && p.Role == api.New:
+			node = "*" + p.Name
+		case p.Object == api.Node && p.Role == api.Use:
+			node = p.Name
+		}
+	}
+	return graph, node
+}
+
 func graphOf(f *api.Func) int {
 	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
 }
@@ -168,7 +188,7 @@ func (m *model) overwrites(f *api.Func) (done []string) {
 // thread that waits for them has taken them, or never does.
 func (m *model) comesOver(f *api.Func) (before []string) {
 	if graph := graphOf(f); f.Task == api.GraphRun && graph >= 0 {
-		return []string{fmt.Sprintf("shim_graph_overwrites(%s);", f.Params[graph].Name)}
+		return []string{fmt.Sprintf("shim_graph_begins(&c, %d, %s);", graph, f.Params[graph].Name)}
 	}
 	for _, p := range f.Params {
 		switch {

@@ -499,9 +499,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				}{{"from", api.BlockFrom}, {"to", api.BlockTo}} {
 					if f.Graph >= 0 && side.item == api.BlockTo {
 						// The call brings nothing: runs of the graph do.
-						if g := &f.Params[f.Graph]; g.Object == api.Graph {
-							add(&later, "shim_block_captured(%s, %s, &block);", g.Name, p.Name)
-						}
+						graph, node := inGraph(f)
+						add(&later, "shim_block_captured(%s, %s, %s, &block);", graph, node, p.Name)
 						continue
 					}
 					add(&later, "shim_block(&c, %d, %d, %s, &block, &block.%s, %t, %s);", n, side.item, p.Name, side.name, async, stream)

@@ -1,0 +1,56 @@
+package replay_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
+)
+
+// What copies in parts of a graph have brought to the host is compared, whether a condition has run the part, or not, or often. A part that runs
+// where it did not, or does not where it did, is found out.
+func TestCUDAParts(t *testing.T) {
+	program := testenv.CUDA(t, "testdata/cuparts.c")
+	for _, c := range []struct {
+		how        string
+		results    uint64
+		unverified string         // the one reason, "" for none
+		other      map[string]int // differing results where the condition is another
+	}{
+		{"if", 6, "", map[string]int{"0": 4, "1": 2}},
+		{"while", 2, "", map[string]int{"0": 1}},
+		{"switch", 8, "", map[string]int{"0": 4, "1": 4, "2": 5}},
+		{"nested", 4, "", map[string]int{"0": 2}},
+		{"flight", 1, "not in the trace: overwritten", nil},
+		{"captured", 6, "", map[string]int{"0": 1, "1": 1}},
+		{"update", 6, "", map[string]int{"0": 4, "1": 2}},
+		{"large", 1, "whether its part ran can't be told: what lay there before is not in the trace", nil},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.aclt")
+			res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, c.how}, Sim: true, Replayable: true, RingBytes: 64 << 10})
+			if err != nil || res.ExitCode != 0 {
+				t.Fatalf("%v, %+v", err, res)
+			}
+			for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+				rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+				if err != nil || rep.DifferingTotal != 0 || rep.Verified.Results != c.results || rep.Identical != (c.unverified == "") {
+					t.Errorf("%s: %v, %+v", place, err, rep)
+				}
+				if c.unverified != "" && (len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, c.unverified)) {
+					t.Errorf("%s: %+v", place, rep.Unverified)
+				}
+			}
+			for value, differing := range c.other {
+				rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Env: []string{"OTHER_CONDITION=" + value}})
+				if err != nil || int(rep.DifferingTotal) != differing {
+					t.Errorf("with another condition, %s: %v, %+v", value, err, rep)
+				}
+			}
+		})
+	}
+}
