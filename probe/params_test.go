@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/pierrec/lz4/v4"
 )
 
@@ -243,6 +245,17 @@ func TestParams(t *testing.T) {
 	for name, c := range paramsImages(t) {
 		if got := p.of(t, c.image); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		// The recorder's own reader says the same, and of kernels with more parameters too.
+		var own []string
+		for kernel, sizes := range kernelbin.Params(c.image) {
+			if kernel != "many" {
+				own = append(own, strings.TrimSpace(kernel+" "+strings.Trim(fmt.Sprint(sizes), "[]")))
+			}
+		}
+		slices.Sort(own)
+		if want := slices.Sorted(slices.Values(c.want)); !slices.Equal(own, want) {
+			t.Errorf("%s: in Go %q, want %q", name, own, want)
 		}
 	}
 
