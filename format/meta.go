@@ -108,6 +108,10 @@ type Coverage struct {
 	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
 	Unhooked []Unhooked        `json:"unhooked,omitempty"`
 	Refused  int               `json:"refused,omitempty"` // threads of which nothing is recorded, for want of memory
+	// Unsized are the launches and nodes whose arguments are not in the trace since nothing told their sizes, CutArguments arguments that were
+	// too large.
+	Unsized      uint64 `json:"unsized,omitempty"`
+	CutArguments uint64 `json:"cut_arguments,omitempty"`
 }
 
 // Unhooked is a process, or a library in one, whose calls could not be seen.

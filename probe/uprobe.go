@@ -58,8 +58,8 @@ type UprobeOptions struct {
 	// OneByOne attaches by a perf event for each probe, as older kernels do, where all at once is possible too.
 	OneByOne bool
 
-	// Older kernels lack ways that newer ones have; tests go without them.
-	noSleep, noCookie bool
+	// Older kernels lack ways that newer ones have; tests go without them, or without telling the programs in the kernel of kernels' parameters.
+	noSleep, noCookie, noLayouts bool
 }
 
 // Uprobes are probes in the kernel on the functions of a runtime's libraries. They are on from AttachUprobes until Run
@@ -89,6 +89,7 @@ type Uprobes struct {
 	parts     map[int]*partial // by thread
 	seqs      map[int]uint64   // number of the last call, by thread
 	gaps      uint64           // calls that gaps were delivered for
+	kernels   *kernels
 }
 
 // partial is a payload of which parts are to come.
@@ -121,13 +122,14 @@ const (
 	uprobeCall, uprobePayload, uprobeThread = 1, 2, 3
 
 	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
-	uprobeImage, uprobePacked, uprobeBlock                                                  = 7, 8, 9
+	uprobeImage, uprobePacked, uprobeBlock, uprobeParams                                    = 7, 8, 9, 10
 	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
 	uprobeValue                                                                             = 64
-	uprobePieceOut, uprobeFollows, uprobeShort                                              = 1, 2, 4
+	uprobePieceOut, uprobeFollows, uprobeShort, uprobePieceParams                           = 1, 2, 4, 8
 	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake                                  = 1, 2, 4, 8
 	uprobeOuter, uprobeCalled, uprobeHasItems, uprobeHold                                   = 16, 32, 64, 128
 	uprobeArgsReset, uprobeArgsStored, uprobeArgsBuffer, uprobeArgsBufferStored             = 1, 2, 4, 8
+	uprobeArgsKernel                                                                        = 16
 	uprobeRingFull, uprobeNoThread, uprobeNoProcess, uprobeSampled                   uint32 = 0, 1, 2, 3
 	uprobeAll, uprobeByPID, uprobeByCgroup                                           uint8  = 0, 1, 2
 	uprobeLives, uprobeLeaderGone                                                    uint8  = 1, 2
@@ -269,10 +271,11 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 	if old, err := features.LinuxVersionCode(); u.opts.noSleep || err == nil && old < 6<<16|1<<8 {
 		// Before Linux 6.1 a probe may come when the kernel is about to allocate memory, so that it can't be had there: it warns of
 		// programs that want it. A thread takes 15 KiB.
-		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments} {
+		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments, bpf.UprobeMapKernels, bpf.UprobeMapLayouts} {
 			spec.Maps[name].Flags &^= unix.BPF_F_NO_PREALLOC
 		}
 		spec.Maps[bpf.UprobeMapThreads].MaxEntries = 2048
+		spec.Maps[bpf.UprobeMapKernels].MaxEntries, spec.Maps[bpf.UprobeMapLayouts].MaxEntries = 16384, 4096
 	}
 	u.entry, u.exit = bpf.UprobeProgEnter, bpf.UprobeProgLeave
 	if sleepable {
@@ -372,6 +375,8 @@ func (u *Uprobes) fill() error {
 		}
 		u.reader = r
 	}
+	u.kernels = newKernels(u.coll.Maps[bpf.UprobeMapKernels], u.coll.Maps[bpf.UprobeMapLayouts])
+	u.kernels.silent = u.opts.noLayouts
 	return nil
 }
 

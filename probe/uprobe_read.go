@@ -71,6 +71,7 @@ func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
 
 func (u *Uprobes) meanwhile() error {
 	u.tidy()
+	u.kernels.tidy(Now())
 	if u.opts.Meanwhile == nil {
 		return nil
 	}
@@ -143,6 +144,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	failed := c.Unfinished() || f.RetError && c.Ret != 0
 	var later partial
 	var payloads []Piece
+	var args uint64 // parameters that arguments of kernels are behind
 	for len(data) >= uprobeShortPiece {
 		p := Piece{Param: data[0], Missing: Missing(data[2]), Item: uint32(data[3])}
 		flags, n := data[1], int(le32(data[4:]))
@@ -170,6 +172,9 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		}
 		data = data[(n+7)&^7:]
 		switch {
+		case flags&uprobePieceParams != 0 && int(p.Param) < len(f.Params):
+			args |= 1 << p.Param
+			c.Pieces = append(c.Pieces, u.kernels.params(p, c.Start, c.Words[f.Params[p.Param].Word], p.Bytes)...)
 		case flags&uprobeFollows != 0:
 			later.expect([]Piece{p})
 		case isPayload(f, &p):
@@ -178,7 +183,8 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 			c.Pieces = append(c.Pieces, p)
 		}
 	}
-	c.Pieces = append(c.Pieces, unsized(f, c.Words)...)
+	c.Pieces = append(c.Pieces, unsized(f, c.Words, args)...)
+	u.kernels.call(f, c)
 	items := later.expect(u.items(f, func(param int) []byte {
 		for i := range c.Pieces {
 			if int(c.Pieces[i].Param) == param {
@@ -195,18 +201,18 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		return err
 	}
 	for _, p := range append(payloads, items...) {
-		if err := u.sink.Payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
+		if err := u.payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
 			return err
 		}
 	}
 	return u.files(f, c)
 }
 
-// unsized returns the memory behind the parameters of a call whose size only the runtime could tell.
-func unsized(f *api.Func, words []uint64) (ps []Piece) {
+// unsized returns the memory behind the parameters of a call whose size only the runtime could tell, but for some that are there.
+func unsized(f *api.Func, words []uint64, there uint64) (ps []Piece) {
 	for i := range f.Params {
 		p := &f.Params[i]
-		if _, ok := readerOf(f, i); ok || words[p.Word] == 0 {
+		if _, ok := readerOf(f, i); ok && p.Role != api.Array || words[p.Word] == 0 || there>>i&1 != 0 {
 			continue
 		}
 		switch p.Role {
@@ -221,6 +227,11 @@ func unsized(f *api.Func, words []uint64) (ps []Piece) {
 		ps = append(ps, Piece{Param: uint8(i), Addr: words[p.Word], Missing: UnknownSize})
 	}
 	return ps
+}
+
+func (u *Uprobes) payload(p *Payload) error {
+	u.kernels.content(p.TID, p.Seq, &p.Piece, p.Offset)
+	return u.sink.Payload(p)
 }
 
 // isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
@@ -273,7 +284,7 @@ func (u *Uprobes) file(d *Payload, path string) error {
 			return unreadable()
 		}
 		d.Bytes = part[:n]
-		if err := u.sink.Payload(d); err != nil {
+		if err := u.payload(d); err != nil {
 			return err
 		}
 		d.Offset += uint64(n)
@@ -377,7 +388,7 @@ func (u *Uprobes) deliverPart(b []byte) error {
 		}
 		ps.at = (ps.at + 1) % len(ps.pieces)
 	}
-	if err := u.sink.Payload(p); err != nil || p.Item != 0 || p.Missing != Present {
+	if err := u.payload(p); err != nil || p.Item != 0 || p.Missing != Present {
 		return err
 	}
 	return u.itemsLater(ps, p)
@@ -508,6 +519,7 @@ func (u *Uprobes) process(pid int, comm string, now int64) error {
 			return nil
 		}
 		old.close()
+		u.kernels.leave(pid, Now())
 	}
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {

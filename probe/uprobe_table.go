@@ -175,9 +175,16 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 // lowBytes are the bits of the lowest bytes of a word.
 func lowBytes(bytes int) uint64 { return ^uint64(0) >> (64 - 8*min(bytes, 8)) }
 
-// lists notes what the call does to a list of arguments, whose buffers the program fills before the launch.
+// lists notes what the call does to a list of arguments, whose buffers the program fills before the launch, or which kernel it gives.
 func (t *uprobeFunction) lists(f *api.Func, i int) {
 	switch p := &f.Params[i]; {
+	case p.Object == api.Function && (p.Role == api.New || p.Role == api.Find):
+		t.Args, t.ArgsHow, t.Buffer = p.Word, uprobeArgsKernel, p.Word
+		for j := range f.Params {
+			if q := &f.Params[j]; q.Role == api.Use && (q.Object == api.Binary || q.Object == api.Function) {
+				t.Buffer = q.Word
+			}
+		}
 	case p.Object == api.ArgsList && (p.Role == api.New || p.Role == api.Place):
 		t.Args, t.ArgsHow = p.Word, t.ArgsHow|uprobeArgsReset
 		if p.Role == api.New {
@@ -219,6 +226,10 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 			if field.Item == 0 {
 				continue
 			}
+			if field.Args || field.Packed {
+				rs = append(rs, argsReaders(p, &field, i)...)
+				continue
+			}
 			n := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobeBytes, Flags: uprobeAtEntry, Word: p.Word,
 				Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: field.Unit, At: uint16(field.Offset),
 				CountAt: uint16(field.Count.Offset), CountWidth: uint8(field.Count.Size),
@@ -256,6 +267,34 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 		rs = append(rs, n)
 	}
 	return rs
+}
+
+// argsReaders says how to read the arguments of a kernel that a structure leads to. Tagged structures are read as no form of theirs.
+func argsReaders(p *api.Param, field *api.Field, i int) []uprobeReader {
+	if field.Tag.Size != 0 || !strings.HasSuffix(p.Type, "*") {
+		return nil
+	}
+	r := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobePacked, Flags: uprobeAtEntry | uprobeField, Word: p.Word,
+		Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, At: uint16(field.Offset)}
+	if field.Packed {
+		return []uprobeReader{r}
+	}
+	r.Kind, r.Item = uprobeParams, api.ArgItems
+	var handles []uint16
+	for _, f := range p.Fields {
+		if f.Object == api.Function && f.Item == 0 {
+			handles = append(handles, uint16(f.Offset))
+		}
+	}
+	switch len(handles) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		r.UnlessAt, r.UnlessWidth = handles[1], 8
+	}
+	r.CountAt = handles[0]
+	return []uprobeReader{r}
 }
 
 // blockReader says how to read the side of a copy that a structure describes.
@@ -305,6 +344,12 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
 	case api.Image:
 		r.Kind = uprobeImage
+	case api.Array:
+		of := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Use && p.Object == api.Function })
+		if of < 0 {
+			return r, false
+		}
+		r.Kind, r.Flags, r.Mul0 = uprobeParams, uprobeAtEntry, f.Params[of].Word
 	case api.Packed:
 		r.Kind, r.Flags, r.Item = uprobePacked, uprobeAtEntry, 1
 	case api.Launch:

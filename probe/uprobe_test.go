@@ -70,7 +70,20 @@ int aclrtLaunchKernelWithHostArgs(void *f, uint32_t blocks, void *s, void *cfg, 
 }
 int aclrtLaunchSIMTKernelWithHostArgs(void *f, dim3 grid, dim3 block, size_t ubuf, void *s, void *cfg, void *args, size_t n,
 				      void *ph, size_t nph) { return 0; }
-int aclrtBinaryGetFunction(void *bin, const char *name, void **f) { *f = (void *)0xf00d; return name ? 0 : 107000; }
+int aclrtBinaryGetFunction(void *bin, const char *name, void **f)
+{
+	*f = bin == (void *)0xb3 ? (void *)(0xf300 + (size_t)name[0]) : (void *)0xf00d;
+	return name ? 0 : 107000;
+}
+int aclrtBinaryLoadFromData(const void *data, size_t n, void *options, void **bin) { *bin = (void *)0xb3; return 0; }
+int aclrtBinaryUnLoad(void *bin) { return 0; }
+int aclrtFunctionGetParamInfo(void *f, size_t i, size_t *offset, size_t *size)
+{
+	*offset = 8 * i;
+	*size = 12 >> i;
+	return i < 3 ? 0 : 107000;
+}
+int aclrtLaunchKernelWithArgsArray(void *f, uint32_t blocks, void *s, void *cfg, void **args) { return 0; }
 int aclrtGetFunctionName(void *f, uint32_t max, char *name) { strncpy(name, "add_custom", max); return 0; }
 int aclrtBinaryLoadFromFile(const char *path, void *options, void **bin) { *bin = (void *)0xb2; return 0; }
 void *aclrtCreateBinary(const void *data, size_t n) { return (void *)0xb1; }
@@ -118,6 +131,10 @@ int aclrtLaunchSIMTKernelWithHostArgs(void *, dim3, dim3, size_t, void *, void *
 int aclrtBinaryGetFunction(void *, const char *, void **);
 int aclrtGetFunctionName(void *, uint32_t, char *);
 int aclrtBinaryLoadFromFile(const char *, void *, void **);
+int aclrtBinaryLoadFromData(const void *, size_t, void *, void **);
+int aclrtBinaryUnLoad(void *);
+int aclrtFunctionGetParamInfo(void *, size_t, size_t *, size_t *);
+int aclrtLaunchKernelWithArgsArray(void *, uint32_t, void *, void *, void **);
 void *aclrtCreateBinary(const void *, size_t);
 const char *aclrtGetSocName(void);
 struct condition { void *handle; int type; uint32_t size; void **graphs; };
@@ -181,6 +198,59 @@ static void payload(void)
 	aclrtMemcpy2d((void *)0x124000000000, 100, big, 5000, 4500, 3, 1);
 	aclrtCreateBinary(big, 50000);
 	aclrtMemcpy(dst, sizeof dst, (void *)0x124000000000, 0, 2);
+}
+
+/* Gives a kernel 100 parameters, whose bytes are their number, that and 1, and 2, and waits before that where asked to. */
+static void launch_with(void *f, int wait)
+{
+	static unsigned char values[100][6000];
+	void *array[100];
+	for (int i = 0; i < 100; i++) {
+		for (int k = 0; k < 6000; k++)
+			values[i][k] = (unsigned char)(i + k);
+		array[i] = values[i];
+	}
+	if (wait) {
+		puts("waits");
+		fflush(stdout);
+		getchar();
+	}
+	aclrtLaunchKernelWithArgsArray(f, 1, 0, 0, array);
+}
+
+static void launch_array(const char *name, int wait)
+{
+	void *f;
+	aclrtBinaryGetFunction((void *)0xb3, name, &f);
+	launch_with(f, wait);
+}
+
+static void arrays(void)
+{
+	static char text[10000] = ".visible .entry mixed(.param .u64 a, .param .u32 b, .param .align 8 .b8 c[1200], .param .u8 d) { ret; }\n"
+		".visible .entry nothing() { ret; }\n.visible .entry large(.param .b8 a[5000], .param .u32 b) { ret; }\n.visible .entry several(.param .u32 first";
+	static const char other[] = ".entry mixed(.param .u32 a, .param .u16 b) { ret; }";
+	static const char *const names[] = {"mixed", "nothing", "large", "several", "unknown"};
+	void *bin;
+	for (int i = 1; i < 100; i++)
+		sprintf(text + strlen(text), ", .param .u64 p%d", i);
+	strcat(text, ") { ret; }\n");
+	aclrtBinaryLoadFromData(text, strlen(text), 0, &bin);
+	for (int wait = 0; wait < 2; wait++)
+		for (int i = 0; i < 5; i++)
+			launch_array(names[i], wait);
+	aclrtBinaryUnLoad(bin);
+	void *some[2] = {"1234", "1234"};
+	aclrtLaunchKernelWithArgsArray((void *)(0xf300 + 'm'), 1, 0, 0, some); /* nobody has given it since */
+	aclrtBinaryLoadFromData(other, sizeof other, 0, &bin);
+	for (int wait = 0; wait < 2; wait++)
+		launch_array("mixed", wait);
+	/* Older than the recording, and asked for. */
+	void *old = (void *)(0xf300 + 'o');
+	launch_with(old, 0);
+	for (size_t i = 0, at, size; aclrtFunctionGetParamInfo(old, i, &at, &size) == 0; i++)
+		;
+	launch_with(old, 1);
 }
 
 static int launches;
@@ -273,6 +343,8 @@ int main(int argc, char **argv)
 		payload();
 	else if (!strcmp(argv[1], "asleep"))
 		asleep();
+	else if (!strcmp(argv[1], "arrays"))
+		arrays();
 	else if (!strcmp(argv[1], "threads"))
 		threads(atol(argv[2]));
 	else if (!strcmp(argv[1], "load")) {
@@ -363,9 +435,11 @@ func uprobeLib(t *testing.T) string {
 // target is a run of the program, which has begun and waits.
 type target struct {
 	*exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
-	seen *seen // of watch
+	in     io.WriteCloser
+	out    *bufio.Reader
+	seen   *seen // of watch
+	probes *Uprobes
+	first  uint64 // the call by which it has got a kernel
 }
 
 // waits waits until the program sleeps: where it is in no call that waits, it does so for its input.
@@ -483,7 +557,7 @@ func watch(t *testing.T, opts UprobeOptions, during func(*target), args ...strin
 	u := attachUprobes(t, &opts)
 	ctx, stop := context.WithCancel(t.Context())
 	s := &seen{}
-	c.seen = s
+	c.seen, c.probes = s, u
 	end := make(chan error)
 	go func() { end <- u.Run(ctx, s) }()
 	during(c)
@@ -827,7 +901,7 @@ func TestUprobeLeftover(t *testing.T) {
 			put(at+16, 200+i)
 		}
 		s := &inOrder{}
-		u := &Uprobes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+		u := &Uprobes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}, kernels: newKernels(nil, nil)}
 		left, err := u.leftover(thread)
 		if got := strings.Join(s.came, ", "); err != nil || got != want || left != uint64(skipped) {
 			t.Errorf("%q, %d left, %v; want %q", got, left, err, want)

@@ -35,6 +35,7 @@ type builder struct {
 
 	calls, failed, unfinished, lost uint64
 	early                           uint64                   // payloads that may not be what was copied
+	unsized, cutArguments           uint64                   // launches without arguments, and arguments, that are not in the trace
 	lacks                           format.Reason            // why calls are missing, waits for results among them perhaps; none where all are there
 	last                            int64                    // latest time seen
 	device                          string                   // name, as the program was told it
@@ -377,6 +378,8 @@ func (b *builder) Call(c *probe.Call) error {
 		}
 		if d.Status == format.Whole {
 			d.Bytes = p.Bytes
+		} else {
+			b.argument(f, p)
 		}
 		out.Data = append(out.Data, d)
 	}
@@ -438,6 +441,22 @@ func word(b []byte) uint64 {
 		v = v<<8 | uint64(b[i])
 	}
 	return v
+}
+
+// argument notes an argument of a kernel's, or all of them, that the trace lacks.
+func (b *builder) argument(f *api.Func, p *probe.Piece) {
+	if int(p.Param) >= len(f.Params) {
+		return
+	}
+	if role := f.Params[p.Param].Role; role != api.Array && (role != api.Struct || p.Item <= api.ArgItems) {
+		return
+	}
+	switch p.Missing {
+	case probe.UnknownSize:
+		b.unsized++
+	case probe.OverLimit:
+		b.cutArguments++
+	}
 }
 
 var reasons = map[probe.Missing]format.Reason{

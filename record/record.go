@@ -883,6 +883,7 @@ func (r *recorder) describe(m *format.Meta) {
 	}
 	m.KernelLibraries = b.kernelLibs
 	m.TakenEarly = b.early
+	m.Coverage.Unsized, m.Coverage.CutArguments = b.unsized, b.cutArguments
 	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {
 		if f := &r.o.Model.Funcs[i]; f.Modelled && f.Form == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
 )
 
 // The uprobes are not AscendCL's own: they see the same calls of the CUDA driver as the shim, in the same order on each thread, with the
@@ -90,6 +91,31 @@ func TestUprobesOfShortPrograms(t *testing.T) {
 		testenv.Uprobes(t, err)
 		if res.ExitCode != 0 || res.Calls != 7 || len(res.Unhooked) != 0 {
 			t.Errorf("%+v", res)
+		}
+	}
+}
+
+// What uprobes record of a program is replayed, wherever its memory comes to lie: the arguments of its kernels are in the trace, of each
+// form of launch and of nodes, those of the very first launch too.
+func TestUprobesOfCUDAReplay(t *testing.T) {
+	program := cudaDriver(t)
+	cases := []string{"load-ptx", "load-options", "load-fat", "load-library", "packed", "many-arguments", "cooperative", "attribute-cooperative",
+		"attribute-cluster-dimension", "attribute-programmatic-stream-serialization", "attribute-priority", "copies", "rows", "order", "nodes"}
+	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: append([]string{program, "--work", "200"}, cases...),
+		Output: t.TempDir() + "/run.aclt", Sim: true}
+	res, err := record.Run(t.Context(), &o)
+	testenv.Uprobes(t, err)
+	if res.ExitCode != 0 || res.Lost != 0 || res.Incomplete != nil {
+		t.Errorf("%+v", res)
+	}
+	r := open(t, o.Output)
+	if c := r.Meta().Coverage; c.Unsized != 0 || c.CutArguments != 0 {
+		t.Errorf("%d launches without arguments, %d arguments cut", c.Unsized, c.CutArguments)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), o.Output, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || len(rep.Unsupported) != 0 || len(rep.Differences) != 0 || rep.Verified.Results == 0 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
 		}
 	}
 }

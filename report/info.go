@@ -102,6 +102,9 @@ type InfoCoverage struct {
 	Unhooked []format.Unhooked `json:"unhooked"`
 	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
 	Refused  int               `json:"refused"`          // threads of which nothing is recorded, for want of memory
+	// Unsized are launches and nodes without arguments, since nothing told their sizes, CutArguments arguments that were too large.
+	Unsized      uint64 `json:"unsized,omitempty"`
+	CutArguments uint64 `json:"cut_arguments,omitempty"`
 }
 
 // NewInfo reads what a trace holds. path is for the reader of the text form.
@@ -118,7 +121,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		in.EndNS = m.StartWall + rec.LastTime
 	}
 	in.Format.Major, in.Format.Minor = r.Version()
-	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused}
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused, m.Coverage.Unsized, m.Coverage.CutArguments}
 	if in.Coverage.PassedBy == nil {
 		in.Coverage.PassedBy = map[string]uint64{}
 	}
@@ -250,7 +253,7 @@ func (in *Info) Text(w io.Writer) error {
 	case profile:
 		row("replayable", "no: a profile has neither arguments nor data; acltrace replay --backend virtual plays its times")
 	case in.CapturedBy == "ebpf":
-		row("replayable", "not in full: results of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it")
+		row("replayable", "not in full: results of asynchronous copies, and what was made before the recording are not in it")
 	default:
 		how := "yes"
 		switch {
@@ -286,6 +289,12 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	if in.Coverage.Refused > 0 {
 		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", Plural(uint64(in.Coverage.Refused), "thread"))
+	}
+	if n := in.Coverage.Unsized; n > 0 {
+		row("not recorded", "the arguments of %s by an array of pointers: nothing told their sizes", Plural(n, "launch"))
+	}
+	if n := in.Coverage.CutArguments; n > 0 {
+		row("not recorded", "%s of kernels, for their size", Plural(n, "argument"))
 	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)

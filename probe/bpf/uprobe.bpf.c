@@ -33,11 +33,19 @@
 #define NONE 255 /* no word; as a parameter: the returned value */
 #define ABSENT 255 /* there is nothing to read */
 #define MAX_PARTS (1 << 14)
+#define MAX_PARAMS 512 /* of a kernel */
+#define MAX_PARAM 4096
+#define UNKNOWN 0xffff /* in place of the number of parameters: nobody knows it */
+#define PARAMS_AT 4096 /* no parameters begin beyond, in the record of their call */
+#define GUESSED 32	/* parameters of a kernel whose layout is not known yet, each of so many bytes at most */
+#define GUESSED_LARGE 4 /* the first of them may be structures */
+#define GUESS 64
+#define GUESS_LARGE 1024
 #define PARTS_NOW 256 /* where a program can't wait for memory, nor ask the kernel to go on in a loop */
 #define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
-enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9 };
+enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9, KIND_PARAMS = 10 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
 	READ_OUT = 2,	/* written by the call: only where it succeeded */
@@ -47,7 +55,7 @@ enum {
 	READ_STORED32 = 32, /* and that has 4 bytes */
 	READ_VALUE = 64, /* behind a pointer in a structure that is in the words from `word` on */
 };
-enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4 };
+enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4, PIECE_PARAMS = 8 };
 /* As in probe.Missing. */
 enum { PRESENT = 0, OVER_LIMIT = 3, UNREADABLE = 4, NOT_SYNCHRONIZED = 5 };
 enum {
@@ -60,7 +68,7 @@ enum {
 	FUNC_ITEMS = 64,  /* has arrays of buffers */
 	FUNC_HOLD = 128,  /* others follow as a rule, so the reader need not see it before them */
 };
-enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8 };
+enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8, ARGS_KERNEL = 16 };
 enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNT_SAMPLED = 3, COUNTERS = 4 };
 enum { ALL = 0, PIDS = 1, CGROUP = 2 };
 enum { LIVES = 1, LEADER_GONE = 2 };
@@ -70,7 +78,8 @@ enum { LIVES = 1, LEADER_GONE = 2 };
  * lies behind the pointer at `at` in the structure there, times a member, unless another one says that it is no memory of the
  * program's. Of KIND_ITEMS, mul0 is the number of items and mul1 the array with their sizes. KIND_IMAGE is a binary for the device, which tells its own
  * size, and KIND_PACKED what a list of pairs leads to. KIND_BLOCK is the side of a copy that is the host's, which members of a structure tell: the
- * places of its words.
+ * places of its words. KIND_PARAMS is an array of pointers to the parameters of the kernel whose handle is in word[mul0] or, with READ_FIELD, at
+ * `count_at` in the structure, or at `unless_at` where that is 0. With READ_FIELD, KIND_PACKED is at `at` in the structure too.
  */
 struct reader {
 	u8 param, kind, flags, word, mul0, mul1, pitch, item;
@@ -161,6 +170,25 @@ struct args_key {
 	u64 pid, handle;
 };
 
+/* The call by which a process has got the handle of a kernel, and the handle that it got it from. */
+struct given {
+	u64 by, from;
+};
+
+/*
+ * What the reader has found out of a kernel: how many bytes each parameter has. The key is the call by which the program has got its handle,
+ * so that nothing is said of another that has the handle later.
+ */
+struct layout {
+	u16 count, size[MAX_PARAMS];
+};
+
+/*
+ * In a piece of KIND_PARAMS, whose address is the key of the layout, 0 for none: 8 bytes for the address of each parameter, then 2 with how many
+ * bytes of it there are, 8 bytes together at least, and these bytes, each filled up to 8. Its length is for how many of them this is so, and in
+ * the upper half how many there are.
+ */
+
 /* Memory that belongs to a list of arguments, which the program fills before the launch. */
 struct args {
 	u64 n;
@@ -177,6 +205,8 @@ _Static_assert(sizeof(struct event) == 32, "event");
 _Static_assert(DATA < 1 << 16, "the length of the data has 16 bits");
 _Static_assert(sizeof(struct thread_event) == 64, "a thread");
 _Static_assert(sizeof(struct part) == 64 + INLINE, "part");
+_Static_assert(PARAMS_AT + sizeof(struct piece) + 10 * MAX_PARAMS <= DATA, "what tells of parameters fits the data");
+_Static_assert(GUESSED * 10 + GUESSED_LARGE * GUESS_LARGE + (GUESSED - GUESSED_LARGE) * GUESS <= BUDGET, "guessed parameters have room");
 _Static_assert(PART_AT + sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
 
 /* Sizes that depend on the model or on what the user asks for are set before loading. */
@@ -241,6 +271,22 @@ struct {
 	TYPE(key, struct args_key);
 	TYPE(value, struct args);
 } arguments SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, MAP_NO_PREALLOC);
+	TYPE(key, struct args_key);
+	TYPE(value, struct given);
+} kernels SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, MAP_NO_PREALLOC);
+	TYPE(key, u64);
+	TYPE(value, struct layout);
+} layouts SEC(".maps");
 
 struct {
 	UINT(type, MAP_PERCPU_ARRAY);
@@ -664,6 +710,10 @@ static inline u8 find_as(u32 i, u8 sleeps)
 		return ABSENT;
 	const struct reader *r = &f->reader[i];
 	u64 base = word(t, r->word);
+	if (r->flags & READ_FIELD && r->kind == KIND_PACKED)
+		base = member(t, base, r->at / 8, 0, sleeps);
+	if (base == 0)
+		return ABSENT;
 	if (r->kind == KIND_IMAGE)
 		return image(t, base, sleeps);
 	return r->kind == KIND_PACKED ? packed(t, base, sleeps) : block(t, r, base, sleeps);
@@ -827,7 +877,136 @@ static inline void put_buffers(struct thread *t, const struct reader *r, u8 slee
 	}
 }
 
-static inline void capture_one(struct thread *t, const struct function *f, u32 i, u8 ok, u8 sleeps)
+/* In `in` of a thread: the key of the layout, and where its parameters are in the record. */
+enum { PARAMS_KEY = 7, PARAMS_BEGIN = 8, PARAMS_COUNT = 9, PARAMS_DONE = 10 };
+
+/* The ith parameter of a kernel. */
+static inline long param_as(struct thread *t, const struct layout *l, u32 i, u8 sleeps)
+{
+	u8 *data = record_of(t)->data;
+	u64 at = t->in[PARAMS_BEGIN] + 8 * (u64)i, len_at = t->in[PARAMS_BEGIN] + 8 * t->in[PARAMS_COUNT] + 2 * (u64)i, to = t->used;
+	u64 n = l ? l->size[i & (MAX_PARAMS - 1)] : i < GUESSED_LARGE ? GUESS_LARGE : GUESS, got = 0;
+	opaque(at);
+	opaque(len_at);
+	opaque(to);
+	opaque(n);
+	if (i >= MAX_PARAMS || at > BUDGET || len_at > DATA - 2 || to > BUDGET)
+		return 1;
+	u64 from = *(u64 *)(data + at);
+	if (n <= 8 && from) {
+		u64 v = 0;
+		if (probe_read_user(&v, 8, (void *)from) == 0)
+			got = n;
+		*(u64 *)(data + to) = v;
+	}
+	if (got == 0 && n <= MAX_PARAM && from && read_user(data + to, (u32)n, from, l ? sleeps : 0) == 0)
+		got = n;
+	if (got == 0 && !l && from) {
+		/* The memory may end before as much as a parameter may have, or there is no such parameter. */
+		u64 rest = PAGE - (from & (PAGE - 1));
+		opaque(rest);
+		if (rest < n && rest <= GUESS_LARGE && probe_read_user(data + to, (u32)rest, (void *)from) == 0)
+			got = rest;
+	}
+	*(u16 *)(data + len_at) = (u16)got;
+	t->used = (u32)(to + ((got + 7) & ~(u64)7));
+	t->in[PARAMS_DONE] = i + 1;
+	return 0;
+}
+
+struct params {
+	struct thread *t;
+	const struct layout *l;
+};
+
+static long one_param(u32 i, struct params *ps) { return param_as(ps->t, ps->l, i, 1); }
+
+__attribute__((noinline)) int param_now(u64 place, u32 i)
+{
+	struct thread *t = map_lookup(&threads, &place);
+	if (!t)
+		return 1;
+	u64 key = t->in[PARAMS_KEY];
+	return (int)param_as(t, map_lookup(&layouts, &key), i, 0);
+}
+
+/*
+ * The parameters of a kernel behind an array of pointers. As long as the reader has not found out how many there are and how large, which
+ * takes it some milliseconds, it gets what there may be at most, and cuts it to what they are.
+ */
+static inline void put_params(u64 place, struct thread *t, const struct reader *r, u8 sleeps)
+{
+	u64 list = word(t, r->word), n = GUESSED;
+	struct args_key k = {t->head.pid, word(t, r->mul0)};
+	if (list == 0)
+		return;
+	if (r->flags & READ_FIELD) {
+		u64 base = list;
+		list = member(t, base, r->at / 8, 0, sleeps);
+		k.handle = member(t, base, r->count_at / 8, 0, sleeps);
+		if (k.handle == 0 && r->unless_width)
+			k.handle = member(t, base, r->unless_at / 8, 0, sleeps);
+		if (list == 0)
+			return;
+	}
+	u64 off = t->used;
+	opaque(off);
+	if (off > PARAMS_AT)
+		return;
+	struct piece *p = (struct piece *)(record_of(t)->data + off);
+	const struct given *given = map_lookup(&kernels, &k);
+	p->param = r->param;
+	p->flags = PIECE_PARAMS;
+	p->item = r->item;
+	p->missing = PRESENT;
+	p->bytes = 0;
+	p->addr = p->len = 0;
+	t->used = (u32)(off + sizeof *p);
+	if (!given)
+		return;
+	u64 id = given->by;
+	const struct layout *l = map_lookup(&layouts, &id);
+	if (l && l->count == UNKNOWN)
+		return;
+	p->addr = id;
+	if (l)
+		n = l->count;
+	opaque(n);
+	if (n > MAX_PARAMS)
+		return;
+	u64 begin = off + sizeof *p;
+	opaque(begin);
+	if (begin > PARAMS_AT + sizeof *p)
+		return;
+	u8 *to = record_of(t)->data + begin;
+	if (read_user(to, (u32)n * 8, list, l ? sleeps : 0)) {
+		/* What is behind an array that is shorter than it may be need not be memory. */
+		u64 rest = (PAGE - (list & (PAGE - 1))) / 8;
+		opaque(rest);
+		if (l || rest > n || rest > GUESSED || probe_read_user(to, (u32)rest * 8, (void *)list)) {
+			p->missing = UNREADABLE;
+			return;
+		}
+		n = rest;
+	}
+	t->in[PARAMS_KEY] = id;
+	t->in[PARAMS_BEGIN] = begin;
+	t->in[PARAMS_COUNT] = n;
+	t->in[PARAMS_DONE] = 0;
+	t->used = (u32)(begin + ((10 * n + 7) & ~(u64)7));
+	if (sleeps) {
+		struct params ps = {t, l};
+		loop((u32)n, one_param, &ps, 0);
+	} else {
+		for (u32 i = 0; i < MAX_PARAMS; i++)
+			if (i >= n || param_now(place, i))
+				break;
+	}
+	p->len = t->in[PARAMS_DONE] | n << 32;
+	p->bytes = t->used - (u32)begin;
+}
+
+static inline void capture_one(u64 place, struct thread *t, const struct function *f, u32 i, u8 ok, u8 sleeps)
 {
 	if (i >= MAX_READERS)
 		return;
@@ -836,6 +1015,10 @@ static inline void capture_one(struct thread *t, const struct function *f, u32 i
 		return;
 	if (r->kind == KIND_BUFFERS) {
 		put_buffers(t, r, sleeps);
+		return;
+	}
+	if (r->kind == KIND_PARAMS) {
+		put_params(place, t, r, sleeps);
 		return;
 	}
 	u64 addr, len;
@@ -853,7 +1036,7 @@ __attribute__((noinline)) int capture_now(u64 place, u32 func, u32 i, u32 ok)
 	struct thread *t = map_lookup(&threads, &place);
 	const struct function *f = map_lookup(&functions, &func);
 	if (t && f)
-		capture_one(t, f, i, (u8)ok, 0);
+		capture_one(place, t, f, i, (u8)ok, 0);
 	return 0;
 }
 
@@ -862,7 +1045,7 @@ __attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok
 	struct thread *t = map_lookup(&threads, &place);
 	const struct function *f = map_lookup(&functions, &func);
 	if (t && f)
-		capture_one(t, f, i, (u8)ok, 1);
+		capture_one(place, t, f, i, (u8)ok, 1);
 	return 0;
 }
 
@@ -901,6 +1084,16 @@ static inline void note_args(struct thread *t, const struct function *f, u8 slee
 {
 	struct args_key k = {t->head.pid, word(t, f->args)};
 	struct args none = {0};
+	if (f->args_how & ARGS_KERNEL) {
+		if (k.handle == 0 || read_user(&k.handle, 8, k.handle, sleeps))
+			return;
+		/* Who gets it from the same binary again has got the same: where that was unloaded meanwhile, the reader finds it out. */
+		struct given g = {(u64)t->head.tid << 32 | record_of(t)->event.seq, word(t, f->buffer)};
+		const struct given *old = map_lookup(&kernels, &k);
+		if ((!old || old->from != g.from) && map_update(&kernels, &k, &g, 0) == 0)
+			t->active = WAKING;
+		return;
+	}
 	if (f->args_how & ARGS_STORED && (k.handle == 0 || read_user(&k.handle, 8, k.handle, sleeps)))
 		return;
 	if (f->args_how & ARGS_RESET && map_update(&arguments, &k, &none, 0))

@@ -23,6 +23,8 @@ const (
 	UprobeMapCounts      = "counts"
 	UprobeMapEvents      = "events"
 	UprobeMapFunctions   = "functions"
+	UprobeMapKernels     = "kernels"
+	UprobeMapLayouts     = "layouts"
 	UprobeMapNewborn     = "newborn"
 	UprobeMapPids        = "pids"
 	UprobeMapThreads     = "threads"
@@ -112,6 +114,8 @@ type UprobeMapSpecs struct {
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
 	Functions *ebpf.MapSpec `ebpf:"functions"`
+	Kernels   *ebpf.MapSpec `ebpf:"kernels"`
+	Layouts   *ebpf.MapSpec `ebpf:"layouts"`
 	Newborn   *ebpf.MapSpec `ebpf:"newborn"`
 	Pids      *ebpf.MapSpec `ebpf:"pids"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
@@ -163,6 +167,8 @@ type UprobeMaps struct {
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Events    *ebpf.Map `ebpf:"events"`
 	Functions *ebpf.Map `ebpf:"functions"`
+	Kernels   *ebpf.Map `ebpf:"kernels"`
+	Layouts   *ebpf.Map `ebpf:"layouts"`
 	Newborn   *ebpf.Map `ebpf:"newborn"`
 	Pids      *ebpf.Map `ebpf:"pids"`
 	Threads   *ebpf.Map `ebpf:"threads"`
@@ -177,6 +183,8 @@ func (m *UprobeMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Functions,
+		m.Kernels,
+		m.Layouts,
 		m.Newborn,
 		m.Pids,
 		m.Threads,

@@ -1,0 +1,354 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// kernels knows how large the parameters of programs' kernels are, from the binaries that the programs load, and tells the programs in the
+// kernel, for launches that give an array of pointers to them. Until those know, they pass on what there may be at most, which is cut here. A
+// kernel goes by the call that has given its handle to the program, since the handle may be another kernel's later.
+type kernels struct {
+	handles   *ebpf.Map // by process and handle: the call, and which handle it was got from
+	layouts   *ebpf.Map // by call
+	binaries  map[handleOf]*deviceBinary
+	functions map[handleOf]*kernelFunction
+	given     map[uint64]*kernelFunction // by call
+	loading   map[int]*loading           // by thread
+	tidied    int64
+	silent    bool // tells nothing
+}
+
+type handleOf struct{ pid, handle uint64 }
+
+// deviceBinary is a binary that a program has loaded.
+type deviceBinary struct {
+	params    map[string][]uint32 // sizes of the parameters of its kernels, nil where it could not be read
+	functions []*kernelFunction
+}
+
+// kernelFunction is a kernel of a process, as one call has given it.
+type kernelFunction struct {
+	of     handleOf
+	by     uint64        // the call
+	from   uint64        // the handle that it was got from
+	binary *deviceBinary // nil where it is not known
+	sizes  []uint32
+	known  bool
+	told   []uint32 // sizes that the program was told, from the first on
+	ends   int64    // when its binary was unloaded, 0: it is not
+}
+
+// loading is a binary whose content is to come.
+type loading struct {
+	binary *deviceBinary
+	param  uint8
+	item   uint32
+	seq    uint64
+	data   []byte
+}
+
+// forgetAfter is how long a kernel is remembered when its binary is gone, in nanoseconds: launches come late from threads that do nothing.
+const forgetAfter = 60e9
+
+// As in uprobe.bpf.c.
+const (
+	uprobeMaxParams = 512
+	uprobeMaxParam  = 4096
+	uprobeUnknown   = 1<<16 - 1
+)
+
+func newKernels(handles, layouts *ebpf.Map) *kernels {
+	return &kernels{handles: handles, layouts: layouts, binaries: map[handleOf]*deviceBinary{}, functions: map[handleOf]*kernelFunction{},
+		given: map[uint64]*kernelFunction{}, loading: map[int]*loading{}}
+}
+
+// call notes what a call has made of binaries and kernels.
+func (k *kernels) call(f *api.Func, c *Call) {
+	delete(k.loading, c.TID)
+	if c.Unfinished() {
+		return
+	}
+	pid, ok := uint64(c.PID), !f.RetError || c.Ret == 0
+	var from handleOf
+	var source api.Object
+	for i := range f.Params {
+		switch p := &f.Params[i]; {
+		case p.Object != api.Binary && p.Object != api.Function:
+		case p.Role == api.Use && source == "":
+			from, source = handleOf{pid, c.Words[p.Word]}, p.Object
+		case p.Role == api.End && p.Object == api.Binary && ok:
+			k.unload(handleOf{pid, c.Words[p.Word]}, c.Start)
+		}
+	}
+	for i := range f.Params {
+		p := &f.Params[i]
+		if !ok || !p.Role.Makes() || p.Object != api.Binary && p.Object != api.Function {
+			continue
+		}
+		h, stored := storedWord(c, i)
+		switch {
+		case !stored:
+		case p.Object == api.Function:
+			k.give(f, c, handleOf{pid, h}, from, source)
+		case source == api.Binary:
+			if b := k.binaries[from]; b != nil {
+				k.binaries[handleOf{pid, h}] = b
+			}
+		case source == "":
+			k.load(f, c, handleOf{pid, h})
+		}
+	}
+	if source == api.Function && strings.HasSuffix(f.Name, "GetParamInfo") {
+		k.told(f, c, from, ok)
+	}
+}
+
+// storedWord is what a call has stored behind a parameter.
+func storedWord(c *Call, param int) (uint64, bool) {
+	for i := range c.Pieces {
+		if p := &c.Pieces[i]; int(p.Param) == param && p.Dir == Out && p.Missing == Present && len(p.Bytes) >= 8 {
+			return le64(p.Bytes), true
+		}
+	}
+	return 0, false
+}
+
+// load notes a binary. Its content comes with the call or after it.
+func (k *kernels) load(f *api.Func, c *Call, h handleOf) {
+	l := &loading{binary: &deviceBinary{}, seq: c.Seq}
+	k.binaries[h] = l.binary
+	for i := range f.Params {
+		switch f.Params[i].Role {
+		case api.File:
+			l.item = 1
+		case api.Image, api.In:
+		default:
+			continue
+		}
+		l.param = uint8(i)
+		k.loading[c.TID] = l
+		for j := range c.Pieces {
+			k.content(c.TID, c.Seq, &c.Pieces[j], 0)
+		}
+		return
+	}
+}
+
+// content adds to the binary that a thread has loaded.
+func (k *kernels) content(tid int, seq uint64, p *Piece, offset uint64) {
+	l := k.loading[tid]
+	if l == nil || l.seq != seq || l.param != p.Param || l.item != p.Item {
+		return
+	}
+	if p.Missing != Present || offset != uint64(len(l.data)) || p.Len > kernelbin.MaxUnpacked {
+		delete(k.loading, tid)
+		return
+	}
+	if l.data == nil {
+		l.data = make([]byte, 0, p.Len)
+	}
+	if l.data = append(l.data, p.Bytes...); uint64(len(l.data)) == p.Len {
+		l.binary.params = kernelbin.Params(l.data)
+		delete(k.loading, tid)
+	}
+}
+
+// give notes a kernel that a program has got: from a binary by its name, or by another handle.
+func (k *kernels) give(f *api.Func, c *Call, h, from handleOf, source api.Object) {
+	by := uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))
+	if old := k.functions[h]; old != nil && old.from == from.handle {
+		// The programs in the kernel may have noted this call too: where two threads got it at once, or they were told meanwhile that
+		// another kernel had ended which had its handle.
+		var g [2]uint64
+		if k.handles.Lookup(h, &g) == nil && g[0] == by {
+			k.given[by] = old
+			_ = k.handles.Put(h, [2]uint64{old.by, old.from})
+		}
+		return
+	}
+	fn := &kernelFunction{of: h, by: by, from: from.handle}
+	switch source {
+	case api.Binary:
+		if fn.binary = k.binaries[from]; fn.binary == nil || f.Names < 0 {
+			break
+		}
+		for i := range c.Pieces {
+			if p := &c.Pieces[i]; int(p.Param) == int(f.Names) && p.Missing == Present {
+				fn.sizes, fn.known = fn.binary.params[string(p.Bytes)]
+			}
+		}
+	case api.Function:
+		if other := k.functions[from]; other != nil {
+			fn.binary, fn.sizes, fn.known = other.binary, other.sizes, other.known
+		}
+	}
+	k.add(fn)
+}
+
+// told notes what a program is told of the parameters of a kernel, who asks for one after the other: behind the last there is none.
+func (k *kernels) told(f *api.Func, c *Call, h handleOf, ok bool) {
+	fn := k.functions[h]
+	if fn == nil {
+		fn = &kernelFunction{of: h, by: uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))}
+		k.functions[h], k.given[fn.by] = fn, fn
+	}
+	last := len(f.Params) - 1
+	if fn.known || last < 1 || c.Words[f.Params[1].Word] != uint64(len(fn.told)) {
+		return
+	}
+	if size, stored := storedWord(c, last); ok && stored {
+		fn.told = append(fn.told, uint32(min(size, 1<<16)))
+	} else if !ok && len(fn.told) > 0 {
+		fn.sizes, fn.known = fn.told, true
+		k.publish(fn)
+	}
+}
+
+func (k *kernels) add(fn *kernelFunction) {
+	if old := k.functions[fn.of]; old != nil {
+		_ = k.layouts.Delete(old.by)
+	}
+	k.functions[fn.of], k.given[fn.by] = fn, fn
+	if fn.binary != nil {
+		fn.binary.functions = append(fn.binary.functions, fn)
+	}
+	k.publish(fn)
+}
+
+// publish tells the programs in the kernel how large the parameters of a kernel are, or that nobody knows. Where they have no room for it,
+// each launch passes on what there may be at most.
+func (k *kernels) publish(fn *kernelFunction) {
+	b := make([]byte, 2+2*uprobeMaxParams)
+	n := min(len(fn.sizes), uprobeMaxParams)
+	if binary.NativeEndian.PutUint16(b, uint16(n)); !fn.known {
+		binary.NativeEndian.PutUint16(b, uprobeUnknown)
+	}
+	for i, size := range fn.sizes[:n] {
+		binary.NativeEndian.PutUint16(b[2+2*i:], uint16(min(size, 1<<16-1)))
+	}
+	if !k.silent {
+		_ = k.layouts.Put(fn.by, b)
+	}
+	// It is not there where the kernel was given before the recording, or another was withdrawn that had its handle from the same one.
+	_ = k.handles.Update(fn.of, [2]uint64{fn.by, fn.from}, ebpf.UpdateNoExist)
+}
+
+// withdraw has the programs in the kernel pass nothing on of a kernel, unless its handle is another's by now.
+func (k *kernels) withdraw(fn *kernelFunction) {
+	_ = k.layouts.Delete(fn.by)
+	var g [2]uint64
+	if k.handles.Lookup(fn.of, &g) == nil && g[0] == fn.by {
+		_ = k.handles.Delete(fn.of)
+	}
+}
+
+// unload ends a binary, and its kernels with it.
+func (k *kernels) unload(h handleOf, now int64) {
+	b := k.binaries[h]
+	if b == nil {
+		return
+	}
+	delete(k.binaries, h)
+	for _, fn := range b.functions {
+		k.end(fn, now)
+	}
+	b.functions = nil
+}
+
+func (k *kernels) end(fn *kernelFunction, now int64) {
+	if fn.ends == 0 {
+		fn.ends = now
+	}
+	if k.functions[fn.of] == fn {
+		delete(k.functions, fn.of)
+	}
+	k.withdraw(fn)
+}
+
+// leave forgets a process that is gone, or has become another program.
+func (k *kernels) leave(pid int, now int64) {
+	for _, fn := range k.functions {
+		if fn.of.pid == uint64(pid) {
+			k.end(fn, now)
+		}
+	}
+	for h := range k.binaries {
+		if h.pid == uint64(pid) {
+			delete(k.binaries, h)
+		}
+	}
+}
+
+// tidy forgets what belongs to processes that are gone, and kernels that are gone for long, now and then.
+func (k *kernels) tidy(now int64) {
+	if now-k.tidied < 1e9 {
+		return
+	}
+	k.tidied = now
+	lives := map[uint64]bool{}
+	for _, fn := range k.functions {
+		lives[fn.of.pid] = true
+	}
+	for h := range k.binaries {
+		lives[h.pid] = true
+	}
+	for pid := range lives {
+		if errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
+			k.leave(int(pid), now)
+		}
+	}
+	for by, fn := range k.given {
+		if fn.ends != 0 && now-fn.ends > forgetAfter {
+			delete(k.given, by)
+		}
+	}
+}
+
+// params returns the parameters of a kernel that the programs in the kernel have passed on for a launch that began then: with the items from
+// that of p on. The address of p is the call that has given the kernel, its length says how many parameters there are.
+func (k *kernels) params(p Piece, began int64, list uint64, b []byte) []Piece {
+	fn, done, n := k.given[p.Addr], int(uint32(p.Len)), int(p.Len>>32)
+	p.Addr, p.Len = list, 0
+	switch {
+	case p.Missing != Present:
+	case fn == nil || !fn.known || fn.ends != 0 && began > fn.ends || len(b) < (10*n+7)&^7:
+		p.Missing = UnknownSize
+	}
+	if p.Missing != Present {
+		if p.Item > 0 {
+			p.Item++
+		}
+		return []Piece{p}
+	}
+	addrs, lengths, content := b, b[8*n:], b[(10*n+7)&^7:]
+	ps := make([]Piece, len(fn.sizes))
+	for i, size := range fn.sizes {
+		q := &ps[i]
+		*q = Piece{Param: p.Param, Item: p.Item + uint32(i) + 1, Len: uint64(size), Missing: OverLimit}
+		if i < n {
+			q.Addr = le64(addrs[8*i:])
+		}
+		if i >= done {
+			continue
+		}
+		got := int(le16(lengths[2*i:]))
+		switch padded := (got + 7) &^ 7; {
+		case padded > len(content):
+			content = nil
+		case got >= int(size):
+			q.Missing, q.Bytes, content = Present, content[:size:size], content[padded:]
+		default:
+			if content = content[padded:]; got == 0 && size <= uprobeMaxParam {
+				q.Missing = Unreadable
+			}
+		}
+	}
+	return ps
+}
