@@ -382,8 +382,9 @@ type Param struct {
 	Addresses bool
 	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
 	Dropped bool
-	// Token is the size of the structures behind the pointer where nobody but the runtime knows what is in them: what a call has
-	// stored is given to others as it is, and stands for something else in another run. 0 for other memory.
+	// Token is the size of the structures behind the pointer, a multiple of 8, where nobody but the runtime knows what is in them: what a call has
+	// stored the program hands on as it is, to other calls, in arguments of kernels or in what it copies to the device, and it stands for something
+	// else in another run. 0 for other memory.
 	Token uint32
 	// Extent marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
 	Extent bool

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -106,30 +107,53 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	op := operand{Slot: slotData, Addend: at}
 	var relocs []reloc
 	suspect, reaches := false, p.reachesHost(d)
-	buf := make([]byte, min(d.Len, 1<<20))
+	most := uint64(0) // bytes of what is looked for
+	if p.f.Params[d.Param].Role != api.Image && p.tokens.byWord != nil {
+		most = p.tokens.most
+	}
+	in := bufio.NewReaderSize(r, int(min(d.Len, 1<<20)))
 	for off := uint64(0); off < d.Len; {
-		b := buf[:min(d.Len-off, uint64(len(buf)))]
-		if _, err := io.ReadFull(r, b); err != nil {
+		b, err := in.Peek(int(min(d.Len-off, 1<<20)))
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
 			return op, nil, p.inBlob(d, err)
 		}
-		for k := 0; addresses && k+8 <= len(b); k += 8 {
+		n := uint64(len(b))
+		if off+n < d.Len {
+			n = (n - most) &^ 7 // the rest comes again, with what is behind it
+		}
+		for k := uint64(0); (addresses || most > 0) && k < n && k+8 <= uint64(len(b)); k += 8 {
 			w := binary.LittleEndian.Uint64(b[k:])
-			if (w < p.addressed.From || w > p.addressed.To) && !(reaches && w >= p.pinned.From && w <= p.pinned.To) {
+			if most > 0 {
+				if t := p.token(w, b[k:]); t != nil {
+					suspect = true
+					relocs = append(relocs, p.putToken(t, d, off+k, at)...)
+					k += uint64(len(t.bytes)) - 8
+					n = max(n, min(k+8, uint64(len(b))))
+					continue
+				}
+			}
+			if !addresses || (w < p.addressed.From || w > p.addressed.To) && !(reaches && w >= p.pinned.From && w <= p.pinned.To) {
 				continue
 			}
 			suspect = true
-			if r, ok := p.relocation(d, w, off+uint64(k), at); ok {
+			if r, ok := p.relocation(d, w, off+k, at); ok {
 				relocs = append(relocs, r)
 			}
 		}
-		if err := p.write(b); err != nil {
+		if err := p.write(b[:n]); err != nil {
 			return op, nil, err
 		}
-		p.data += uint64(len(b))
-		off += uint64(len(b))
+		p.data += n
+		off += n
+		if _, err := in.Discard(int(n)); err != nil {
+			return op, nil, p.inBlob(d, err)
+		}
 	}
 	// The end of a payload is where its hash is compared.
-	if n, err := r.Read(make([]byte, 1)); n != 0 {
+	if n, err := in.Read(make([]byte, 1)); n != 0 {
 		return op, nil, p.inBlob(d, fmt.Errorf("longer than its %d bytes", d.Len))
 	} else if err != io.EOF {
 		return op, nil, p.inBlob(d, err)

@@ -527,3 +527,41 @@ func TestCUDADescriptor(t *testing.T) {
 		}
 	}
 }
+
+// Tensor maps are made again of the memory that they describe, and the replay's are handed to kernels wherever the program's were: as arguments, in
+// structures, in graphs, and in the device's memory. What they look like is the driver's own business.
+func TestCUDATensorMaps(t *testing.T) {
+	program := testenv.CUDA(t, "testdata/tensormaps.c")
+	path := recordedCUDA(t, program)
+	tokens := func(rep *replay.Report) (n int) {
+		for _, r := range rep.Relocated {
+			if r.Evidence == replay.ByToken {
+				n++
+			}
+		}
+		return n
+	}
+	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 12 && tokens(rep) == 15 })
+	// A launch alone has the calls that made its tensor maps, and what these describe.
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	launches := []uint64{}
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Schema().FuncName(c.Func) == "cuLaunchKernel" {
+			launches = append(launches, c.Index)
+		}
+	}
+	one := filepath.Join(t.TempDir(), "one.aclt")
+	for _, k := range []int{0, 4, 5, 7} {
+		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k], one, nil); err != nil {
+			t.Fatal(err)
+		}
+		identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results > 0 && tokens(rep) > 0 })
+	}
+}

@@ -137,6 +137,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 			}
 		}
 		k.uses = append(k.uses, q.named...)
+		k.made = append(k.made, q.made...)
 		x.byCall[k.index] = len(x.calls)
 		x.calls = append(x.calls, k)
 		x.late = q.late

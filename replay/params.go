@@ -339,19 +339,26 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Out, api.InOut:
 		op := p.temporary(uint64(q.Elem))
-		if in := p.find(i, 0, format.DirIn); q.Role == api.InOut && in != nil && in.Status == format.Whole {
-			from, relocs, err := p.content(in, q.Addresses)
+		in, d := p.find(i, 0, format.DirIn), p.find(i, 0, format.DirOut)
+		var from operand
+		var relocs []reloc
+		var err error
+		before := q.Role == api.InOut && in != nil && in.Status == format.Whole
+		if before {
+			if from, relocs, err = p.content(in, q.Addresses); err != nil {
+				return op, err
+			}
+		}
+		token := q.Token != 0 && p.ok && d != nil && d.Status == format.Whole
+		if token {
+			b, err := p.bytes(d)
 			if err != nil {
 				return op, err
 			}
-			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
+			op = p.makeTokens(q, b, before)
 		}
-		d := p.find(i, 0, format.DirOut)
-		if q.Token != 0 && d != nil {
-			var err error
-			if op, err = p.tokensOut(q, d, d.Len); err != nil {
-				return op, err
-			}
+		if before {
+			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
 		}
 		if p.f.Shares == api.Export && d != nil && d.Status == format.Whole {
 			b, err := p.bytes(d)
@@ -366,7 +373,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		}
 		switch {
 		case !has && d == nil:
-		case q.Volatile:
+		case q.Volatile, token:
 			p.found.volatile++
 		case has:
 			at, err := p.put(binary.LittleEndian.AppendUint64(nil, v)[:min(q.Elem, 8)])

@@ -410,7 +410,7 @@ func (p *Plan) finish() error {
 	}
 	h.Size = planData + p.data
 	h.ResThreads = 4096
-	h.ResSlots = h.ResThreads + 64*uint64(len(threads))
+	h.ResSlots = (h.ResThreads + 64*uint64(len(threads)) + 8*tokenAlign - 1) &^ (8*tokenAlign - 1)
 	h.ResInstructions = h.ResSlots + 8*h.Slots
 	h.ResDetails = h.ResInstructions + 32*h.Instructions.Count
 	h.ResBytes = h.ResDetails + 56*max(checks, 1)

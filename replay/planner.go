@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -31,12 +30,12 @@ type planner struct {
 
 	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand                 // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region                  // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand                    // names that processes tell each other, as the runtime has made them
-	imported  map[string]bool                       // keys that a process of the trace imports
-	taken     map[uint64]uint64                     // of calls that are given a descriptor, the one that has made it, where that is known
-	tokens    map[tokenKey]operand                  // structures that calls have stored, where the replay's lie
+	former    map[objectKey]operand // of the last object that had the handle, alive or not
+	regions   map[memoryKey]region  // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand    // names that processes tell each other, as the runtime has made them
+	imported  map[string]bool       // keys that a process of the trace imports
+	taken     map[uint64]uint64     // of calls that are given a descriptor, the one that has made it, where that is known
+	tokens    tokens
 	given     map[uint64]*timeline.Object           // descriptors, by that call
 	absent    map[*timeline.Object]bool             // shared with a process that is not in the trace
 	tainted   map[*timeline.Object]bool             // memory that such a process may have written
@@ -89,9 +88,10 @@ type planner struct {
 	relo    []reloc
 	temp    uint64 // bytes of the thread's own scratch memory in use
 	pending []pendingNumber
-	fresh   map[tokenKey]operand // tokens that it stores, which may be as those that it was given
-	named   []*timeline.Object   // by numbers among arguments
-	cant    string               // why the call can't be replayed
+	fresh   []*token           // that it makes, which may be as those that it was given
+	made    []*timeline.Object // stand for them
+	named   []*timeline.Object // by numbers and tokens among arguments
+	cant    string             // why the call can't be replayed
 }
 
 type objectKey struct {
@@ -171,7 +171,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, tokens: map[tokenKey]operand{}, fresh: map[tokenKey]operand{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
 	}
@@ -461,7 +461,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
-	p.pending, p.named = p.pending[:0], p.named[:0]
+	p.pending, p.named, p.made = p.pending[:0], p.named[:0], p.made[:0]
 	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
 	p.args, p.asked = nil, false
 	switch {
@@ -504,8 +504,7 @@ func (p *planner) call(e *timeline.Event) error {
 		}
 		copy(words[f.Params[i].Word:], ops)
 	}
-	maps.Copy(p.tokens, p.fresh)
-	clear(p.fresh)
+	p.addTokens()
 	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c)}
 	if f.Ret.Makes() && c.Ret != 0 {
 		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects[u.Object] == (operand{}) {

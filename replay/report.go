@@ -251,7 +251,8 @@ type Relocated struct {
 	Allocation uint64 `json:"allocation"`
 	At         uint64 `json:"at"` // offset in the allocation
 	// Evidence is "layout" where the binary of the kernel says that the argument is a pointer, else "range": the word is an address of an
-	// allocation that lived then. It is "handle" where the word is the handle of an object that kernels know by it, which Allocation has made.
+	// allocation that lived then. It is "handle" where the word is the handle of an object that kernels know by it, which Allocation has made, and
+	// "token" where the bytes from there on are what that call has made, to be handed on as they are.
 	Evidence string `json:"evidence"`
 }
 
@@ -260,6 +261,7 @@ const (
 	ByLayout = "layout"
 	ByRange  = "range"
 	ByHandle = "handle"
+	ByToken  = "token"
 )
 
 // Ambiguous is a pair of calls whose order is not recorded, in the order in which they were made.

@@ -130,11 +130,18 @@ func (p *planner) answer(i int, q *api.Param) (operand, error) {
 	if d != nil {
 		n = max(n, d.Len)
 	}
-	if q.Token != 0 && d != nil {
+	if q.Token != 0 && p.ok && d != nil && d.Status == format.Whole {
+		b, err := p.bytes(d)
 		p.found.volatile++
-		return p.tokensOut(q, d, n)
+		return p.makeTokens(q, b, false), err
 	}
 	op := p.temporary(n)
+	if q.Token != 0 && !p.ok {
+		// The call may have failed for where it lies.
+		off := p.c.Args[q.Word] % (8 * tokenAlign)
+		op = p.temporary(n + off)
+		op.Addend += off
+	}
 	switch {
 	case d == nil:
 	case q.Volatile:

@@ -19044,11 +19044,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapEncodeTile
 	if (ok)
 		shim_piece(&c, 0, PIECE_OUT, tensorMap, 128ULL, true);
 	shim_in(&c, 4, globalDim, 8ULL * (uint64_t)tensorRank, ok);
+	if (ok)
+		shim_in(&c, 5, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0), ok);
 	shim_in(&c, 6, boxDim, 4ULL * (uint64_t)tensorRank, ok);
 	shim_in(&c, 7, elementStrides, 4ULL * (uint64_t)tensorRank, ok);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 4, 0, globalDim, 8ULL * (uint64_t)tensorRank);
+		shim_large(c.seq, 5, 0, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0));
 		shim_large(c.seq, 6, 0, boxDim, 4ULL * (uint64_t)tensorRank);
 		shim_large(c.seq, 7, 0, elementStrides, 4ULL * (uint64_t)tensorRank);
 	}
@@ -19073,6 +19076,127 @@ static struct shim_target second_cuTensorMapEncodeTiled = {NULL, "cuTensorMapEnc
 static CUresult copy_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
 	return other_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill, &second_cuTensorMapEncodeTiled);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
+{
+	CUresult (*real)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+	uint64_t w[15];
+	w[0] = (uint64_t)(uintptr_t)tensorMap;
+	w[1] = (uint64_t)(uint32_t)tensorDataType;
+	w[2] = (uint64_t)(uint32_t)tensorRank;
+	w[3] = (uint64_t)(uintptr_t)globalAddress;
+	w[4] = (uint64_t)(uintptr_t)globalDim;
+	w[5] = (uint64_t)(uintptr_t)globalStrides;
+	w[6] = (uint64_t)(uintptr_t)pixelBoxLowerCorner;
+	w[7] = (uint64_t)(uintptr_t)pixelBoxUpperCorner;
+	w[8] = (uint64_t)(uint32_t)channelsPerPixel;
+	w[9] = (uint64_t)(uint32_t)pixelsPerColumn;
+	w[10] = (uint64_t)(uintptr_t)elementStrides;
+	w[11] = (uint64_t)(uint32_t)interleave;
+	w[12] = (uint64_t)(uint32_t)swizzle;
+	w[13] = (uint64_t)(uint32_t)l2Promotion;
+	w[14] = (uint64_t)(uint32_t)oobFill;
+	struct shim_call c;
+	if (!shim_enter(&c, 5405, w, 15, 0)) {
+		CUresult ret = real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, tensorMap, 128ULL, true);
+	shim_in(&c, 4, globalDim, 8ULL * (uint64_t)tensorRank, ok);
+	if (ok)
+		shim_in(&c, 5, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0), ok);
+	if (ok)
+		shim_in(&c, 6, pixelBoxLowerCorner, 4ULL * (tensorRank > 2 ? (uint64_t)tensorRank - 2 : 0), ok);
+	if (ok)
+		shim_in(&c, 7, pixelBoxUpperCorner, 4ULL * (tensorRank > 2 ? (uint64_t)tensorRank - 2 : 0), ok);
+	shim_in(&c, 10, elementStrides, 4ULL * (uint64_t)tensorRank, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 4, 0, globalDim, 8ULL * (uint64_t)tensorRank);
+		shim_large(c.seq, 5, 0, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0));
+		shim_large(c.seq, 6, 0, pixelBoxLowerCorner, 4ULL * (tensorRank > 2 ? (uint64_t)tensorRank - 2 : 0));
+		shim_large(c.seq, 7, 0, pixelBoxUpperCorner, 4ULL * (tensorRank > 2 ? (uint64_t)tensorRank - 2 : 0));
+		shim_large(c.seq, 10, 0, elementStrides, 4ULL * (uint64_t)tensorRank);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTensorMapEncodeIm2col = {NULL, "cuTensorMapEncodeIm2col"};
+static SHIM_BODY CUresult main_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	return wrap_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill, &target_cuTensorMapEncodeIm2col);
+}
+
+SHIM_ENTRY(cuTensorMapEncodeIm2col, main_cuTensorMapEncodeIm2col);
+
+static __attribute__((noinline, cold)) CUresult other_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
+{
+	return wrap_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill, target);
+}
+
+static struct shim_target second_cuTensorMapEncodeIm2col = {NULL, "cuTensorMapEncodeIm2col"};
+static CUresult copy_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	return other_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill, &second_cuTensorMapEncodeIm2col);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress, struct shim_target *target)
+{
+	CUresult (*real)(CUtensorMap *tensorMap, void *globalAddress) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(tensorMap, globalAddress);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensorMap;
+	w[1] = (uint64_t)(uintptr_t)globalAddress;
+	struct shim_call c;
+	if (!shim_enter(&c, 5406, w, 2, 0 + shim_piece_room(tensorMap, 128))) {
+		CUresult ret = real(tensorMap, globalAddress);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 0, 0, tensorMap, 128, false);
+	shim_commit(&c);
+	CUresult ret = real(tensorMap, globalAddress);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, tensorMap, 128, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTensorMapReplaceAddress = {NULL, "cuTensorMapReplaceAddress"};
+static SHIM_BODY CUresult main_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
+{
+	return wrap_cuTensorMapReplaceAddress(tensorMap, globalAddress, &target_cuTensorMapReplaceAddress);
+}
+
+SHIM_ENTRY(cuTensorMapReplaceAddress, main_cuTensorMapReplaceAddress);
+
+static __attribute__((noinline, cold)) CUresult other_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress, struct shim_target *target)
+{
+	return wrap_cuTensorMapReplaceAddress(tensorMap, globalAddress, target);
+}
+
+static struct shim_target second_cuTensorMapReplaceAddress = {NULL, "cuTensorMapReplaceAddress"};
+static CUresult copy_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
+{
+	return other_cuTensorMapReplaceAddress(tensorMap, globalAddress, &second_cuTensorMapReplaceAddress);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev, struct shim_target *target)
@@ -27285,6 +27409,75 @@ static CUresult copy_cuStreamGetDevResource(CUstream hStream, CUdevResource *res
 	return other_cuStreamGetDevResource(hStream, resource, type, &second_cuStreamGetDevResource);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
+{
+	CUresult (*real)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+	uint64_t w[16];
+	w[0] = (uint64_t)(uintptr_t)tensorMap;
+	w[1] = (uint64_t)(uint32_t)tensorDataType;
+	w[2] = (uint64_t)(uint32_t)tensorRank;
+	w[3] = (uint64_t)(uintptr_t)globalAddress;
+	w[4] = (uint64_t)(uintptr_t)globalDim;
+	w[5] = (uint64_t)(uintptr_t)globalStrides;
+	w[6] = (uint64_t)(uint32_t)pixelBoxLowerCornerWidth;
+	w[7] = (uint64_t)(uint32_t)pixelBoxUpperCornerWidth;
+	w[8] = (uint64_t)(uint32_t)channelsPerPixel;
+	w[9] = (uint64_t)(uint32_t)pixelsPerColumn;
+	w[10] = (uint64_t)(uintptr_t)elementStrides;
+	w[11] = (uint64_t)(uint32_t)interleave;
+	w[12] = (uint64_t)(uint32_t)mode;
+	w[13] = (uint64_t)(uint32_t)swizzle;
+	w[14] = (uint64_t)(uint32_t)l2Promotion;
+	w[15] = (uint64_t)(uint32_t)oobFill;
+	struct shim_call c;
+	if (!shim_enter(&c, 5644, w, 16, 0)) {
+		CUresult ret = real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, tensorMap, 128ULL, true);
+	shim_in(&c, 4, globalDim, 8ULL * (uint64_t)tensorRank, ok);
+	if (ok)
+		shim_in(&c, 5, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0), ok);
+	shim_in(&c, 10, elementStrides, 4ULL * (uint64_t)tensorRank, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 4, 0, globalDim, 8ULL * (uint64_t)tensorRank);
+		shim_large(c.seq, 5, 0, globalStrides, 8ULL * (tensorRank > 1 ? (uint64_t)tensorRank - 1 : 0));
+		shim_large(c.seq, 10, 0, elementStrides, 4ULL * (uint64_t)tensorRank);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTensorMapEncodeIm2colWide = {NULL, "cuTensorMapEncodeIm2colWide"};
+static SHIM_BODY CUresult main_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	return wrap_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill, &target_cuTensorMapEncodeIm2colWide);
+}
+
+SHIM_ENTRY(cuTensorMapEncodeIm2colWide, main_cuTensorMapEncodeIm2colWide);
+
+static __attribute__((noinline, cold)) CUresult other_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
+{
+	return wrap_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill, target);
+}
+
+static struct shim_target second_cuTensorMapEncodeIm2colWide = {NULL, "cuTensorMapEncodeIm2colWide"};
+static CUresult copy_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	return other_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill, &second_cuTensorMapEncodeIm2colWide);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode, struct shim_target *target)
 {
 	CUresult (*real)(CUstream hStream, CUhostFn fn, void *userData, uint32_t syncMode) = shim_real(&target->real, target->name);
@@ -27839,56 +28032,53 @@ SHIM_COUNTED(cuTexRefCreate, 45);
 SHIM_COUNTED(cuTexRefDestroy, 46);
 SHIM_COUNTED(cuSurfRefSetArray, 47);
 SHIM_COUNTED(cuSurfRefGetArray, 48);
-SHIM_COUNTED(cuTensorMapEncodeIm2col, 49);
-SHIM_COUNTED(cuTensorMapReplaceAddress, 50);
-SHIM_COUNTED(cuGraphicsUnregisterResource, 51);
-SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 52);
-SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 53);
-SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 54);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 55);
-SHIM_COUNTED(cuGraphicsMapResources, 56);
-SHIM_COUNTED(cuGraphicsUnmapResources, 57);
-SHIM_COUNTED(cuCoredumpGetAttribute, 58);
-SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 59);
-SHIM_COUNTED(cuCoredumpSetAttribute, 60);
-SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 61);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 62);
-SHIM_COUNTED(cuTexRefSetAddress2D_v2, 63);
-SHIM_COUNTED(cuMemcpy3DBatchAsync, 64);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 65);
-SHIM_COUNTED(cuMemBatchDecompressAsync, 66);
-SHIM_COUNTED(cuProfilerInitialize, 67);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 68);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 69);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 70);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 71);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 72);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 73);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 74);
-SHIM_COUNTED(cuStreamBeginCaptureToCig, 75);
-SHIM_COUNTED(cuStreamEndCaptureToCig, 76);
-SHIM_COUNTED(cuTensorMapEncodeIm2colWide, 77);
-SHIM_COUNTED(cuLogsRegisterCallback, 78);
-SHIM_COUNTED(cuLogsUnregisterCallback, 79);
-SHIM_COUNTED(cuLogsCurrent, 80);
-SHIM_COUNTED(cuLogsDumpToFile, 81);
-SHIM_COUNTED(cuLogsDumpToMemory, 82);
-SHIM_COUNTED(cuCoredumpRegisterStartCallback, 83);
-SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 84);
-SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 85);
-SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 86);
-SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 87);
-SHIM_COUNTED(cuCheckpointProcessGetState, 88);
-SHIM_COUNTED(cuCheckpointProcessLock, 89);
-SHIM_COUNTED(cuCheckpointProcessCheckpoint, 90);
-SHIM_COUNTED(cuCheckpointProcessRestore, 91);
-SHIM_COUNTED(cuCheckpointProcessUnlock, 92);
-SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 93);
-SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 94);
-SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 95);
+SHIM_COUNTED(cuGraphicsUnregisterResource, 49);
+SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 50);
+SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 51);
+SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 52);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 53);
+SHIM_COUNTED(cuGraphicsMapResources, 54);
+SHIM_COUNTED(cuGraphicsUnmapResources, 55);
+SHIM_COUNTED(cuCoredumpGetAttribute, 56);
+SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 57);
+SHIM_COUNTED(cuCoredumpSetAttribute, 58);
+SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 59);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 60);
+SHIM_COUNTED(cuTexRefSetAddress2D_v2, 61);
+SHIM_COUNTED(cuMemcpy3DBatchAsync, 62);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 63);
+SHIM_COUNTED(cuMemBatchDecompressAsync, 64);
+SHIM_COUNTED(cuProfilerInitialize, 65);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 66);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 67);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 68);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 69);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 70);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 71);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync, 72);
+SHIM_COUNTED(cuStreamBeginCaptureToCig, 73);
+SHIM_COUNTED(cuStreamEndCaptureToCig, 74);
+SHIM_COUNTED(cuLogsRegisterCallback, 75);
+SHIM_COUNTED(cuLogsUnregisterCallback, 76);
+SHIM_COUNTED(cuLogsCurrent, 77);
+SHIM_COUNTED(cuLogsDumpToFile, 78);
+SHIM_COUNTED(cuLogsDumpToMemory, 79);
+SHIM_COUNTED(cuCoredumpRegisterStartCallback, 80);
+SHIM_COUNTED(cuCoredumpRegisterCompleteCallback, 81);
+SHIM_COUNTED(cuCoredumpDeregisterStartCallback, 82);
+SHIM_COUNTED(cuCoredumpDeregisterCompleteCallback, 83);
+SHIM_COUNTED(cuCheckpointProcessGetRestoreThreadId, 84);
+SHIM_COUNTED(cuCheckpointProcessGetState, 85);
+SHIM_COUNTED(cuCheckpointProcessLock, 86);
+SHIM_COUNTED(cuCheckpointProcessCheckpoint, 87);
+SHIM_COUNTED(cuCheckpointProcessRestore, 88);
+SHIM_COUNTED(cuCheckpointProcessUnlock, 89);
+SHIM_COUNTED(cuMemcpy3DWithAttributesAsync_ptsz, 90);
+SHIM_COUNTED(cuStreamBeginCaptureToCig_ptsz, 91);
+SHIM_COUNTED(cuStreamEndCaptureToCig_ptsz, 92);
 
-struct shim_counted shim_counted[96];
-const uint32_t shim_counted_count = 96;
+struct shim_counted shim_counted[93];
+const uint32_t shim_counted_count = 93;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuModuleGetTexRef",
@@ -27939,8 +28129,6 @@ const char *const shim_counted_names[] = {
 	"cuTexRefDestroy",
 	"cuSurfRefSetArray",
 	"cuSurfRefGetArray",
-	"cuTensorMapEncodeIm2col",
-	"cuTensorMapReplaceAddress",
 	"cuGraphicsUnregisterResource",
 	"cuGraphicsSubResourceGetMappedArray",
 	"cuGraphicsResourceGetMappedMipmappedArray",
@@ -27967,7 +28155,6 @@ const char *const shim_counted_names[] = {
 	"cuMemcpy3DWithAttributesAsync",
 	"cuStreamBeginCaptureToCig",
 	"cuStreamEndCaptureToCig",
-	"cuTensorMapEncodeIm2colWide",
 	"cuLogsRegisterCallback",
 	"cuLogsUnregisterCallback",
 	"cuLogsCurrent",
@@ -27998,20 +28185,20 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, &target_cuArrayGetMemoryRequirements.real, (void *)copy_cuArrayGetMemoryRequirements, &second_cuArrayGetMemoryRequirements.real, 11060},
 	{"cuArrayGetPlane", (void *)cuArrayGetPlane, &target_cuArrayGetPlane.real, (void *)copy_cuArrayGetPlane, &second_cuArrayGetPlane.real, 11020},
 	{"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, &target_cuArrayGetSparseProperties.real, (void *)copy_cuArrayGetSparseProperties, &second_cuArrayGetSparseProperties.real, 11010},
-	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[90].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[87].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[88].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[89].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[91].real, NULL, NULL, 12080},
-	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[92].real, NULL, NULL, 12080},
-	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[86].real, NULL, NULL, 13020},
-	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[85].real, NULL, NULL, 13020},
-	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[58].real, NULL, NULL, 12010},
-	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[59].real, NULL, NULL, 12010},
-	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[84].real, NULL, NULL, 13020},
-	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[83].real, NULL, NULL, 13020},
-	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[60].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[61].real, NULL, NULL, 12010},
+	{"cuCheckpointProcessCheckpoint", counted_cuCheckpointProcessCheckpoint, &shim_counted[87].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetRestoreThreadId", counted_cuCheckpointProcessGetRestoreThreadId, &shim_counted[84].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessGetState", counted_cuCheckpointProcessGetState, &shim_counted[85].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessLock", counted_cuCheckpointProcessLock, &shim_counted[86].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessRestore", counted_cuCheckpointProcessRestore, &shim_counted[88].real, NULL, NULL, 12080},
+	{"cuCheckpointProcessUnlock", counted_cuCheckpointProcessUnlock, &shim_counted[89].real, NULL, NULL, 12080},
+	{"cuCoredumpDeregisterCompleteCallback", counted_cuCoredumpDeregisterCompleteCallback, &shim_counted[83].real, NULL, NULL, 13020},
+	{"cuCoredumpDeregisterStartCallback", counted_cuCoredumpDeregisterStartCallback, &shim_counted[82].real, NULL, NULL, 13020},
+	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[56].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[57].real, NULL, NULL, 12010},
+	{"cuCoredumpRegisterCompleteCallback", counted_cuCoredumpRegisterCompleteCallback, &shim_counted[81].real, NULL, NULL, 13020},
+	{"cuCoredumpRegisterStartCallback", counted_cuCoredumpRegisterStartCallback, &shim_counted[80].real, NULL, NULL, 13020},
+	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[58].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[59].real, NULL, NULL, 12010},
 	{"cuCtxAttach", (void *)cuCtxAttach, &target_cuCtxAttach.real, (void *)copy_cuCtxAttach, &second_cuCtxAttach.real, 2000},
 	{"cuCtxCreate", (void *)cuCtxCreate, &target_cuCtxCreate.real, (void *)copy_cuCtxCreate, &second_cuCtxCreate.real, 2000},
 	{"cuCtxCreate_v2", (void *)cuCtxCreate_v2, &target_cuCtxCreate_v2.real, (void *)copy_cuCtxCreate_v2, &second_cuCtxCreate_v2.real, 3020},
@@ -28221,16 +28408,16 @@ const struct shim_name shim_names[] = {
 	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[18].real, NULL, NULL, 11030},
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
-	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[56].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[69].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[53].real, NULL, NULL, 5000},
-	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[54].real, NULL, NULL, 3020},
-	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[62].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[55].real, NULL, NULL, 6050},
-	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[52].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[57].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[70].real, NULL, NULL, 3000},
-	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[51].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[54].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[67].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[51].real, NULL, NULL, 5000},
+	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[52].real, NULL, NULL, 3020},
+	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[60].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[53].real, NULL, NULL, 6050},
+	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[50].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[55].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[68].real, NULL, NULL, 3000},
+	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[49].real, NULL, NULL, 3000},
 	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
 	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
 	{"cuGreenCtxGetDevResource", (void *)cuGreenCtxGetDevResource, &target_cuGreenCtxGetDevResource.real, (void *)copy_cuGreenCtxGetDevResource, &second_cuGreenCtxGetDevResource.real, 12040},
@@ -28287,11 +28474,11 @@ const struct shim_name shim_names[] = {
 	{"cuLinkCreate", (void *)cuLinkCreate, &target_cuLinkCreate.real, (void *)copy_cuLinkCreate, &second_cuLinkCreate.real, 5050},
 	{"cuLinkCreate_v2", (void *)cuLinkCreate_v2, &target_cuLinkCreate_v2.real, (void *)copy_cuLinkCreate_v2, &second_cuLinkCreate_v2.real, 6050},
 	{"cuLinkDestroy", (void *)cuLinkDestroy, &target_cuLinkDestroy.real, (void *)copy_cuLinkDestroy, &second_cuLinkDestroy.real, 5050},
-	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[80].real, NULL, NULL, 12090},
-	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[81].real, NULL, NULL, 12090},
-	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[82].real, NULL, NULL, 12090},
-	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[78].real, NULL, NULL, 12090},
-	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[79].real, NULL, NULL, 12090},
+	{"cuLogsCurrent", counted_cuLogsCurrent, &shim_counted[77].real, NULL, NULL, 12090},
+	{"cuLogsDumpToFile", counted_cuLogsDumpToFile, &shim_counted[78].real, NULL, NULL, 12090},
+	{"cuLogsDumpToMemory", counted_cuLogsDumpToMemory, &shim_counted[79].real, NULL, NULL, 12090},
+	{"cuLogsRegisterCallback", counted_cuLogsRegisterCallback, &shim_counted[75].real, NULL, NULL, 12090},
+	{"cuLogsUnregisterCallback", counted_cuLogsUnregisterCallback, &shim_counted[76].real, NULL, NULL, 12090},
 	{"cuMemAddressFree", (void *)cuMemAddressFree, &target_cuMemAddressFree.real, (void *)copy_cuMemAddressFree, &second_cuMemAddressFree.real, 10020},
 	{"cuMemAddressReserve", (void *)cuMemAddressReserve, &target_cuMemAddressReserve.real, (void *)copy_cuMemAddressReserve, &second_cuMemAddressReserve.real, 10020},
 	{"cuMemAdvise", (void *)cuMemAdvise, &target_cuMemAdvise.real, (void *)copy_cuMemAdvise, &second_cuMemAdvise.real, 8000},
@@ -28304,8 +28491,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocManaged", (void *)cuMemAllocManaged, &target_cuMemAllocManaged.real, (void *)copy_cuMemAllocManaged, &second_cuMemAllocManaged.real, 6000},
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
-	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[66].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[73].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[64].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[71].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
 	{"cuMemDiscardAndPrefetchBatchAsync", (void *)cuMemDiscardAndPrefetchBatchAsync, &target_cuMemDiscardAndPrefetchBatchAsync.real, (void *)copy_cuMemDiscardAndPrefetchBatchAsync, &second_cuMemDiscardAndPrefetchBatchAsync.real, 13000},
 	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", (void *)cuMemDiscardAndPrefetchBatchAsync_ptsz, &target_cuMemDiscardAndPrefetchBatchAsync_ptsz.real, (void *)copy_cuMemDiscardAndPrefetchBatchAsync_ptsz, &second_cuMemDiscardAndPrefetchBatchAsync_ptsz.real, 13000},
@@ -28333,7 +28520,7 @@ const struct shim_name shim_names[] = {
 	{"cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, &target_cuMemImportFromShareableHandle.real, (void *)copy_cuMemImportFromShareableHandle, &second_cuMemImportFromShareableHandle.real, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
 	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[5].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[68].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[66].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
 	{"cuMemPoolExportPointer", (void *)cuMemPoolExportPointer, &target_cuMemPoolExportPointer.real, (void *)copy_cuMemPoolExportPointer, &second_cuMemPoolExportPointer.real, 11020},
@@ -28367,16 +28554,16 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy2D_v2_ptds", (void *)cuMemcpy2D_v2_ptds, &target_cuMemcpy2D_v2_ptds.real, (void *)copy_cuMemcpy2D_v2_ptds, &second_cuMemcpy2D_v2_ptds.real, 3020},
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
-	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[64].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[71].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[65].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[72].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[62].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[69].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[63].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[70].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
 	{"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, &target_cuMemcpy3DPeer_ptds.real, (void *)copy_cuMemcpy3DPeer_ptds, &second_cuMemcpy3DPeer_ptds.real, 4000},
-	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[74].real, NULL, NULL, 13020},
-	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[93].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync", counted_cuMemcpy3DWithAttributesAsync, &shim_counted[72].real, NULL, NULL, 13020},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", counted_cuMemcpy3DWithAttributesAsync_ptsz, &shim_counted[90].real, NULL, NULL, 13020},
 	{"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, &target_cuMemcpy3D_v2.real, (void *)copy_cuMemcpy3D_v2, &second_cuMemcpy3D_v2.real, 3020},
 	{"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, &target_cuMemcpy3D_v2_ptds.real, (void *)copy_cuMemcpy3D_v2_ptds, &second_cuMemcpy3D_v2_ptds.real, 3020},
 	{"cuMemcpyAsync", (void *)cuMemcpyAsync, &target_cuMemcpyAsync.real, (void *)copy_cuMemcpyAsync, &second_cuMemcpyAsync.real, 4000},
@@ -28482,7 +28669,7 @@ const struct shim_name shim_names[] = {
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[67].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[65].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
 	{"cuSignalExternalSemaphoresAsync", (void *)cuSignalExternalSemaphoresAsync, &target_cuSignalExternalSemaphoresAsync.real, (void *)copy_cuSignalExternalSemaphoresAsync, &second_cuSignalExternalSemaphoresAsync.real, 10000},
@@ -28496,8 +28683,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, &target_cuStreamBatchMemOp_v2.real, (void *)copy_cuStreamBatchMemOp_v2, &second_cuStreamBatchMemOp_v2.real, 11070},
 	{"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, &target_cuStreamBatchMemOp_v2_ptsz.real, (void *)copy_cuStreamBatchMemOp_v2_ptsz, &second_cuStreamBatchMemOp_v2_ptsz.real, 11070},
 	{"cuStreamBeginCapture", (void *)cuStreamBeginCapture, &target_cuStreamBeginCapture.real, (void *)copy_cuStreamBeginCapture, &second_cuStreamBeginCapture.real, 10000},
-	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[75].real, NULL, NULL, 13020},
-	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[94].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig", counted_cuStreamBeginCaptureToCig, &shim_counted[73].real, NULL, NULL, 13020},
+	{"cuStreamBeginCaptureToCig_ptsz", counted_cuStreamBeginCaptureToCig_ptsz, &shim_counted[91].real, NULL, NULL, 13020},
 	{"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, &target_cuStreamBeginCaptureToGraph.real, (void *)copy_cuStreamBeginCaptureToGraph, &second_cuStreamBeginCaptureToGraph.real, 12030},
 	{"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, &target_cuStreamBeginCaptureToGraph_ptsz.real, (void *)copy_cuStreamBeginCaptureToGraph_ptsz, &second_cuStreamBeginCaptureToGraph_ptsz.real, 12030},
 	{"cuStreamBeginCapture_ptsz", (void *)cuStreamBeginCapture_ptsz, &target_cuStreamBeginCapture_ptsz.real, (void *)copy_cuStreamBeginCapture_ptsz, &second_cuStreamBeginCapture_ptsz.real, 10000},
@@ -28510,8 +28697,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamDestroy", (void *)cuStreamDestroy, &target_cuStreamDestroy.real, (void *)copy_cuStreamDestroy, &second_cuStreamDestroy.real, 2000},
 	{"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, &target_cuStreamDestroy_v2.real, (void *)copy_cuStreamDestroy_v2, &second_cuStreamDestroy_v2.real, 4000},
 	{"cuStreamEndCapture", (void *)cuStreamEndCapture, &target_cuStreamEndCapture.real, (void *)copy_cuStreamEndCapture, &second_cuStreamEndCapture.real, 10000},
-	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[76].real, NULL, NULL, 13020},
-	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[95].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig", counted_cuStreamEndCaptureToCig, &shim_counted[74].real, NULL, NULL, 13020},
+	{"cuStreamEndCaptureToCig_ptsz", counted_cuStreamEndCaptureToCig_ptsz, &shim_counted[92].real, NULL, NULL, 13020},
 	{"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, &target_cuStreamEndCapture_ptsz.real, (void *)copy_cuStreamEndCapture_ptsz, &second_cuStreamEndCapture_ptsz.real, 10000},
 	{"cuStreamGetAttribute", (void *)cuStreamGetAttribute, &target_cuStreamGetAttribute.real, (void *)copy_cuStreamGetAttribute, &second_cuStreamGetAttribute.real, 11000},
 	{"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, &target_cuStreamGetAttribute_ptsz.real, (void *)copy_cuStreamGetAttribute_ptsz, &second_cuStreamGetAttribute_ptsz.real, 11000},
@@ -28571,10 +28758,10 @@ const struct shim_name shim_names[] = {
 	{"cuSurfObjectGetResourceDesc", (void *)cuSurfObjectGetResourceDesc, &target_cuSurfObjectGetResourceDesc.real, (void *)copy_cuSurfObjectGetResourceDesc, &second_cuSurfObjectGetResourceDesc.real, 5000},
 	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[48].real, NULL, NULL, 3000},
 	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[47].real, NULL, NULL, 3000},
-	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[49].real, NULL, NULL, 12000},
-	{"cuTensorMapEncodeIm2colWide", counted_cuTensorMapEncodeIm2colWide, &shim_counted[77].real, NULL, NULL, 12080},
+	{"cuTensorMapEncodeIm2col", (void *)cuTensorMapEncodeIm2col, &target_cuTensorMapEncodeIm2col.real, (void *)copy_cuTensorMapEncodeIm2col, &second_cuTensorMapEncodeIm2col.real, 12000},
+	{"cuTensorMapEncodeIm2colWide", (void *)cuTensorMapEncodeIm2colWide, &target_cuTensorMapEncodeIm2colWide.real, (void *)copy_cuTensorMapEncodeIm2colWide, &second_cuTensorMapEncodeIm2colWide.real, 12080},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
-	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[50].real, NULL, NULL, 12000},
+	{"cuTensorMapReplaceAddress", (void *)cuTensorMapReplaceAddress, &target_cuTensorMapReplaceAddress.real, (void *)copy_cuTensorMapReplaceAddress, &second_cuTensorMapReplaceAddress.real, 12000},
 	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
 	{"cuTexObjectDestroy", (void *)cuTexObjectDestroy, &target_cuTexObjectDestroy.real, (void *)copy_cuTexObjectDestroy, &second_cuTexObjectDestroy.real, 5000},
 	{"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, &target_cuTexObjectGetResourceDesc.real, (void *)copy_cuTexObjectGetResourceDesc, &second_cuTexObjectGetResourceDesc.real, 5000},
@@ -28594,7 +28781,7 @@ const struct shim_name shim_names[] = {
 	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[40].real, NULL, NULL, 5000},
 	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[41].real, NULL, NULL, 5000},
 	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[35].real, NULL, NULL, 5000},
-	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[63].real, NULL, NULL, 3020},
+	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[61].real, NULL, NULL, 3020},
 	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[23].real, NULL, NULL, 4010},
 	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[25].real, NULL, NULL, 2000},
 	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[22].real, NULL, NULL, 3020},

@@ -7,10 +7,12 @@
 /* out[0] = the first value of the tensor that a map tells of */
 void first(const struct fakecuda_launch *l)
 {
-	uint64_t at, out;
-	memcpy(&at, l->params[0], sizeof at);
+	struct fakecuda_tensor t;
+	uint64_t out;
 	memcpy(&out, l->params[1], sizeof out);
-	uint8_t *from = l->memory(at, 1), *to = l->memory(out, 1);
+	if (!l->tensor(l->params[0], &t))
+		return;
+	uint8_t *from = l->memory(t.address, 1), *to = l->memory(out, 1);
 	if (from && to)
 		*to = *from;
 }
@@ -82,7 +84,7 @@ static CUfunction functions(CUdeviceptr at)
 	CUlaunchConfig c = {.gridDimX = 4, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .attrs = &a, .numAttrs = 1};
 	MUST(cuOccupancyMaxPotentialClusterSize(&v, f, &c) == 0 && v > 0 && cuOccupancyMaxActiveClusters(&v, f, &c) == 0 && v > 0);
 
-	CUtensorMap map;
+	_Alignas(64) CUtensorMap map;
 	uint64_t dims[2] = {16, 16}, strides[1] = {16};
 	uint32_t box[2] = {16, 1}, steps[2] = {1, 1};
 	MUST(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)at, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,

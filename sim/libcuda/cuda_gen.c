@@ -742,33 +742,6 @@ CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject 
 	return fake_unsupported("cuSurfObjectGetResourceDesc");
 }
 
-CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
-{
-	(void)tensorMap;
-	(void)tensorDataType;
-	(void)tensorRank;
-	(void)globalAddress;
-	(void)globalDim;
-	(void)globalStrides;
-	(void)pixelBoxLowerCorner;
-	(void)pixelBoxUpperCorner;
-	(void)channelsPerPixel;
-	(void)pixelsPerColumn;
-	(void)elementStrides;
-	(void)interleave;
-	(void)swizzle;
-	(void)l2Promotion;
-	(void)oobFill;
-	return fake_unsupported("cuTensorMapEncodeIm2col");
-}
-
-CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
-{
-	(void)tensorMap;
-	(void)globalAddress;
-	return fake_unsupported("cuTensorMapReplaceAddress");
-}
-
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource)
 {
 	(void)resource;
@@ -1529,27 +1502,6 @@ CUresult cuStreamEndCaptureToCig(CUstream hStream)
 {
 	(void)hStream;
 	return fake_unsupported("cuStreamEndCaptureToCig");
-}
-
-CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, uint32_t channelsPerPixel, uint32_t pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
-{
-	(void)tensorMap;
-	(void)tensorDataType;
-	(void)tensorRank;
-	(void)globalAddress;
-	(void)globalDim;
-	(void)globalStrides;
-	(void)pixelBoxLowerCornerWidth;
-	(void)pixelBoxUpperCornerWidth;
-	(void)channelsPerPixel;
-	(void)pixelsPerColumn;
-	(void)elementStrides;
-	(void)interleave;
-	(void)mode;
-	(void)swizzle;
-	(void)l2Promotion;
-	(void)oobFill;
-	return fake_unsupported("cuTensorMapEncodeIm2colWide");
 }
 
 CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out)

@@ -12,6 +12,10 @@ CUresult fake_unsupported(const char *name) FAKE_HIDDEN;
 /* The stream that 0 stands for where the thread's own default stream is meant. */
 CUstream fake_thread_stream(CUstream s) FAKE_HIDDEN;
 
+/* What a tensor map describes; false where it is none. */
+struct fakecuda_tensor;
+_Bool fake_tensor(const void *map, struct fakecuda_tensor *tensor) FAKE_HIDDEN;
+
 /* Every function that the fake exports, for cuGetProcAddress: those of one name behind each other, by ascending version. */
 struct fake_symbol {
 	const char *base; /* without version and form */

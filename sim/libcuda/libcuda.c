@@ -3151,6 +3151,14 @@ static void *variable(const char *name, size_t bytes)
 	return p;
 }
 
+static bool see_tensor(const void *map, struct fakecuda_tensor *t)
+{
+	bool is = fake_tensor(map, t);
+	if (!is)
+		running->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	return is;
+}
+
 static void run_kernel(struct task *t)
 {
 	running = t;
@@ -3160,6 +3168,7 @@ static void run_kernel(struct task *t)
 	t->launch.variable = variable;
 	t->launch.texture = see_texture;
 	t->launch.surface = see_surface;
+	t->launch.tensor = see_tensor;
 	t->launch.params = t->params;
 	if (t->function->run)
 		t->function->run(&t->launch);
@@ -4932,28 +4941,6 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us,
 }
 
 CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags) { return cuStreamBatchMemOp_v2(stream, count, paramArray, flags); }
-
-/* What a kernel is given for a tensor: the words of the call, which is what hardware would be told. */
-CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides,
-				const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-				CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
-{
-	struct { uint64_t address, dims[5], strides[4]; uint32_t box[5]; uint8_t steps[5], type, rank, as; } m = {.address = (uint64_t)globalAddress, .type = (uint8_t)tensorDataType,
-		.rank = (uint8_t)tensorRank, .as = (uint8_t)((unsigned)interleave | (unsigned)swizzle << 2 | (unsigned)l2Promotion << 5 | (unsigned)oobFill << 7)};
-	_Static_assert(sizeof m <= sizeof *tensorMap, "a tensor map holds it");
-	if (tensorMap == NULL || tensorRank < 1 || tensorRank > 5 || m.address % 16 || globalDim == NULL || boxDim == NULL || elementStrides == NULL || (tensorRank > 1 && globalStrides == NULL))
-		return INVALID;
-	for (uint32_t i = 0; i < tensorRank; i++) {
-		if (globalDim[i] == 0 || boxDim[i] == 0 || boxDim[i] > 256 || elementStrides[i] == 0 || elementStrides[i] > 8 || (i && globalStrides[i - 1] % 16))
-			return INVALID;
-		m.dims[i] = globalDim[i], m.box[i] = boxDim[i], m.steps[i] = (uint8_t)elementStrides[i];
-		if (i)
-			m.strides[i - 1] = globalStrides[i - 1];
-	}
-	memset(tensorMap, 0, sizeof *tensorMap);
-	memcpy(tensorMap, &m, sizeof m);
-	return OK;
-}
 
 /* ---- what programs ask of graphs ---- */
 

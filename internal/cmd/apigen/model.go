@@ -826,8 +826,8 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Dropped = true
 	case "token":
 		p.Token, p.Volatile = uint32(m.size(base)), p.Role != api.In
-		if p.Token == 0 {
-			return fmt.Errorf("layout of %s unknown", base)
+		if p.Token == 0 || p.Token%8 != 0 {
+			return fmt.Errorf("layout of %s unknown, or of odd size", base)
 		}
 	case "extent":
 		p.Extent = true
@@ -926,10 +926,12 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	return nil
 }
 
+var lessRE = regexp.MustCompile(`^\(([A-Za-z_][A-Za-z0-9_]*)-([0-9]+)\)$`)
+
 var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
 
 // factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field
-// behind a pointer, or `(a+b)`, a sum of parameters, or `Query(param)`, what a function of the same library answers
+// behind a pointer, or `(a+b)`, a sum of parameters, `(a-N)`, or `Query(param)`, what a function of the same library answers
 // about a handle in a uint32_t. "" for any other.
 func (m *model) factor(f *api.Func, t string) (string, error) {
 	if g := queryRE.FindStringSubmatch(t); g != nil {
@@ -938,6 +940,12 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 			return "", fmt.Errorf("size: %s is no question about a parameter", t)
 		}
 		return fmt.Sprintf("shim_query(%q, %s)", g[1], g[2]), nil
+	}
+	if g := lessRE.FindStringSubmatch(t); g != nil {
+		if f.Param(g[1]) < 0 {
+			return "", fmt.Errorf("size: no parameter %s", g[1])
+		}
+		return fmt.Sprintf("(%s > %s ? (uint64_t)%[1]s - %[2]s : 0)", g[1], g[2]), nil
 	}
 	if sum, ok := strings.CutPrefix(t, "("); ok {
 		var terms []string

@@ -15,6 +15,13 @@ struct fakecuda_image {
 	size_t width, height, pitch;
 };
 
+/* What a tensor map describes; strides are bytes, the first is that of an element. */
+struct fakecuda_tensor {
+	uint64_t address;
+	uint32_t rank;
+	uint64_t dims[5], strides[5];
+};
+
 struct fakecuda_launch {
 	uint32_t grid[3], block[3], cluster[3];
 	uint32_t shared;           /* bytes */
@@ -31,6 +38,8 @@ struct fakecuda_launch {
 	bool (*surface)(uint64_t number, struct fakecuda_image *image);
 	/* A variable of the kernel's module, as memory. */
 	void *(*variable)(const char *name, size_t bytes);
+	/* What a tensor map, 128 bytes, describes; false where it is none, which fails the launch. */
+	bool (*tensor)(const void *map, struct fakecuda_tensor *tensor);
 };
 
 typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
