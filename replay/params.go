@@ -811,7 +811,7 @@ func (p *planner) recordedOn(w *group) (stream uint64, ok bool) {
 	for t := range p.threads {
 		gs := p.threads[t].groups
 		for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= w.start }) - 1; k >= 0 && gs[k].start >= p.c.Start && gs[k].start > last; k-- {
-			if g := &gs[k]; g.fn != nil && g.fn.Task == api.Record && g.event == w.event && (t != p.at.thread || k > p.at.group) {
+			if g := &gs[k]; g.fn != nil && g.fn.Task == api.Record && g.fn.Graph < 0 && g.event == w.event && (t != p.at.thread || k > p.at.group) {
 				stream, last, ok = g.names, g.start, true
 			}
 		}

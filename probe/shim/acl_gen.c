@@ -2484,7 +2484,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 	aclError ret = real(event, stream, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(event, number, ok, stream, until);
+	shim_event_recorded(event, number, ok && !shim_graph_external(event, flag), stream, until);
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);

@@ -15,7 +15,8 @@ static struct captured {
 	bool made; /* the graph was made of one that has the node */
 	void *graph; /* NULL until the end of the capture */
 	void *part; /* of the graph: no copy */
-	const void *node; /* that makes the copy, NULL for a capture's */
+	void *event; /* that each run records: no copy */
+	const void *node; /* that makes the copy or records the event, NULL for a capture's */
 	uint64_t addr, len, pitch, width;
 } captured[CAPTURED];
 static uint32_t captured_used, captured_count;
@@ -24,6 +25,8 @@ enum { DEEPEST = 64 }; /* parts within parts */
 
 static void add_entry(struct captured *c)
 {
+	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED && c->event != NULL)
+		shim_events_unknown();
 	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED)
 		return;
 	for (uint32_t i = 0; i < CAPTURED; i++) {
@@ -115,6 +118,23 @@ void shim_graph_ended(void *graph)
 	end_captured(graph, 0);
 }
 
+void shim_graph_records(void *graph, const void *node, void *event)
+{
+	graph = drop_node(graph, node);
+	if (graph != NULL)
+		add_entry(&(struct captured){.graph = graph, .node = node, .event = event});
+	else
+		shim_events_unknown();
+}
+
+bool shim_graph_external(void *event, uint64_t flags)
+{
+	if (flags == 0 || __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) == 0)
+		return false;
+	add_entry(&(struct captured){.event = event});
+	return true;
+}
+
 void shim_graph_parts(void *graph, const void *parts, uint64_t bytes)
 {
 	void *const *each = parts;
@@ -148,7 +168,7 @@ void shim_graph_copied(void *to, void *from)
 static struct captured *next_copy(uint32_t *at, const void *graph)
 {
 	struct captured *e;
-	while ((e = next_captured(at)) != NULL && (e->graph != graph || e->part != NULL))
+	while ((e = next_captured(at)) != NULL && (e->graph != graph || e->part != NULL || e->event != NULL))
 		;
 	return e;
 }
@@ -167,7 +187,13 @@ void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph)
 {
 	uint32_t at = 0, item = 0;
 	bool pending = any_pending();
-	for (struct captured *e; (e = next_copy(&at, graph)) != NULL;) {
+	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
+		if (e->graph != graph || e->part != NULL)
+			continue;
+		if (e->event != NULL) {
+			shim_event_ends(e->event);
+			continue;
+		}
 		item++;
 		if (pending)
 			give_up_pending(e->addr, extent_of(e->len, e->pitch, e->width), COPIED_OVER);

@@ -10690,7 +10690,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, false), until);
+	shim_event_recorded(hEvent, number, ok && !shim_graph_external(hEvent, flags), shim_stream(hStream, 2, false), until);
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
@@ -13073,7 +13073,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
 		if (outermost && ret == 0) {
-			shim_event_ends(event);
+			shim_graph_records(hGraph, *phGraphNode, event);
 		}
 		shim_leave();
 		return ret;
@@ -13086,7 +13086,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
 	if (ok) {
-		shim_event_ends(event);
+		shim_graph_records(hGraph, *phGraphNode, event);
 	}
 	shim_exit(&c);
 	if (ok) {
@@ -13172,7 +13172,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNod
 		bool outermost = shim_outermost();
 		CUresult ret = real(hNode, event);
 		if (outermost && ret == 0) {
-			shim_event_ends(event);
+			shim_graph_records(NULL, hNode, event);
 		}
 		shim_leave();
 		return ret;
@@ -13182,7 +13182,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNod
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok) {
-		shim_event_ends(event);
+		shim_graph_records(NULL, hNode, event);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -15452,7 +15452,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventRecor
 		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hNode, event);
 		if (outermost && ret == 0) {
-			shim_event_ends(event);
+			shim_graph_records(hGraphExec, hNode, event);
 		}
 		shim_leave();
 		return ret;
@@ -15462,7 +15462,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventRecor
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok) {
-		shim_event_ends(event);
+		shim_graph_records(hGraphExec, hNode, event);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -16432,7 +16432,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_eventRecord(CUgrap
 		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 		if (outermost && ret == 0) {
-			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+			shim_graph_records(hGraph, *phGraphNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 		}
 		shim_leave();
 		return ret;
@@ -16446,7 +16446,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_eventRecord(CUgrap
 		shim_out(&c, 0, phGraphNode, 8);
 	shim_piece(&c, 4, 0, nodeParams, 256, ok);
 	if (ok) {
-		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		shim_graph_records(hGraph, *phGraphNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 	}
 	shim_exit(&c);
 	if (ok) {
@@ -17086,7 +17086,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_eventRecord(CUg
 		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 		if (outermost && ret == 0) {
-			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+			shim_graph_records(hGraph, *phGraphNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 		}
 		shim_leave();
 		return ret;
@@ -17101,7 +17101,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_eventRecord(CUg
 	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
 	shim_piece(&c, 5, 0, nodeParams, 256, ok);
 	if (ok) {
-		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		shim_graph_records(hGraph, *phGraphNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 	}
 	shim_exit(&c);
 	if (ok) {
@@ -17649,7 +17649,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_eventRecord(
 		bool outermost = shim_outermost();
 		CUresult ret = real(hNode, nodeParams);
 		if (outermost && ret == 0) {
-			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+			shim_graph_records(NULL, hNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 		}
 		shim_leave();
 		return ret;
@@ -17660,7 +17660,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_eventRecord(
 	bool ok = ret == 0;
 	shim_piece(&c, 1, 0, nodeParams, 256, ok);
 	if (ok) {
-		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		shim_graph_records(NULL, hNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -18032,7 +18032,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_eventRec
 		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
 		if (outermost && ret == 0) {
-			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+			shim_graph_records(hGraphExec, hNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 		}
 		shim_leave();
 		return ret;
@@ -18043,7 +18043,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_eventRec
 	bool ok = ret == 0;
 	shim_piece(&c, 2, 0, nodeParams, 256, ok);
 	if (ok) {
-		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		shim_graph_records(hGraphExec, hNode, (nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -25540,7 +25540,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, true), until);
+	shim_event_recorded(hEvent, number, ok && !shim_graph_external(hEvent, flags), shim_stream(hStream, 2, true), until);
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);

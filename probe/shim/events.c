@@ -14,6 +14,8 @@ static struct {
 	uint64_t order;
 } events[EVENTS];
 
+static uint32_t unknown; /* 1: a graph records events that nothing knows of */
+
 static uint32_t event_slot(void *event) { return (uint32_t)((uint64_t)event >> 4) % EVENTS; }
 
 uint64_t shim_event_begins(void *event)
@@ -38,6 +40,11 @@ void shim_event_recorded(void *event, uint64_t number, bool ok, void *stream, ui
 	__atomic_add_fetch(&events[i].ended, 1, __ATOMIC_SEQ_CST);
 }
 
+void shim_events_unknown(void)
+{
+	__atomic_store_n(&unknown, 1, __ATOMIC_RELAXED);
+}
+
 void shim_event_ends(void *event)
 {
 	shim_event_recorded(event, shim_event_begins(event), false, NULL, 0);
@@ -50,7 +57,7 @@ struct shim_recorded shim_event_last(void *event)
 	bool known = events[i].last == number && events[i].event == event;
 	struct shim_recorded r = {number, events[i].stream, events[i].order};
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!known || __atomic_load_n(&events[i].begun, __ATOMIC_SEQ_CST) != number)
+	if (!known || __atomic_load_n(&unknown, __ATOMIC_RELAXED) || __atomic_load_n(&events[i].begun, __ATOMIC_SEQ_CST) != number)
 		r.number = 0;
 	return r;
 }

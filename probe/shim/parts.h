@@ -85,6 +85,11 @@ void *drop_node(void *graph, const void *node);
 /* Host memory has ended. */
 void forget_captured(uint64_t from, uint64_t to);
 
+/* events.c */
+
+/* No wait for an event is known from here on to be one for a record: a graph records some that there was no room to remember. */
+void shim_events_unknown(void);
+
 /* lists.c */
 
 void open_lists(void);

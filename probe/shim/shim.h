@@ -589,7 +589,14 @@ void shim_graph_copied(void *to, void *from); /* an executable graph of one that
 /* Graphs whose handles lie behind parts run as parts of another, where a condition says so. */
 void shim_graph_parts(void *graph, const void *parts, uint64_t bytes);
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph);
-/* Before the call: what a graph copies to the host comes over what is pending there. Where it may or may not, what lies there is recorded. */
+/* Each run of a graph records an event, by a node. A graph of NULL is the one that the node is in. */
+void shim_graph_records(void *graph, const void *node, void *event);
+/* The same for an event that is recorded with flags: false where that is no node of a graph that is being captured. */
+bool shim_graph_external(void *event, uint64_t flags);
+/*
+ * Before the call: what a graph copies to the host comes over what is pending there. Where it may or may not, what lies there is recorded. What
+ * waits for an event that the graph records waits for nothing that is known.
+ */
 void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph);
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
 

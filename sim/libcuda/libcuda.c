@@ -2365,19 +2365,26 @@ static bool reached(const struct event *v)
 	return v->record ? atomic_load(&v->record->done) >= atomic_load(&v->record->issued) : v->place.stream == NULL || v->place.stream->done >= v->place.ticket;
 }
 
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
 {
 	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
+	CUresult e = flags > CU_EVENT_RECORD_EXTERNAL ? INVALID : on_stream(hStream, &s);
 	if (e)
 		return e;
 	struct event *v = known(EVENT, hEvent);
 	if (v == NULL)
 		return leave(HANDLE);
-	record_on(s, v);
+	if (s->capture && flags == CU_EVENT_RECORD_EXTERNAL) {
+		/* A node: runs of the graph record it. */
+		struct task *t = new_task(NULL);
+		t->event = v;
+		put(s, t);
+	} else {
+		record_on(s, v);
+	}
 	return leave(OK);
 }
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags) { return flags ? CUDA_ERROR_NOT_SUPPORTED : cuEventRecord(hEvent, hStream); }
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT); }
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 {

@@ -122,8 +122,8 @@ func (m *model) changes(f *api.Func) *changes {
 		add(&c.after, "shim_graph_copied(%s, %s);", f.Params[into].Name, m.uses(f, from, api.Graph))
 	}
 	if f.Task == api.Record && f.Graph >= 0 {
-		// Nobody knows from here on what the event has recorded last: runs of the graph do so.
-		add(&c.after, "shim_event_ends(%s);", m.uses(f, int(f.Event), api.Event))
+		graph, node := inGraph(f)
+		add(&c.after, "shim_graph_records(%s, %s, %s);", graph, node, m.uses(f, int(f.Event), api.Event))
 	}
 	return &c
 }

@@ -619,7 +619,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Task == api.Record && f.Graph < 0 && f.Params[f.Event].Object == api.Event {
 		event := f.Params[f.Event].Name
 		add(&hooksBefore, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
-		add(&after, "shim_event_recorded(%s, number, ok, %s, until);", event, stream)
+		ok := "ok"
+		if k := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Name == "flags" || p.Name == "flag" }); k >= 0 {
+			ok = fmt.Sprintf("ok && !shim_graph_external(%s, %s)", event, f.Params[k].Name)
+		}
+		add(&after, "shim_event_recorded(%s, number, %s, %s, until);", event, ok, stream)
 		add(&unseenBefore, "uint64_t number = shim_event_begins(%s);", event)
 		add(&unseenAfter, "shim_event_recorded(%s, number, false, NULL, 0);", event)
 	}
