@@ -224,3 +224,15 @@ func (u *Uprobes) tidy() {
 		_ = pids.Delete(pid)
 	}
 }
+
+// Living returns those of the processes that were named, and of their descendants that have called the runtime, that are there now.
+func (u *Uprobes) Living() (pids []int) {
+	var pid uint32
+	var state uint8
+	for it := u.coll.Maps[bpf.UprobeMapPids].Iterate(); it.Next(&pid, &state); {
+		if !errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
+			pids = append(pids, int(pid))
+		}
+	}
+	return pids
+}

@@ -65,6 +65,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.b) }()
 	_ = cmd.Wait()
+	r.leftBehind(u)
 	r.leaving()
 	stop()
 	res := r.result(cmd.ProcessState)
@@ -73,6 +74,18 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		r.b.libraries[r.o.Library] = true
 	}
 	return r.finishUprobes(res, u)
+}
+
+// leftBehind says of which processes the recording does not see the end, which is when the program that was started ends.
+func (r *recorder) leftBehind(u *probe.Uprobes) {
+	for _, pid := range usesRuntime(r.o.Model, u.Living()) {
+		if anyAlive([]int{pid}) {
+			exe, _ := os.Readlink(procFile(pid, "exe"))
+			r.late.Lock()
+			r.unseen = append(r.unseen, format.Unhooked{PID: pid, Exe: exe, Reason: "it runs on behind the program that was started: what it calls from then on is not recorded; acltrace attach does so"})
+			r.late.Unlock()
+		}
+	}
 }
 
 // leaving says that the end takes a while: kernels that take uprobes one by one wait for all processors each time.

@@ -134,6 +134,21 @@ func TestWildProcesses(t *testing.T) {
 			}
 		})
 	}
+	// By uprobes the recording ends with the program, and says what goes on.
+	t.Run("daemon by uprobes", func(t *testing.T) {
+		until, told, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer until.Close()
+		defer told.Close()
+		o := record.Options{Sim: true, Probe: "ebpf", Model: acl.Model, Command: []string{program, "daemon", "until"}, Stdin: until, Output: filepath.Join(t.TempDir(), "run.aclt")}
+		res, err := record.Run(t.Context(), &o)
+		testenv.Uprobes(t, err)
+		if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "runs on behind the program") {
+			t.Errorf("%+v", res)
+		}
+	})
 	// In an empty root there is neither the simulator nor the session: programs work with what is mapped already. Another user may
 	// not open the session.
 	for _, c := range []struct {

@@ -105,7 +105,11 @@ int main(int argc, char **argv)
 		pthread_exit(NULL);
 	} else if (strcmp(mode, "daemon") == 0) {
 		daemonize();
-		usleep(300000);
+		char c;
+		if (argc > 2)
+			(void)!read(0, &c, 1); /* until it is told */
+		else
+			usleep(300000);
 		MUST(aclrtGetDevice(&got) == ACL_SUCCESS);
 	} else if (strcmp(mode, "daemon-outlive") == 0) {
 		daemonize();
