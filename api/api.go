@@ -258,6 +258,29 @@ func ParseCapture(s string) (Capture, bool) {
 	return 0, false
 }
 
+// Edit is what a call changes in a graph beside the tasks of its nodes.
+type Edit uint8
+
+const (
+	NoEdit Edit = iota
+	Link        // puts nodes, its second list, behind others, its first
+	Unlink      // takes that away
+	// Follow says which nodes the next task of a stream comes behind, whose tasks are kept in a graph: these alone where the call's last
+	// number is not 0, else these too.
+	Follow
+	Enable // says by its last number whether a node does what it is for
+)
+
+var editNames = [...]string{"", "link", "unlink", "follow", "enable"}
+
+func (e Edit) String() string { return editNames[e] }
+
+// ParseEdit returns the Edit with the given name.
+func ParseEdit(s string) (Edit, bool) {
+	i := slices.Index(editNames[:], s)
+	return Edit(max(i, 0)), i >= 0
+}
+
 // Range says what a call tells tools of the time: nothing, a moment, or an end of a range of it.
 type Range uint8
 
@@ -378,6 +401,8 @@ type Param struct {
 	// Machine marks an output that tells of the machine and its devices: another one may answer otherwise, and a replay
 	// there says so without calling it a difference.
 	Machine bool
+	// Hosted marks memory that the program uses without a call, as its own.
+	Hosted bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
 	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
@@ -553,6 +578,7 @@ type Func struct {
 	Task    Task
 	Sync    Sync
 	Capture Capture // of the stream that the call names
+	Edit    Edit    // of a graph
 	// Begins says that the call sets the runtime up, for a process or for a thread.
 	Begins bool
 	// Reports says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
@@ -622,7 +648,7 @@ func (f *Func) Failed(ret uint64) bool {
 // Telling reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
 func (f *Func) Telling() bool {
 	return f.Names >= 0 || slices.ContainsFunc(f.Params, func(p Param) bool {
-		return p.ItemSizes >= 0 || p.Block != nil || p.Handles()
+		return p.Role == Uses || p.Role == Finds || p.Inside() || p.ItemSizes >= 0 || p.Block != nil || p.Handles()
 	})
 }
 
@@ -762,6 +788,8 @@ type Installed struct {
 	Runtime []string // files in such a folder
 	Driver  []string // files of the driver
 	Devices []string // patterns
+	// Carried is what a file holds, each alone, that has code for the devices in it.
+	Carried []string
 }
 
 // Model is everything known about one runtime.
@@ -975,6 +1003,13 @@ func (m *Model) ErrorName(code int64) string {
 		return n
 	}
 	return fmt.Sprint(code)
+}
+
+// Counted reports whether calls of a function are counted by name. Of any other that a recorder does not know it sees at most that the program
+// asks for it.
+func (m *Model) Counted(name string) bool {
+	f := m.Lookup(name)
+	return f != nil && !f.Modelled
 }
 
 // Layout returns what is shown of a structure type, nil where nothing is.

@@ -9,7 +9,7 @@ var Model = (&api.Model{
 	Name:        "cuda",
 	Shim:        "libacltrace-cuda.so",
 	Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA"},
-	Installed:   api.Installed{Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"}, Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"}},
+	Installed:   api.Installed{Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"}, Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"}, Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"}},
 	Layers:      []api.Layer{api.Layer{Name: "cuda", Libraries: []string{"libcuda.so"}, Outer: false, Errors: "CUresult"}, api.Layer{Name: "program", Libraries: []string(nil), Outer: false, Errors: ""}},
 	Device:      api.Window{From: 0x0, To: 0x0},
 	Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"},
@@ -755,7 +755,7 @@ var Model = (&api.Model{
 		{ID: 5098, Name: "cuMemAllocManaged", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.0", Words: 3,
 			Doc: "allocates memory that host and device share",
 			Params: []api.Param{
-				{Name: "dptr", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dptr", Type: "CUdeviceptr*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Hosted: true},
 				{Name: "bytesize", Type: "size_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -1752,7 +1752,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5219, Name: "cuStreamUpdateCaptureDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.3", Words: 4,
-			Doc: "sets what the next captured work depends on",
+			Doc:  "sets what the next captured work depends on",
+			Edit: 3,
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -1761,7 +1762,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5220, Name: "cuStreamUpdateCaptureDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
-			Doc: "sets what the next captured work depends on",
+			Doc:  "sets what the next captured work depends on",
+			Edit: 3,
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2613,7 +2615,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5322, Name: "cuGraphAddDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 4,
-			Doc: "",
+			Doc:  "",
+			Edit: 1,
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "from", Type: "const CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2622,7 +2625,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5323, Name: "cuGraphAddDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
-			Doc: "",
+			Doc:  "",
+			Edit: 1,
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "from", Type: "const CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2632,7 +2636,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5324, Name: "cuGraphRemoveDependencies", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "10.0", Words: 4,
-			Doc: "",
+			Doc:  "",
+			Edit: 2,
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "from", Type: "const CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2641,7 +2646,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5325, Name: "cuGraphRemoveDependencies_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
-			Doc: "",
+			Doc:  "",
+			Edit: 2,
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "from", Type: "const CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2756,7 +2762,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 5339, Name: "cuGraphNodeSetEnabled", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.6", Words: 3,
-			Doc: "",
+			Doc:  "",
+			Edit: 4,
 			Params: []api.Param{
 				{Name: "hGraphExec", Type: "CUgraphExec", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hNode", Type: "CUgraphNode", Word: 1, Words: 1, Width: 8, Role: 1, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4494,6 +4501,7 @@ var Model = (&api.Model{
 		{ID: 5543, Name: "cuStreamUpdateCaptureDependencies_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.3", Words: 4,
 			Doc:       "sets what the next captured work depends on",
 			OwnStream: true,
+			Edit:      3,
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4504,6 +4512,7 @@ var Model = (&api.Model{
 		{ID: 5544, Name: "cuStreamUpdateCaptureDependencies_v2_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 5,
 			Doc:       "sets what the next captured work depends on",
 			OwnStream: true,
+			Edit:      3,
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 26, Object: "node", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

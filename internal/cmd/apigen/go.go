@@ -372,6 +372,9 @@ func goBlock(p *api.Param) string {
 	if p.Held {
 		s += ", Held: true"
 	}
+	if p.Hosted {
+		s += ", Hosted: true"
+	}
 	if p.Dropped {
 		s += ", Dropped: true"
 	}
@@ -389,6 +392,9 @@ func genFunc(w *writer, f *api.Func) {
 	}
 	if f.OwnStream {
 		w.f("OwnStream: true,")
+	}
+	if f.Edit != api.NoEdit {
+		w.f("Edit: %d,", f.Edit)
 	}
 	if f.Idle {
 		w.f("Idle: true,")

@@ -342,7 +342,7 @@ const (
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
-	Shares, StandIn, Replay, Stack                                        string
+	Shares, StandIn, Replay, Stack, Edit                                  string
 	Begins, Reports, Meets                                                bool
 	meaning                                                               `yaml:",inline"`
 	Inject                                                                []int
@@ -539,6 +539,9 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	}
 	if f.Capture, ok = api.ParseCapture(s.Capture); !ok {
 		return fmt.Errorf("capture neither begins nor ends: %q", s.Capture)
+	}
+	if f.Edit, ok = api.ParseEdit(s.Edit); !ok {
+		return fmt.Errorf("no edit of a graph %q", s.Edit)
 	}
 	if f.Range, ok = api.ParseRange(s.Range); !ok {
 		return fmt.Errorf("no range %q", s.Range)
@@ -785,7 +788,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent|token))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent|token|hosted))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -820,6 +823,8 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Volatile = true
 	case "machine":
 		p.Machine = true
+	case "hosted":
+		p.Hosted = true
 	case "words":
 		p.Addresses = true
 	case "dropped":
