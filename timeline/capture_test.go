@@ -2,9 +2,13 @@ package timeline_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
@@ -46,6 +50,50 @@ func TestCaptured(t *testing.T) {
 	}
 	if want := []string{"Add", "record", "wait", "Add"}; !slices.Equal(kept, want) {
 		t.Errorf("tasks of the graph %q, want %q", kept, want)
+	}
+}
+
+// What is captured into a graph that is there, from several streams, is all of the graph: each behind what it waits for. Whoever follows the calls while
+// they are recorded is told of the same tasks.
+func TestCapturedInto(t *testing.T) {
+	const graph = 0x77
+	s := tell(t)
+	s.stream(strA)
+	s.stream(strB)
+	s.function(fn, "Add")
+	launch := func(stream uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, stream)) }
+	s.call("aclmdlRIBuildBegin", story.A(0x7ffe0000, 0), story.Outs("modelRI", graph))
+	s.call("aclmdlRICaptureToModelRIBegin", story.A(strA, graph, 0))
+	s.call("aclmdlRICaptureToModelRIBegin", story.A(strB, graph, 0))
+	launch(strA)
+	launch(strB)
+	s.call("aclrtRecordEvent", story.A(ev, strB))
+	s.call("aclmdlRICaptureEnd", story.A(strB, 0x7ffe0000), story.Outs("modelRI", graph))
+	s.call("aclrtStreamWaitEvent", story.A(strA, ev))
+	launch(strA)
+	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", graph))
+	s.call("aclmdlRIExecuteAsync", story.A(graph, strA))
+	tl := s.Load()
+	var after [][]int
+	for _, inside := range tl.Graphs[tl.Tasks[len(tl.Tasks)-1].Object] {
+		after = append(after, inside.After)
+	}
+	if want := [][]int{nil, nil, {1}, {0, 2}, {3}}; !reflect.DeepEqual(after, want) {
+		t.Errorf("tasks of the graph come after %v, want %v", after, want)
+	}
+	tasks := 0
+	f := timeline.NewFeed(acl.Model, &timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}, nil)
+	f.Thread(format.Thread{})
+	for c, err := range tl.Reader.CallsByStart(nil) {
+		if err == nil {
+			err = f.Call(c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Finish(tl.End); err != nil || tasks != len(tl.Tasks) {
+		t.Errorf("%v: %d tasks while it was recorded, want %d", err, tasks, len(tl.Tasks))
 	}
 }
 

@@ -42,7 +42,7 @@ type FeedOptions struct {
 func NewFeed(m *api.Model, v *Visitor, o *FeedOptions) *Feed {
 	f := &Feed{open: map[*Object]*Range{}}
 	f.Walk = Walk{Model: m, o: WalkOptions{To: math.MaxInt64}, v: *v, whole: math.MaxInt64, names: make([]string, m.Funcs[len(m.Funcs)-1].ID+1), s: NewState(m), lanes: map[laneKey]*lane{}, Steps: StepRule{Source: NoSteps},
-		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]GraphTask{}, used: map[place]uint64{}}
+		records: map[*Object]record{}, failed: map[uint32]attempt{}, used: map[place]uint64{}}
 	for i := range m.Funcs {
 		f.names[m.Funcs[i].ID] = m.Funcs[i].Name
 	}

@@ -36,7 +36,8 @@ type Object struct {
 	Parent  *Object
 	// Constant says that no call makes it: a thread's own default stream.
 	Constant bool
-	Device   int // of what was made on one, NoDevice where that is not known
+	Hosted   bool // memory that the program uses without a call, as its own
+	Device   int  // of what was made on one, NoDevice where that is not known
 
 	lane *lane // of a stream, in a Walk
 	held int   // references besides the first, see api.Param.Held
@@ -492,7 +493,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		o.held++
 	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
-		o.Size = size(e, p)
+		o.Size, o.Hosted = size(e, p), p.Hosted
 		switch {
 		case e.Fn.Shares == api.Import:
 			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
@@ -512,6 +513,13 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		o.Parent = e.Uses[0].Object
 		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.Levels) {
 			s.found[o.Parent] = append(s.found[o.Parent], o)
+		}
+	}
+	if p.Object == api.Node {
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Graph && e.Fn.Graph < 0 {
+				s.captures.put(o, u.Object) // found, or for the order alone
+			}
 		}
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})

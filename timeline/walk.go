@@ -39,12 +39,11 @@ type Walk struct {
 	latest   *lane // that was used
 	byIndex  []*lane
 	records  map[*Object]record
-	failed   map[uint32]attempt      // by thread, the launch that it has tried last
-	graphs   map[*Object][]GraphTask // also by the stream whose capture goes on
-	behind   map[*Object][]int       // by such a stream, the tasks of the graph that is there which the capture comes behind
-	ended    []*Task                 // that the visitor has not been told of
-	single   Task                    // one that has ended with its call
-	whole    int64                   // until when no call is missing that changes what later ones mean
+	failed   map[uint32]attempt // by thread, the launch that it has tried last
+	graphs   *graphs            // nil where nobody wants to know of them
+	ended    []*Task            // that the visitor has not been told of
+	single   Task               // one that has ended with its call
+	whole    int64              // until when no call is missing that changes what later ones mean
 	host     HostCall
 	tasks    int // so far
 	seen     int // objects
@@ -97,8 +96,8 @@ type Visitor struct {
 	Lane func(index int, l *Lane) error
 	// Object is told of an object with the first call that names it. The object may be kept: it goes on changing.
 	Object func(*Object) error
-	// Graph is told of the tasks of a graph, before the call that ends its capture, puts a node into it, or makes it of another one; and again when
-	// they have changed. They may be kept until then.
+	// Graph is told of the tasks of a graph before the call that runs it, and again before one that does when they have changed. They may be
+	// kept.
 	Graph func(*Object, []GraphTask) error
 }
 
@@ -133,7 +132,7 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
 
 func newWalk(r *format.Reader, m *api.Model) *Walk {
 	w := &Walk{Reader: r, Model: m, o: WalkOptions{To: math.MaxInt64}, schema: r.Schema(), s: NewState(m).Read(r), threads: r.Threads(), lanes: map[laneKey]*lane{},
-		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]GraphTask{}, behind: map[*Object][]int{}, used: map[place]uint64{}}
+		records: map[*Object]record{}, failed: map[uint32]attempt{}, used: map[place]uint64{}}
 	first := true
 	for c := range r.Chunks() {
 		if c.Calls == 0 {
@@ -171,6 +170,9 @@ var errEnough = errors.New("enough")
 // Run goes through the trace.
 func (w *Walk) Run(v *Visitor) error {
 	w.v = *v
+	if v.Graph != nil {
+		w.graphs = newGraphs()
+	}
 	if w.v.Range != nil || w.learning || w.steps != nil && w.Steps.Source == Marked {
 		w.ahead = newAhead(w.Reader, w.Model)
 		defer w.ahead.close()
@@ -309,39 +311,18 @@ func (w *Walk) call(c *format.Call) error {
 				}
 			case e.Captured != nil:
 				w.laneOf(process, e) // whoever looks, so that streams have the same names for all
-				switch {
-				case w.v.Graph == nil:
-				case f.Graph >= 0:
-					if err := w.compose(process, e); err != nil {
-						return err
-					}
-				default:
-					w.graphs[e.Captured] = append(w.graphs[e.Captured], GraphTask{})
-					tasks := w.graphs[e.Captured]
-					w.task(process, e, &tasks[len(tasks)-1].Task)
-				}
 			case f.Task != api.NoTask:
+				if err := w.runs(e); err != nil {
+					return err
+				}
 				h.Task = w.tasks
 				w.tasks++
 				if task, err = w.put(process, e); err != nil {
 					return err
 				}
-			case f.Capture == api.CaptureBegin:
-				for _, u := range e.Uses {
-					if u.Object.Kind == api.Graph {
-						w.behind[e.Stream] = w.named(process, e, w.graphs[u.Object])
-					}
-				}
-			case f.Capture == api.CaptureEnd:
-				if err := w.graph(e, e.Stream); err != nil {
-					return err
-				}
-			default:
-				if w.v.Graph != nil {
-					if err := w.compose(process, e); err != nil {
-						return err
-					}
-				}
+			}
+			if w.graphs != nil {
+				w.graphs.apply(w, process, e)
 			}
 			if f.Sync != api.NoSync {
 				w.sync(process, e, h)
@@ -687,21 +668,15 @@ func (w *Walk) tell() error {
 	return nil
 }
 
-// graph ends a capture.
-func (w *Walk) graph(e *Event, stream *Object) error {
-	tasks := w.graphs[stream]
-	delete(w.graphs, stream)
-	if w.v.Graph == nil {
+// runs tells the visitor what is in the graph that a call runs.
+func (w *Walk) runs(e *Event) error {
+	if w.graphs == nil || e.Fn.Task != api.GraphRun {
 		return nil
 	}
 	for _, u := range e.Uses {
-		if u.Object.Kind == api.Graph {
-			if all := w.graphs[u.Object]; len(all) > 0 {
-				tasks, _ = appendGraph(all, tasks, w.behind[stream])
-			}
-			delete(w.behind, stream)
-			w.graphs[u.Object] = tasks
-			if err := w.v.Graph(u.Object, tasks); err != nil {
+		if g := w.graphs.of[u.Object]; g != nil && u.Object.Kind == api.Graph && !g.told {
+			g.told = true
+			if err := w.v.Graph(u.Object, g.tasks()); err != nil {
 				return err
 			}
 		}

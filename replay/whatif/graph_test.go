@@ -1,27 +1,28 @@
 package whatif
 
 import (
+	"encoding/json"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // Nodes lie on lanes in the order that they depend on each other in, and what they wait for on other lanes has a number.
 func TestLanesOf(t *testing.T) {
-	node := func(after ...int) timeline.GraphTask { return timeline.GraphTask{Nodes: true, After: after} }
+	node := func(after ...int) timeline.GraphTask { return timeline.GraphTask{After: after} }
 	lanes, crossed := lanesOf([]timeline.GraphTask{node(), node(0), node(0), node(1, 2), node()})
 	if !slices.Equal(lanes, []int{0, 0, 1, 0, 2}) || !maps.Equal(crossed, map[int]int32{0: 0, 2: 1}) {
 		t.Errorf("lanes %v, waited for %v", lanes, crossed)
-	}
-	captured := func(lane int) timeline.GraphTask { return timeline.GraphTask{Task: timeline.Task{Lane: lane}} }
-	if lanes, crossed = lanesOf([]timeline.GraphTask{captured(7), captured(3), captured(7)}); !slices.Equal(lanes, []int{0, 1, 0}) || len(crossed) != 0 {
-		t.Errorf("captured: lanes %v, waited for %v", lanes, crossed)
 	}
 }
 
@@ -45,6 +46,57 @@ func TestGraphs(t *testing.T) {
 		if err != nil || r.Tasks < c.least || len(r.Unsupported) != c.unsupported {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
+	}
+}
+
+// What comes behind what in a graph is followed however it was put together and changed: the program says how many units of time each run takes.
+func TestGraphOrder(t *testing.T) {
+	program := testenv.CUDA(t, "../testdata/cugraphs.c")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "t.aclt")
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Stdout: said})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	m, err := model.Load("instant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Copies[model.DeviceToDevice]
+	c.Sizes = []model.CopySize{{Rate: 1}} // a nanosecond for each byte
+	m.Copies[model.DeviceToDevice] = c
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "model.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), path, cuda.Model, &Options{Model: file, Base: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := os.ReadFile(said.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range r.Streams {
+		if s.Tasks > 0 {
+			got = append(got, strconv.FormatInt(s.VirtualNS/1000, 10))
+		}
+	}
+	if want := strings.Fields(string(told)); len(want) < 15 || !slices.Equal(got, want) {
+		t.Errorf("runs took\n%q units, not\n%q", got, want)
+	}
+	if len(r.Unsupported) != 1 || !strings.Contains(r.Unsupported[0].Reason, "condition") {
+		t.Errorf("unsupported: %+v", r.Unsupported)
 	}
 }
 

@@ -27,13 +27,13 @@ type program struct {
 	names       map[string]int32 // of kernels
 	shapes      []shape
 	graphs      []graph
-	made        map[*timeline.Object]int32                // of graphs
-	held        map[*timeline.Object][]timeline.GraphTask // what captures have put into graphs
-	asked       map[timeline.HostFunction][]hostRun       // that are to come, in the order of time
-	captured    map[uint64]timeline.HostFunction          // by the call that put it into a graph
-	waited      map[int64]int64                           // by the end of a wait, what it took
+	made        map[*timeline.Object]int32          // of graphs, as they are now
+	asked       map[timeline.HostFunction][]hostRun // that are to come, in the order of time
+	captured    map[uint64]timeline.HostFunction    // by the call that put it into a graph
+	waited      map[int64]int64                     // by the end of a wait, what it took
 	syncs       []deviceSync
-	odd         map[string]int // index into unsupported, by function
+	odd         map[string]int  // index into unsupported, by function
+	oddNodes    map[uint64]bool // calls whose tasks have none in graphs, which may be told of again and again
 	unsupported []replay.Unsupported
 	extra       uint64 // tasks that are no task's
 	lanes       []span // of the tasks of each lane, as they were recorded
@@ -103,11 +103,13 @@ type task struct {
 // unknown is the duration that the model says.
 const unknown = virtual.Auto
 
-// graph is what a capture has put together.
+// graph is what runs as one.
 type graph struct {
 	process uint32
-	device  int
+	device  int // where it runs first
+	ran     bool
 	lanes   [][]virtual.Op
+	extra   uint64 // ops for the order alone
 	hosts   []*hostOp
 }
 
@@ -182,8 +184,8 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 		return nil, err
 	}
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
-		held: map[*timeline.Object][]timeline.GraphTask{}, asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
-		waited: map[int64]int64{}, odd: map[string]int{}, unsupported: []replay.Unsupported{}}
+		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
+		waited: map[int64]int64{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
 	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
 		Call: p.call,
@@ -201,8 +203,7 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 			return nil
 		},
 		Graph: func(o *timeline.Object, tasks []timeline.GraphTask) error {
-			p.held[o] = tasks
-			delete(p.made, o) // what it runs from here on is another one
+			p.made[o] = p.graph(o.Process, tasks)
 			return nil
 		},
 	})
@@ -403,13 +404,18 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	case api.HostFunc:
 		op.Kind = virtual.HostFunc
 	case api.GraphRun:
-		g, ok := p.graph(k)
+		n, ok := p.made[k.Object]
 		if !ok {
 			p.strange(k, "the trace does not show what the graph holds")
 			break
 		}
-		op.Kind, op.Object = virtual.RunGraph, g
-		for _, h := range p.graphs[g].hosts {
+		op.Kind, op.Object = virtual.RunGraph, n
+		g := &p.graphs[n]
+		p.extra += g.extra
+		if !g.ran {
+			g.ran, g.device = true, p.walk.Lanes[k.Lane].Device
+		}
+		for _, h := range g.hosts {
 			p.asked[h.fn] = append(p.asked[h.fn], hostRun{task: -1, graph: h})
 		}
 	case api.System:
@@ -533,33 +539,32 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 	}
 }
 
-// graph returns the number of the graph that a task runs, false where its content is not known.
-func (p *program) graph(k *timeline.Task) (int32, bool) {
-	if n, ok := p.made[k.Object]; ok {
-		return n, true
-	}
-	inside, ok := p.held[k.Object]
-	if !ok {
-		return 0, false
-	}
-	g := graph{process: k.Process, device: p.walk.Lanes[k.Lane].Device}
+// graph makes one of the tasks that it holds, and returns its number.
+func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
+	g := graph{process: process}
 	lane, crossed := lanesOf(inside)
-	events := map[*timeline.Object]int32{}
-	marks := int32(len(crossed))                // events of the order of nodes come first
 	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
+	strange := func(k *timeline.Task, reason string) {
+		if !p.oddNodes[k.Call] {
+			p.oddNodes[k.Call] = true
+			p.strange(k, reason)
+		}
+	}
 	for i := range inside {
-		k := &inside[i].Task
-		n := lane[i]
+		t := &inside[i]
+		k, n := &t.Task, lane[i]
 		for len(g.lanes) <= n {
 			g.lanes = append(g.lanes, nil)
 		}
-		for _, before := range inside[i].After {
+		for _, before := range t.After {
 			if lane[before] != n {
 				g.lanes[n] = append(g.lanes[n], virtual.Op{Kind: virtual.WaitEvent, Object: crossed[before]})
+				g.extra++
 			}
 		}
 		op := virtual.Op{Device: virtual.Auto, Bytes: k.Bytes}
 		switch k.Kind {
+		case api.NoTask:
 		case api.Kernel:
 			op.Kind, op.Blocks = virtual.Kernel, k.Blocks
 			op.Kernel, _ = p.kernel(k.Name, k.Blocks)
@@ -573,77 +578,51 @@ func (p *program) graph(k *timeline.Task) (int32, bool) {
 		case api.System:
 			op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
 			if k.Object != nil && k.Object.Kind == api.Graph {
-				p.strange(k, "nothing tells how often a condition runs a part of a graph: its tasks run once")
+				strange(k, "nothing tells how often a condition runs a part of a graph: its tasks run once")
 			}
-		case api.Record, api.Wait:
-			op = p.eventOf(k, events, marks)
+		case api.Record, api.Wait: // what comes after what is known
+			if k.Object == nil || k.Object.Kind != api.Event {
+				strange(k, "what it sets or waits for is not in the trace")
+			}
 		default:
-			p.strange(k, "in a graph it has no counterpart")
+			strange(k, "in a graph it has no counterpart")
+		}
+		if t.Lost {
+			strange(k, "it comes behind nodes that the trace does not show")
 		}
 		if op.Kind != virtual.Call {
 			g.lanes[n] = append(g.lanes[n], op)
 		}
 		if mark, ok := crossed[i]; ok {
 			g.lanes[n] = append(g.lanes[n], virtual.Op{Kind: virtual.RecordEvent, Object: mark})
+			g.extra++
 		}
 	}
 	for at, fn := range hosts {
 		g.hosts = append(g.hosts, &hostOp{op: &g.lanes[at[0]][at[1]], fn: fn})
 	}
-	n := int32(len(p.graphs))
-	p.graphs, p.made[k.Object] = append(p.graphs, g), n
-	return n, true
+	p.graphs = append(p.graphs, g)
+	return int32(len(p.graphs) - 1)
 }
 
-// eventOf is the op of a task with an event, which is the graph's own there; none where nothing of the graph records it.
-func (p *program) eventOf(k *timeline.Task, events map[*timeline.Object]int32, first int32) virtual.Op {
-	if k.Object == nil || k.Object.Kind != api.Event {
-		p.strange(k, "what it sets or waits for is not in the trace")
-		return virtual.Op{}
-	}
-	e, ok := events[k.Object]
-	switch {
-	case ok:
-	case k.Kind == api.Wait:
-		return virtual.Op{}
-	default:
-		e = first + int32(len(events))
-		events[k.Object] = e
-	}
-	kind := virtual.RecordEvent
-	if k.Kind == api.Wait {
-		kind = virtual.WaitEvent
-	}
-	return virtual.Op{Kind: kind, Object: e, Device: virtual.Auto}
-}
-
-// lanesOf gives each task of a graph a lane, where it comes after one of those that it has to, and a number to those that tasks of other lanes wait for.
-// What a capture has put there has the lanes of its streams.
+// lanesOf gives each task of a graph a lane, behind one of those that it comes after where that is the last there, and a number to those that
+// tasks of other lanes wait for.
 func lanesOf(tasks []timeline.GraphTask) (lanes []int, crossed map[int]int32) {
 	lanes, crossed = make([]int, len(tasks)), map[int]int32{}
-	streams, last := map[int]int{}, map[int]int{} // lanes by stream, the last task of each
-	n := 0
+	var last []int // task of each lane
 	for i := range tasks {
-		t := &tasks[i]
 		at := -1
-		if !t.Nodes {
-			k, ok := streams[t.Lane]
-			if !ok {
-				k, n = n, n+1
-				streams[t.Lane] = k
-			}
-			at = k
-		}
-		for _, before := range t.After {
-			if at < 0 && last[lanes[before]] == before {
+		for _, before := range tasks[i].After {
+			if last[lanes[before]] == before {
 				at = lanes[before]
+				break
 			}
 		}
 		if at < 0 {
-			at, n = n, n+1
+			at, last = len(last), append(last, i)
 		}
 		lanes[i], last[at] = at, i
-		for _, before := range t.After {
+		for _, before := range tasks[i].After {
 			if _, ok := crossed[before]; lanes[before] != at && !ok {
 				crossed[before] = int32(len(crossed))
 			}

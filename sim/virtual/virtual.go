@@ -253,6 +253,7 @@ type graph struct {
 	first   int32 // of the flags that stand for its events
 	flags   int32
 	left    int
+	began   int64 // the latest run
 	runner  *stream
 	waiters []*stream
 }
@@ -532,7 +533,12 @@ func (m *Machine) advance(s *stream) {
 			s.state = blocked
 			return
 		}
-		m.finish(s, it, m.now)
+		start := m.now
+		if it.kind == RunGraph {
+			start = m.graphs[it.object].began
+			m.sum.Busy[s.id] += m.now - start
+		}
+		m.finish(s, it, start)
 	}
 	s.state = idle
 	if g := s.lane; g != nil {
@@ -601,6 +607,7 @@ func (m *Machine) step(s *stream, it *item) bool {
 
 // runGraph begins the lanes of a graph, and tells whether there are any.
 func (m *Machine) runGraph(g *graph, s *stream) bool {
+	g.began = m.now
 	if len(g.lanes) == 0 {
 		return false
 	}

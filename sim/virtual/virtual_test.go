@@ -191,6 +191,8 @@ func TestGraphs(t *testing.T) {
 		{Kind: Kernel, Stream: a, Device: 1, Tag: 3}, {Kind: Kernel, Stream: b, Device: 1, Tag: 4},
 	})
 	r.run(t)
+	r.wantTask(t, 1, 0, 400)
+	r.wantTask(t, 2, 400, 800)
 	r.wantTask(t, 3, 400, 401)
 	r.wantTask(t, 4, 800, 801)
 	r.wantTask(t, 12, 500, 800) // of the second run
