@@ -23,6 +23,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -377,6 +378,18 @@ func TestCUDAReach(t *testing.T) {
 		if res.PassedBy["cuGetExportTable"] != 1 || res.PassedBy["cuTexRefCreate"] != 1 {
 			t.Errorf("%s: passed by %v", way, res.PassedBy)
 		}
+		in, err := report.NewInfo(r.Path(), r, cuda.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if err := in.Text(&text); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Join(strings.Fields(text.String()), " ")
+		if !strings.Contains(lines, "passed by cuTexRefCreate, called 1 time ") || !strings.Contains(lines, "asked for cuGetExportTable, 1 time; whether it was called is not known") {
+			t.Errorf("%s: %s", way, lines)
+		}
 	}
 }
 
@@ -408,8 +421,27 @@ func TestRuntime(t *testing.T) {
 		rows = append(rows, row{"/bin/true", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model}, row{"/bin/true", nil, acl.Model}, row{"", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model})
 	}
 	for _, c := range rows {
-		if got := record.Runtime(models, c.program, c.env); got != c.want {
-			t.Errorf("%s %v: %s", c.program, c.env, got.Name)
+		if got, why := record.Runtime(models, c.program, c.env); got != c.want {
+			t.Errorf("%s %v: %s, since %s", c.program, c.env, got.Name, why)
+		}
+	}
+
+	// Code for the devices tells where nothing names the runtime, in the program or in a library that it is linked to.
+	code, plain := filepath.Join(lib, "code.c"), filepath.Join(lib, "plain.c")
+	for path, text := range map[string]string{code: "const char *ptx(void) { return \".version 6.0\\n.target sm_70\\n\"; }\n", plain: "const char *ptx(void); int main(void) { return ptx() == 0; }\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	library, alone, dynamic := filepath.Join(lib, "libcode.so"), filepath.Join(lib, "alone"), filepath.Join(lib, "dynamic")
+	for _, args := range [][]string{{"-shared", "-fPIC", "-o", library, code}, {"-o", alone, plain, code}, {"-o", dynamic, plain, library, "-Wl,-rpath," + lib}} {
+		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for program, says := range map[string]string{alone: alone + " has code", dynamic: library + ", which " + dynamic + " is linked to"} {
+		if got, why := record.Runtime(models, program, nil); got != cuda.Model || !strings.HasPrefix(why, says) {
+			t.Errorf("%s: %s, since %s", program, got.Name, why)
 		}
 	}
 
@@ -421,7 +453,7 @@ func TestRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for program, want := range map[string]*api.Model{"/bin/true": &with, testenv.Example(t, "vector_add"): acl.Model} {
-		if got := record.Runtime(models, program, []string{"LD_LIBRARY_PATH=" + lib}); got != want {
+		if got, _ := record.Runtime(models, program, []string{"LD_LIBRARY_PATH=" + lib}); got != want {
 			t.Errorf("%s beside a device: %s", program, got.Name)
 		}
 	}

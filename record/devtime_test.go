@@ -124,7 +124,7 @@ func TestDeviceTime(t *testing.T) {
 		t.Errorf("calls that the program has not made: %v", names)
 	}
 	var text bytes.Buffer
-	in, err := report.NewInfo(r.Path(), r)
+	in, err := report.NewInfo(r.Path(), r, acl.Model)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,8 +163,12 @@ func listed(loader, program string, preload []string) (libs []found, said string
 		return nil, strings.TrimSpace(errs.String() + out.String()), err
 	}
 	for line := range strings.Lines(out.String()) {
-		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
-		if path, _, _ := strings.Cut(rest, " ("); ok {
+		name, path, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok && strings.HasPrefix(name, "/") {
+			path, ok = name, true // it is linked to by its path
+			name, _, _ = strings.Cut(name, " (")
+		}
+		if path, _, _ := strings.Cut(path, " ("); ok {
 			libs = append(libs, found{filepath.Base(name), strings.TrimSpace(path)})
 		}
 	}

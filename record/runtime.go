@@ -14,36 +14,42 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs:
-// the one that it is linked to; else the one that it names, as a program does that loads the library itself; else the
-// only one that the machine has a device of, which tells of a script whose interpreter knows of neither; else the only
-// one whose library is on the machine. Where nothing tells, it is the first. Without a program, the machine tells
-// alone.
-func Runtime(models []*api.Model, program string, env []string) *api.Model {
+// Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs, and what tells it.
+// That is the one that the program is linked to; else the one that it names, as a program does that loads the library itself; else the
+// one for whose devices it has code, or a library that it is linked to, as compilers make it whose own library loads the runtime; else
+// the only one that the machine has a device of, which tells of a script whose interpreter knows of neither; else the only one whose
+// library is on the machine. Where nothing tells, it is the first. Without a program, the machine tells alone.
+func Runtime(models []*api.Model, program string, env []string) (m *api.Model, why string) {
 	if path, err := find(program); program != "" && err == nil {
 		if path, err = behindScript(path); err == nil {
 			if m := linked(models, path); m != nil {
-				return m
+				return m, path + " is linked to it"
 			}
-			if m := named(models, path); m != nil {
-				return m
+			if m := only(models, holds(models, path, (*api.Model).Libraries)); m != nil {
+				return m, path + " names its library"
+			}
+			if m, file := carried(models, path); m != nil && file == path {
+				return m, path + " has code for its devices"
+			} else if m != nil {
+				return m, fmt.Sprintf("%s, which %s is linked to, has code for its devices", file, path)
 			}
 		}
 	}
 	device := func(m *api.Model) bool {
 		return slices.ContainsFunc(m.Installed.Devices, func(pattern string) bool { found, _ := filepath.Glob(pattern); return len(found) > 0 })
 	}
+	if m := only(models, device); m != nil {
+		return m, "the machine has a device of its, and of no other"
+	}
 	dirs, cache := libraryDirs(env), loaderCache()
 	library := func(m *api.Model) bool {
 		return slices.ContainsFunc(dirs, func(dir string) bool { return has(m, dir) }) ||
 			slices.ContainsFunc(m.Libraries(), func(name string) bool { return bytes.Contains(cache, []byte("/"+name)) })
 	}
-	for _, there := range []func(*api.Model) bool{device, library} {
-		if m := only(models, there); m != nil {
-			return m
-		}
+	if m := only(models, library); m != nil {
+		return m, "the machine has its library, and that of no other"
 	}
-	return models[0]
+	return models[0], "nothing tells: --api does"
 }
 
 // Library returns the path of a runtime's library, the one that programs call, where the loader finds it on this machine.
@@ -105,9 +111,11 @@ func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 		return m
 	}
 	if o.PID != 0 {
-		return Runtime(models, procFile(o.PID, "exe"), processEnv(o.PID))
+		m, _ := Runtime(models, procFile(o.PID, "exe"), processEnv(o.PID))
+		return m
 	}
-	return Runtime(models, "", os.Environ())
+	m, _ := Runtime(models, "", os.Environ())
+	return m
 }
 
 // only returns the only one of which something holds, nil where that is none or several.
@@ -146,23 +154,45 @@ func linked(models []*api.Model, path string) *api.Model {
 	return nil
 }
 
-// named returns the only model whose library a program's file has the name of. Files are looked at up to a size that programs with a
-// runtime linked into them have.
-func named(models []*api.Model, path string) *api.Model {
+// carried returns the only model for whose devices a program has code, or else a library that it is linked to, and the file.
+func carried(models []*api.Model, path string) (m *api.Model, file string) {
+	code := func(m *api.Model) []string { return m.Installed.Carried }
+	if m := only(models, holds(models, path, code)); m != nil {
+		return m, path
+	}
+	loader, err := interpreter(path)
+	if err != nil || loader == "" {
+		return nil, ""
+	}
+	libs, _, err := listed(loader, path, nil)
+	if err != nil {
+		return nil, ""
+	}
+	for _, l := range libs {
+		if m := only(models, holds(models, l.path, code)); m != nil {
+			return m, l.path
+		}
+	}
+	return nil, ""
+}
+
+// holds tells for which models a file holds one of some texts of theirs. Files are looked at up to a size that programs with a runtime linked into
+// them have.
+func holds(models []*api.Model, path string, texts func(*api.Model) []string) func(*api.Model) bool {
 	const most = 256 << 20
+	found := map[*api.Model]bool{}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil
+		return func(*api.Model) bool { return false }
 	}
 	defer f.Close()
-	found := map[*api.Model]bool{}
 	b, kept := make([]byte, 1<<20), 0
 	for total := 0; total < most; {
 		n, err := io.ReadFull(f, b[kept:])
 		part := b[:kept+n]
 		for _, m := range models {
-			for _, l := range m.Libraries() {
-				found[m] = found[m] || bytes.Contains(part, []byte(l))
+			for _, text := range texts(m) {
+				found[m] = found[m] || bytes.Contains(part, []byte(text))
 			}
 		}
 		if err != nil {
@@ -171,7 +201,7 @@ func named(models []*api.Model, path string) *api.Model {
 		total += n
 		kept = copy(b, part[len(part)-64:])
 	}
-	return only(models, func(m *api.Model) bool { return found[m] })
+	return func(m *api.Model) bool { return found[m] }
 }
 
 // libraryDirs are the folders where the loader looks for a library first.

@@ -52,6 +52,7 @@ type planner struct {
 	addressed api.Window                // where words of payloads may be addresses
 	pinned    api.Window                // where arguments of kernels may be, too: in the host's memory that the device reaches
 	reached   map[*timeline.Object]bool // memory of the host's that kernels may use
+	unseen    *timeline.Object          // such that the call at hand does
 	sent      map[uint64]operand        // words of payloads that were taken for addresses
 	flying    map[*timeline.Object][]flight
 	ownMemory map[uint32]*timeline.Object // memory of the host's in each process that no call has allocated
@@ -368,7 +369,7 @@ func (p *planner) survey() error {
 		return &d[0]
 	}
 	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
-		if fn := p.model.Lookup(name); fn == nil || fn.Modelled {
+		if !p.model.Counted(name) {
 			f.asked = append(f.asked, name) // no call was seen: the CUDA runtime asks for all functions that it knows
 			continue
 		}
@@ -463,7 +464,7 @@ func (p *planner) call(e *timeline.Event) error {
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
 	p.pending, p.named, p.made = p.pending[:0], p.named[:0], p.made[:0]
 	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
-	p.args, p.asked = nil, false
+	p.args, p.asked, p.unseen = nil, false, nil
 	switch {
 	case f == nil:
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), "the function is not in the model")

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
 
@@ -99,6 +100,8 @@ type InfoGaps struct {
 type InfoCoverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by"`
+	// AskedFor are those of PassedBy of which only that was seen: the program has asked for them, so often.
+	AskedFor []string          `json:"asked_for"`
 	Unhooked []format.Unhooked `json:"unhooked"`
 	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
 	Refused  int               `json:"refused"`          // threads of which nothing is recorded, for want of memory
@@ -108,7 +111,7 @@ type InfoCoverage struct {
 }
 
 // NewInfo reads what a trace holds. path is for the reader of the text form.
-func NewInfo(path string, r *format.Reader) (*Info, error) {
+func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	m := r.Meta()
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
@@ -121,9 +124,14 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		in.EndNS = m.StartWall + rec.LastTime
 	}
 	in.Format.Major, in.Format.Minor = r.Version()
-	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused, m.Coverage.Unsized, m.Coverage.CutArguments}
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, []string{}, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused, m.Coverage.Unsized, m.Coverage.CutArguments}
 	if in.Coverage.PassedBy == nil {
 		in.Coverage.PassedBy = map[string]uint64{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
+		if !of.Counted(name) {
+			in.Coverage.AskedFor = append(in.Coverage.AskedFor, name)
+		}
 	}
 	if in.Coverage.Unhooked == nil {
 		in.Coverage.Unhooked = []format.Unhooked{}
@@ -279,10 +287,15 @@ func (in *Info) Text(w io.Writer) error {
 		binder = ", bound by " + in.Coverage.Binder
 	}
 	if !profile {
-		row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)), "other"))
+		row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)-len(in.Coverage.AskedFor)), "other"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
-		row("passed by", "%s, seen %s", name, Plural(in.Coverage.PassedBy[name], "time"))
+		if !slices.Contains(in.Coverage.AskedFor, name) {
+			row("passed by", "%s, called %s", name, Plural(in.Coverage.PassedBy[name], "time"))
+		}
+	}
+	for _, name := range in.Coverage.AskedFor {
+		row("asked for", "%s, %s; whether it was called is not known", name, Plural(in.Coverage.PassedBy[name], "time"))
 	}
 	for _, u := range in.Coverage.Unhooked {
 		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/record"
@@ -20,11 +21,12 @@ func (a *app) doctorCmd() *cobra.Command {
 With a program, says too which runtime libraries it would load and what recording would see of them. The program is
 not run. The exit code is 1 where something does not work.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			m, err := runtime(apiName, append(args, "")[0])
+			m, why, err := runtimeWhy(apiName, append(args, "")[0])
 			if err != nil {
 				return err
 			}
 			d := record.Diagnose(m, args)
+			d.Findings = slices.Insert(d.Findings, 0, record.Finding{For: "record", What: "the runtime is " + m.Name, OK: true, Detail: why})
 			if asJSON {
 				b, err := json.MarshalIndent(d, "", "  ")
 				if err != nil {

@@ -14,12 +14,12 @@ func (a *app) infoCmd() *cobra.Command {
 		Short: "what is in a trace: device, processes, counts, coverage, gaps",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			r, _, err := open(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			in, err := report.NewInfo(args[0], r)
+			in, err := report.NewInfo(args[0], r, m)
 			if err != nil {
 				return err
 			}

@@ -20,13 +20,20 @@ var (
 
 // runtime returns the model of the runtime that --api names, or of the one that a program will call.
 func runtime(name, program string) (*api.Model, error) {
+	m, _, err := runtimeWhy(name, program)
+	return m, err
+}
+
+// runtimeWhy says too what tells it.
+func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	if name == "auto" {
-		return record.Runtime(runtimes, program, os.Environ()), nil // no program: the machine's
+		m, why = record.Runtime(runtimes, program, os.Environ()) // no program: the machine's
+		return m, why, nil
 	}
 	if m := models[name]; m != nil {
-		return m, nil
+		return m, "--api says so", nil
 	}
-	return nil, usage("--api %s: there are auto, acl and cuda", name)
+	return nil, "", usage("--api %s: there are auto, acl and cuda", name)
 }
 
 const apiUsage = "the runtime that the program calls: acl (AscendCL), cuda (the CUDA driver), or auto, which looks at the program and the machine"

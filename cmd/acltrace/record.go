@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -103,7 +104,7 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 }
 
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
-	defer a.unseen(res)
+	defer a.unseen(res, o.Model)
 	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
 		probe := "the shim"
 		if o.Probe == "ebpf" {
@@ -145,13 +146,20 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 }
 
 // unseen tells what went past the recorder.
-func (a *app) unseen(res *record.Result) {
-	var n uint64
-	for _, k := range res.PassedBy {
-		n += k
+func (a *app) unseen(res *record.Result, m *api.Model) {
+	var called, calls, asked uint64
+	for name, n := range res.PassedBy {
+		if m.Counted(name) {
+			called, calls = called+1, calls+n
+		} else {
+			asked++
+		}
 	}
-	if n > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d functions passed by, counted by name alone (%d times): see acltrace info --json\n", len(res.PassedBy), n)
+	if called > 0 {
+		fmt.Fprintf(a.err, "acltrace: %d functions passed by, counted by name alone (called %d times): see acltrace info\n", called, calls)
+	}
+	if asked > 0 {
+		fmt.Fprintf(a.err, "acltrace: %d functions that it does not know were asked for, and perhaps called: see acltrace info\n", asked)
 	}
 	for i, u := range res.Unhooked {
 		if i == 10 {
