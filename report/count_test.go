@@ -40,8 +40,8 @@ func TestStatsCount(t *testing.T) {
 	}
 }
 
-// percentile is the least of sorted times that p of a hundred do not exceed.
-func percentile(d []int64, p int) int64 { return d[(len(d)*p+99)/100-1] }
+// leastOf is the least of sorted times that p of a hundred do not exceed.
+func leastOf(d []int64, p int) int64 { return d[(len(d)*p+99)/100-1] }
 
 // line is what is compared of a row of a table.
 func line(v ...any) string { return fmt.Sprintln(v...) }
@@ -82,7 +82,7 @@ func count(t *testing.T, tl *timeline.Timeline) {
 		if len(d) > 512 { // then percentiles are nearly right only
 			i := slices.IndexFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == name })
 			f := s.Functions[i]
-			for _, x := range [][2]int64{{f.P50NS, percentile(d, 50)}, {f.P99NS, percentile(d, 99)}} {
+			for _, x := range [][2]int64{{f.P50NS, leastOf(d, 50)}, {f.P99NS, leastOf(d, 99)}} {
 				if off := x[0] - x[1]; 250*max(off, -off) > x[1] {
 					t.Errorf("%s: percentile %d, want %d", name, x[0], x[1])
 				}
@@ -90,7 +90,7 @@ func count(t *testing.T, tl *timeline.Timeline) {
 			want = append(want, line(name, failed[name], total, d[0], f.P50NS, f.P99NS, d[len(d)-1]))
 			continue
 		}
-		want = append(want, line(name, failed[name], total, d[0], percentile(d, 50), percentile(d, 99), d[len(d)-1]))
+		want = append(want, line(name, failed[name], total, d[0], leastOf(d, 50), leastOf(d, 99), d[len(d)-1]))
 	}
 	same(t, "functions", got, want)
 

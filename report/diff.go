@@ -231,6 +231,13 @@ func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
 	}
 }
 
+// step sums the steps up. Their median is that of all of them, as stats has it, and not that of a sample.
+func (x *run) step() Sample {
+	s := Sample{values: x.took.values}.finish()
+	s.MedianNS = float64(x.Steps.P50NS)
+	return s
+}
+
 // sample sums a series up, by typical steps or by blocks.
 func (s *series) sample(bySteps, device bool) Sample {
 	var out Sample
@@ -254,29 +261,24 @@ func (s *series) sample(bySteps, device bool) Sample {
 	return out.finish()
 }
 
-// quantile of values, which must be sorted.
-func quantile(sorted []float64, q float64) float64 {
+// percentile of values, which must be sorted.
+func percentile(sorted []float64, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	return sorted[rank(uint64(len(sorted)), p)]
 }
 
 func median(values []float64) float64 {
 	s := slices.Clone(values)
 	slices.Sort(s)
-	return quantile(s, 0.5)
+	return percentile(s, 50)
 }
 
 func (s Sample) finish() Sample {
 	sorted := slices.Clone(s.values)
 	slices.Sort(sorted)
-	s.N, s.Q1NS, s.MedianNS, s.Q3NS = len(sorted), quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)
+	s.N, s.Q1NS, s.MedianNS, s.Q3NS = len(sorted), percentile(sorted, 25), percentile(sorted, 50), percentile(sorted, 75)
 	return s
 }
 
@@ -322,7 +324,7 @@ func NewDiff(a, b *format.Reader, m *api.Model, o *DiffOptions) (*Diff, error) {
 	d.A, d.B = inA.DiffRun, inB.DiffRun
 	bySteps := d.A.Steps.Typical > 0 && d.B.Steps.Typical > 0
 	if bySteps {
-		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: Sample{values: inA.took.values}.finish(), B: Sample{values: inB.took.values}.finish()})
+		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: inA.step(), B: inB.step()})
 	} else {
 		d.By = "launches"
 	}

@@ -112,6 +112,21 @@ func TestFewStepsTellNothing(t *testing.T) {
 	}
 }
 
+// TestOneMedian has an even number of steps, in and beyond what is kept of each: their median is the same to all that tell it.
+func TestOneMedian(t *testing.T) {
+	for _, steps := range []int{30, 1500} {
+		a := run(t, 1, steps, level)
+		s, err := report.NewStats(a.Reader, acl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := compare(t, a, a, nil)
+		if c := d.Changes[0]; c.Kind != "step" || s.Steps.P50NS == 0 || c.A.MedianNS != float64(s.Steps.P50NS) {
+			t.Errorf("%d steps: %+v, and %+v", steps, c, s.Steps)
+		}
+	}
+}
+
 func TestSameRun(t *testing.T) {
 	a := run(t, 1, 30, level)
 	if d := compare(t, a, a, nil); d.Differs || len(verdicts(d, report.Same)) != len(d.Changes) {

@@ -51,6 +51,9 @@ func (h *histogram) count(v int64) {
 	h.octaves[l][u>>max(l-8, 0)%octave]++
 }
 
+// rank is the place among n sorted values of the least that p of a hundred do not exceed: one definition of percentiles, and of the median.
+func rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }
+
 // percentile returns the least of the times that p of a hundred do not exceed, p from 1 to 100.
 func (h *histogram) percentile(p int) int64 {
 	if h.n == 0 {
@@ -58,9 +61,9 @@ func (h *histogram) percentile(p int) int64 {
 	}
 	if h.exact != nil {
 		slices.Sort(h.exact)
-		return h.exact[(len(h.exact)*p+99)/100-1]
+		return h.exact[rank(h.n, p)]
 	}
-	rank := (uint64(h.n)*uint64(p)+99)/100 - 1
+	rank := rank(h.n, p)
 	for l, o := range h.octaves {
 		if o == nil {
 			continue
