@@ -179,6 +179,7 @@ func (p *planner) reachesHost(d *format.Data) bool {
 
 // zeroCopy notes that kernels may use memory of the host's.
 func (p *planner) zeroCopy(o *timeline.Object) {
+	p.unseen = o
 	if !p.reached[o] {
 		p.reached[o] = true
 		p.hostFunction("kernels may read what the program writes to this memory without a call; only copies of it are in the trace")

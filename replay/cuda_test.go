@@ -269,6 +269,23 @@ func TestCUDAZeroCopy(t *testing.T) {
 	})
 }
 
+// What the program writes to managed memory without a call is not in the trace: what comes of it differs, and the report says why.
+func TestCUDAManaged(t *testing.T) {
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/managed.c"))
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
+	if err != nil || rep.Identical || len(rep.Differences) != 2 || len(rep.Uninitialised) != 0 {
+		t.Fatalf("%v: %+v", err, rep)
+	}
+	computed, copied := rep.Differences[0], rep.Differences[1]
+	const why = "without a call"
+	if len(computed.Chain) != 1 || !strings.Contains(computed.Chain[0].Note, why) || computed.Reason != "" || !strings.Contains(copied.Reason, why) {
+		t.Errorf("%+v, %+v", computed, copied)
+	}
+	if len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "kernels may read what the program writes to this memory without a call") {
+		t.Errorf("%+v", rep.Unverified)
+	}
+}
+
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {

@@ -194,6 +194,7 @@ type Difference struct {
 	Bytes  uint64 `json:"bytes,omitempty"` // that differ
 	// Chain are the calls that wrote, or may have written, the first differing byte, from the last copy in on.
 	Chain      []Writer `json:"chain,omitempty"`
+	Reason     string   `json:"reason,omitempty"` // why it may differ, where that is known
 	ChainTotal int      `json:"chain_total,omitempty"`
 
 	result bool

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sort"
@@ -129,6 +130,13 @@ func (p *planner) effects() {
 		p.reach()
 	}
 	for _, t := range p.touches {
+		switch {
+		case !t.object.Hosted:
+		case t.how == touchReads:
+			p.unseen = t.object
+		case t.how == touchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
+			p.zeroCopy(t.object)
+		}
 		switch c := p.contentOf(t.object); {
 		case t.how == touchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
 			c.whole, c.written = true, nil
@@ -206,7 +214,7 @@ const maxParts = 256
 func (p *planner) parts(item uint32, s rows) []part {
 	all := []part{{0, s.len, false}}
 	o, off := p.origin(item)
-	if o == nil || o.Kind != api.Device || o.Created == timeline.NoCall || o.Parent != nil || p.blind {
+	if o == nil || o.Kind != api.Device || o.Hosted || o.Created == timeline.NoCall || o.Parent != nil || p.blind {
 		return all
 	}
 	c := p.contents[o]
@@ -312,11 +320,15 @@ func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Opt
 		return nil
 	}
 	log := map[*timeline.Object][]entry{}
+	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
 	return survey(ctx, r, p, o, func(q *planner) {
 		e := q.e
 		for _, d := range want[q.c.Index] {
 			if o, off := q.origin(d.item); o != nil {
 				d.chain(log[o], off+d.Offset)
+				if o.Hosted {
+					d.Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
+				}
 			}
 		}
 		kernel := q.f.Task == api.Kernel || q.f.Task == api.GraphRun
@@ -328,16 +340,32 @@ func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Opt
 		if slices.ContainsFunc(q.pieces, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
 			note = "its data was " + format.TakenEarly.String()
 		}
+		hosted := q.unseen
+		for _, t := range q.touches {
+			if hosted == nil && t.how != touchWrites {
+				hosted = spoiled[t.object]
+			}
+		}
+		if note == "" && hosted != nil {
+			note = fmt.Sprintf("it may depend on what the program wrote without a call, to the memory of call %d", hosted.Created)
+		}
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.touches {
 			switch {
 			case kernel && t.how == touchNames && !seen[t.object]:
 				seen[t.object] = true
-				log[t.object] = append(log[t.object], entry{Writer: Writer{Call: q.c.Index, Name: name}, whole: true})
+				if hosted != nil {
+					spoiled[t.object] = hosted
+				}
+				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name, note}, whole: true})
 			case t.how == touchWrites:
 				in := !slices.ContainsFunc(q.touches, func(t touch) bool { return t.how == touchReads })
 				if in && t.lo == 0 && t.hi >= t.object.Size {
 					log[t.object] = nil // nothing before it can be of interest
+					delete(spoiled, t.object)
+				}
+				if hosted != nil {
+					spoiled[t.object] = hosted
 				}
 				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name, note}, lo: t.lo, hi: t.hi, in: in})
 			}

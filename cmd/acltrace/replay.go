@@ -209,6 +209,9 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			what = fmt.Sprintf("%s at offset %d", d.Param, d.Offset)
 		}
 		fmt.Fprintf(a.out, "differs: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, what, d.Want, d.Got)
+		if d.Reason != "" {
+			fmt.Fprintf(a.out, "  perhaps since %s\n", d.Reason)
+		}
 		if len(d.Chain) > 0 {
 			var calls []string
 			for _, w := range d.Chain[max(0, len(d.Chain)-most):] {

@@ -1,0 +1,46 @@
+/* The program writes to managed memory without a call; a copy brings that back, a kernel reads it, and one that reads what that has written. Built twice: with
+ * KERNEL as the kernel alone, for the fake driver. */
+enum { N = 1000 };
+
+#ifdef KERNEL
+#include <fakecuda.h>
+#include <string.h>
+
+void more(const struct fakecuda_launch *l)
+{
+	uint64_t at[2];
+	int *p[2];
+	for (int i = 0; i < 2; i++) {
+		memcpy(&at[i], l->params[i], sizeof at[i]);
+		if ((p[i] = l->memory(at[i], N * sizeof *p[i])) == NULL)
+			return;
+	}
+	for (int i = 0; i < N; i++)
+		p[0][i] = p[1][i] + 1;
+}
+#else
+#include <cuda.h>
+
+#include "must.h"
+
+int main(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry more(.param .u64 to, .param .u64 from)\n{\n\tret;\n}\n";
+	CUcontext ctx;
+	CUmodule m;
+	CUfunction f;
+	CUdeviceptr managed, x, y;
+	int values[N];
+	MUST(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0);
+	MUST(cuModuleLoadData(&m, ptx) == 0 && cuModuleGetFunction(&f, m, "more") == 0);
+	MUST(cuMemAllocManaged(&managed, sizeof values, CU_MEM_ATTACH_GLOBAL) == 0 && cuMemAlloc(&x, sizeof values) == 0 && cuMemAlloc(&y, sizeof values) == 0);
+	for (int i = 0; i < N; i++)
+		((int *)managed)[i] = 1000 + i;
+	void *first[] = {&x, &managed}, *second[] = {&y, &x};
+	MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, first, NULL) == 0 && cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, second, NULL) == 0);
+	MUST(cuMemcpyDtoH(values, y, sizeof values) == 0 && values[7] == 1009);
+	MUST(cuMemcpyDtoH(values, managed, sizeof values) == 0 && values[7] == 1007);
+	MUST(cuMemFree(managed) == 0 && cuMemFree(x) == 0 && cuMemFree(y) == 0);
+	return 0;
+}
+#endif
