@@ -155,7 +155,7 @@ func sides(m *api.Model, e *Event) (from, to side) {
 			if *s = pinned; u.Object.Kind != api.Host {
 				*s = device
 			}
-		} else if addr >= m.Device.From && addr < m.Device.To {
+		} else if p.Object == api.Device || addr >= m.Device.From && addr < m.Device.To {
 			*s = device
 		} else if addr == 0 {
 			*s = pinned // of the host, and nothing else is known of it: an import
