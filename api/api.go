@@ -777,8 +777,8 @@ type Faults struct {
 	Message string
 }
 
-// Accelerator is what a runtime's devices are called and who makes them.
-type Accelerator struct{ Kind, Vendor string }
+// Accelerator is what a runtime's devices are called, who makes them, and the preset of package sim/model for one of them.
+type Accelerator struct{ Kind, Vendor, Costs string }
 
 // Installed says which files on a machine tell the versions of a runtime and its driver: the first that is there does. And which
 // ones tell that the machine has a device.

@@ -3500,7 +3500,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 var Model = (&api.Model{
 	Name:        "acl",
 	Shim:        "libacltrace.so",
-	Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei"},
+	Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b"},
 	Installed:   api.Installed{Homes: []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}, Folders: []string{"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"}, Runtime: []string{"runtime/version.info", "version.cfg", "version.info"}, Driver: []string{"/usr/local/Ascend/driver/version.info"}, Devices: []string{"/dev/davinci_manager", "/dev/davinci[0-9]*"}, Carried: []string(nil)},
 	Layers:      []api.Layer{api.Layer{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Outer: false, Errors: "aclError"}, api.Layer{Name: "rt", Libraries: []string{"libruntime.so"}, Outer: false, Errors: "rtError_t"}, api.Layer{Name: "hccl", Libraries: []string{"libhccl.so"}, Outer: true, Errors: "HcclResult"}, api.Layer{Name: "mstx", Libraries: []string{"libms_tools_ext.so"}, Outer: false, Errors: ""}, api.Layer{Name: "program", Libraries: []string(nil), Outer: false, Errors: ""}},
 	Device:      api.Window{From: 0x100000000000, To: 0x180000000000},

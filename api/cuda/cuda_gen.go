@@ -8,7 +8,7 @@ import "github.com/acltrace/acltrace/api"
 var Model = (&api.Model{
 	Name:        "cuda",
 	Shim:        "libacltrace-cuda.so",
-	Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA"},
+	Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA", Costs: "h100"},
 	Installed:   api.Installed{Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"}, Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"}, Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"}},
 	Layers:      []api.Layer{api.Layer{Name: "cuda", Libraries: []string{"libcuda.so"}, Outer: false, Errors: "CUresult"}, api.Layer{Name: "program", Libraries: []string(nil), Outer: false, Errors: ""}},
 	Device:      api.Window{From: 0x0, To: 0x0},

@@ -43,7 +43,7 @@ func TestGraphs(t *testing.T) {
 			t.Fatalf("%s: %v, %+v", name, err, res)
 		}
 		r, err := Run(t.Context(), path, cuda.Model, nil)
-		if err != nil || r.Tasks < c.least || len(r.Unsupported) != c.unsupported {
+		if err != nil || r.Tasks < c.least || len(r.Unsupported) != c.unsupported || r.Model != "h100" {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
 	}

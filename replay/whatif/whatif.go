@@ -25,10 +25,10 @@ import (
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	// Model is the cost model that is asked "what if": a preset or a file. The default is that of the simulator.
+	// Model is the cost model that is asked "what if": a preset or a file. The default is that of the runtime's accelerator (api.Accelerator).
 	Model string
 	// Base is the model of the device that the trace comes from. What it differs in from Model is what changes the recorded
-	// durations of copies. The default is that of the simulator.
+	// durations of copies. The default is the same.
 	Base string
 	// Pace is that of a replay; the default is replay.PaceRecorded: the host's time between its calls is kept.
 	Pace string
@@ -94,6 +94,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if v.scale, err = replay.Scale(cmp.Or(v.o.Pace, replay.PaceRecorded)); err != nil {
 		return nil, err
 	}
+	v.o.Model, v.o.Base = cmp.Or(v.o.Model, m.Accelerator.Costs), cmp.Or(v.o.Base, m.Accelerator.Costs)
 	if v.model, err = model.Load(v.o.Model); err != nil {
 		return nil, err
 	}
