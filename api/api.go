@@ -817,6 +817,9 @@ type Model struct {
 	Constants uint64
 	// OwnStream is the one of them that stands for the thread's own default stream, 0 where there is none.
 	OwnStream uint64
+	// NonBlocking is the bit in the flags of a stream that the default stream of its context has nothing to do with. What is put on that stream waits
+	// for what was put on the other ones before, and they for it. 0 where default streams wait for no others.
+	NonBlocking uint64
 	// Numbers are the kinds of objects that kernels know by the handle, a number of 8 bytes among their arguments.
 	Numbers []Object
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.

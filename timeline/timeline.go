@@ -10,6 +10,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -36,8 +37,11 @@ type Object struct {
 	Parent  *Object
 	// Constant says that no call makes it: a thread's own default stream.
 	Constant bool
-	Hosted   bool // memory that the program uses without a call, as its own
-	Device   int  // of what was made on one, NoDevice where that is not known
+	// NonBlocking says of a stream that its context's default one does not wait for it, see api.Model.NonBlocking.
+	NonBlocking bool
+
+	Hosted bool // memory that the program uses without a call, as its own
+	Device int  // of what was made on one, NoDevice where that is not known
 
 	lane *lane // of a stream, in a Walk
 	held int   // references besides the first, see api.Param.Held
@@ -408,6 +412,11 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 	}
 	o := s.object(k, c.Index)
 	o.Device = s.seat(process, c.Thread).device
+	if p.Object == api.Stream && s.model.NonBlocking != 0 {
+		f := s.model.Func(api.ID(c.Func))
+		flags := slices.IndexFunc(f.Params, func(q api.Param) bool { return strings.EqualFold(q.Name, "flags") })
+		o.NonBlocking = flags >= 0 && c.Args[f.Params[flags].Word]&s.model.NonBlocking != 0
+	}
 	y := young{o, c.End, c.Thread}
 	s.young = append(s.young, y)
 	switch other, later := s.returnsLater(old, c); {

@@ -3511,6 +3511,7 @@ var Model = (&api.Model{
 	Refused:     0,
 	Constants:   0,
 	OwnStream:   0,
+	NonBlocking: 0,
 	Numbers:     []api.Object(nil),
 	Simulator:   api.Simulator{Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Prefix: "ACLSIM_", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"}},
 	Faults:      api.Faults{Codes: [2]int32{507000, 507999}, Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo", Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)"},

@@ -19,6 +19,7 @@ var Model = (&api.Model{
 	Refused:     800,
 	Constants:   2,
 	OwnStream:   2,
+	NonBlocking: 1,
 	Numbers:     []api.Object{"condition", "texture", "surface"},
 	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}},
 	Faults:      api.Faults{Codes: [2]int32{700, 721}, Stream: "", Task: "", Message: ""},

@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -49,6 +50,27 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
+// copyModel is a model in which nothing takes time but copies on a device, of so many bytes in a nanosecond.
+func copyModel(t *testing.T, rate float64) string {
+	t.Helper()
+	m, err := model.Load("instant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Copies[model.DeviceToDevice]
+	c.Sizes = []model.CopySize{{Rate: rate}}
+	m.Copies[model.DeviceToDevice] = c
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "model.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // What comes behind what in a graph is followed however it was put together and changed: the program says how many units of time each run takes.
 func TestGraphOrder(t *testing.T) {
 	program := testenv.CUDA(t, "../testdata/cugraphs.c")
@@ -63,21 +85,7 @@ func TestGraphOrder(t *testing.T) {
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
-	m, err := model.Load("instant")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := m.Copies[model.DeviceToDevice]
-	c.Sizes = []model.CopySize{{Rate: 1}} // a nanosecond for each byte
-	m.Copies[model.DeviceToDevice] = c
-	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "model.json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := copyModel(t, 1)
 	r, err := Run(t.Context(), path, cuda.Model, &Options{Model: file, Base: file})
 	if err != nil {
 		t.Fatal(err)
@@ -113,5 +121,29 @@ func TestCaptureTo(t *testing.T) {
 	// Two graphs of six tasks are run twice, one of six once.
 	if r, err := Run(t.Context(), path, cuda.Model, nil); err != nil || r.Tasks < 2*2*6+6 || len(r.Unsupported) != 1 {
 		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// A default stream waits for the others of its device, and they for it, but for those that were made to have nothing to do with it.
+func TestDefaultStream(t *testing.T) {
+	program := testenv.CUDA(t, "../testdata/cudefault.c")
+	path := filepath.Join(t.TempDir(), "t.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	file := copyModel(t, 1e-5) // a tenth of a second for each, beside which the host's time is nothing
+	r, err := Run(t.Context(), path, cuda.Model, &Options{Model: file, Base: file, Pace: replay.PaceASAP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := map[string]int64{}
+	for _, s := range r.Streams {
+		if s.Tasks > 0 {
+			took[s.Stream] = (s.VirtualNS + 5e7) / 1e8
+		}
+	}
+	if want := map[string]int64{"default stream": 4, "stream 1": 6, "stream 2": 2, "stream 3": 1}; r.Tasks != 9 || !maps.Equal(took, want) {
+		t.Errorf("%d tasks, streams took %v tenths of a second, not %v", r.Tasks, took, want)
 	}
 }

@@ -35,10 +35,13 @@ type program struct {
 	odd         map[string]int  // index into unsupported, by function
 	oddNodes    map[uint64]bool // calls whose tasks have none in graphs, which may be told of again and again
 	unsupported []replay.Unsupported
-	extra       uint64 // tasks that are no task's
-	lanes       []span // of the tasks of each lane, as they were recorded
-	untimed     bool   // the trace does not say how long some task took
-	nested      bool   // some call is not what its function says
+	extra       uint64          // tasks that are no task's
+	apart       bool            // default streams wait for no others
+	put         []uint64        // tasks, by lane
+	joins       map[[2]int]join // by the lanes of the stream that is waited for and the one that waits
+	lanes       []span          // of the tasks of each lane, as they were recorded
+	untimed     bool            // the trace does not say how long some task took
+	nested      bool            // some call is not what its function says
 }
 
 // span is the time from the begin of something to the end of the last of it.
@@ -185,7 +188,7 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 	}
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
 		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
-		waited: map[int64]int64{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
+		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
 	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
 		Call: p.call,
@@ -274,6 +277,9 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		p.nested = true
 	}
 	p.edges(th, c)
+	if k != nil {
+		p.defaultStream(th, k)
+	}
 	if k != nil && k.Kind == api.HostFunc {
 		p.asks(th, h, k)
 	}
@@ -431,6 +437,43 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 		}
 		*th.ops.add() = virtual.Op{Tag: tag(i, -1) | second, Kind: virtual.SyncStream, Stream: op.Stream, Host: virtual.Auto}
 	}
+}
+
+// defaultStream has a task of a default stream wait for what its device's other streams were given before, and a task of theirs for what that was given.
+func (p *program) defaultStream(th *thread, k *timeline.Task) {
+	lanes := p.walk.Lanes
+	to := lanes[k.Lane]
+	if p.apart || to.Synchronous || to.Stream != nil && to.Stream.NonBlocking {
+		return
+	}
+	for len(p.put) < len(lanes) {
+		p.put = append(p.put, 0)
+	}
+	p.put[k.Lane]++
+	for i, from := range lanes {
+		if (from.Stream == nil) == (to.Stream == nil) || from.Synchronous || from.Process != to.Process || from.Device != to.Device || from.Stream != nil && from.Stream.NonBlocking {
+			continue
+		}
+		j, ok := p.joins[[2]int{i, k.Lane}]
+		if !ok {
+			j = join{event: p.events}
+			p.events++
+		}
+		if j.put == p.put[i] {
+			continue
+		}
+		j.put = p.put[i]
+		p.joins[[2]int{i, k.Lane}] = j
+		*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(i), Object: j.event}
+		*th.ops.add() = virtual.Op{Kind: virtual.WaitEvent, Stream: int32(k.Lane), Object: j.event}
+		p.extra += 2
+	}
+}
+
+// join is what a stream has waited for last of another one.
+type join struct {
+	event int32
+	put   uint64 // tasks
 }
 
 // asks notes that a stream is to run a function of the program's. What is put there just before it is when it comes to the front.

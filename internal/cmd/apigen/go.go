@@ -223,7 +223,7 @@ func genTable(all *model, w *writer) {
 	if m.upper != nil {
 		m = m.upper
 	}
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nRefused: %d,\nConstants: %d,\nOwnStream: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Refused, m.Constants, m.OwnStream, m.Numbers, m.Simulator, m.Faults)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nRefused: %d,\nConstants: %d,\nOwnStream: %d,\nNonBlocking: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Refused, m.Constants, m.OwnStream, m.NonBlocking, m.Numbers, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}

@@ -370,6 +370,7 @@ func (m *model) loadSemantics() error {
 		Refused     int32
 		Constants   uint64
 		OwnStream   uint64 `yaml:"own_stream"`
+		NonBlocking uint64 `yaml:"non_blocking"`
 		Numbers     []api.Object
 		Variants    []string
 		Aliases     map[string]string
@@ -391,7 +392,7 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
-	m.OwnStream = doc.OwnStream
+	m.OwnStream, m.NonBlocking = doc.OwnStream, doc.NonBlocking
 	m.Pending, m.Refused, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Refused, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
