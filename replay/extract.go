@@ -262,7 +262,7 @@ func (x *extractor) behind() (results int) {
 		switch {
 		case k.fn.Sync == api.SyncDevice, k.fn.Sync == api.SyncStream && k.stream == l.stream && known:
 			x.keep[i], waited = true, true
-		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.behind(l)):
+		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.behind(l) || x.onDefault(k) && !apart(l)):
 			x.keep[i] = true
 			results++
 			for _, o := range k.uses {
@@ -279,6 +279,15 @@ func (x *extractor) behind() (results int) {
 func (k *known) behind(l *known) bool {
 	return k.fn.Stream >= 0 && l.fn.Stream >= 0 && k.stream == l.stream && (k.stream != nil || k.thread == l.thread)
 }
+
+// onDefault reports whether a copy that names no stream is on the default stream of the context, which waits for the others: it waits for what they
+// were given.
+func (x *extractor) onDefault(k *known) bool {
+	return x.m.NonBlocking != 0 && k.fn.Stream < 0 && !k.fn.OwnStream
+}
+
+// apart reports whether a call is on a stream that default streams do not wait for.
+func apart(k *known) bool { return k.stream != nil && k.stream.NonBlocking }
 
 // hostMaker is the call before the launch that made host memory, -1 for what is none or has another origin.
 func (x *extractor) hostMaker(o *timeline.Object) int {

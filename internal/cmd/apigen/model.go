@@ -483,7 +483,7 @@ func (m *model) vary(ends []string) error {
 			}
 			v := *of
 			v.ID, v.Name, v.Since, v.Doc, v.Params = f.ID, f.Name, f.Since, f.Doc, slices.Clone(of.Params)
-			v.OwnStream = of.Stream >= 0
+			v.OwnStream = of.Stream >= 0 || of.Task == api.Copy || of.Task == api.Fill
 			*f = v
 			m.meanings[f.Name] = m.meanings[name]
 			for _, p := range f.Params {
