@@ -271,7 +271,7 @@ func TestCUDAZeroCopy(t *testing.T) {
 
 // What the program writes to managed memory without a call is not in the trace: what comes of it differs, and the report says why.
 func TestCUDAManaged(t *testing.T) {
-	path := recordedCUDA(t, testenv.CUDA(t, "testdata/managed.c"))
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/zerocopy.c"), "managed")
 	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
 	if err != nil || rep.Identical || len(rep.Differences) != 2 || len(rep.Uninitialised) != 0 {
 		t.Fatalf("%v: %+v", err, rep)
@@ -290,42 +290,48 @@ func TestCUDAManaged(t *testing.T) {
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/hidden.c", "-lpthread")
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	for _, args := range [][]string{{"unbegun"}, nil} {
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
-		if err != nil || res.ExitCode != 0 {
-			t.Fatalf("%v, %+v", err, res)
-		}
-	}
-	identical(t, path, func(rep *replay.Report) bool {
+	recordedCUDA(t, program, "unbegun")
+	identical(t, recordedCUDA(t, program), func(rep *replay.Report) bool {
 		return rep.Verified.Results == 2 && slices.Equal(rep.AskedFor, []string{"cuGetExportTable"}) && strings.Contains(rep.Note, "cuGetExportTable")
 	})
+}
+
+// callsTo returns the calls of a trace to a function, or to those whose names begin so.
+func callsTo(t *testing.T, path, name string) (calls []*format.Call) {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(r.Schema().FuncName(c.Func), name) {
+			calls = append(calls, c.Clone())
+		}
+	}
+	return calls
+}
+
+// brought reports whether the last asynchronous copy to the host has brought so many bytes.
+func brought(t *testing.T, path string, want []byte) bool {
+	t.Helper()
+	copies := callsTo(t, path, "cuMemcpyDtoHAsync")
+	if len(copies) == 0 {
+		return false
+	}
+	d := copies[len(copies)-1].Data
+	return len(d) == 1 && bytes.Equal(d[0].Bytes, want)
 }
 
 // Each thread has a default stream of its own, though all call it by one handle or by none: what one thread waits for says nothing of another's.
 func TestCUDAPerThread(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/perthread.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, how := range []string{"handle", "ptsz"} {
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, how}, Sim: true, Replayable: true})
-		if err != nil || res.ExitCode != 0 {
-			t.Fatalf("%s: %v, %+v", how, err, res)
-		}
-		r, err := format.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		brought := false
-		for c, err := range r.Calls(nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasPrefix(r.Schema().FuncName(c.Func), "cuMemcpyDtoHAsync") {
-				brought = len(c.Data) == 1 && bytes.Equal(c.Data[0].Bytes, bytes.Repeat([]byte{7}, 256))
-			}
-		}
-		r.Close()
-		if !brought {
+		path := recordedCUDA(t, program, how)
+		if !brought(t, path, bytes.Repeat([]byte{7}, 256)) {
 			t.Errorf("%s: the copy's result is that of another moment", how)
 		}
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
@@ -453,28 +459,11 @@ func aDriver(t *testing.T) string {
 // that equal one of them and mean something else.
 func TestCUDATexture(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/texture.c")
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "wrong"}, Sim: true, Replayable: true})
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
-	r, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	seen, launches := false, []uint64{}
-	for c, err := range r.Calls(nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch r.Schema().FuncName(c.Func) {
-		case "cuTexObjectCreate":
-			seen = seen || len(c.Data) == 2 && c.Data[0].Len == 144 && c.Data[1].Len == 104 && len(c.Outs) == 1
-		case "cuLaunchKernel":
-			launches = append(launches, c.Index)
-		}
-	}
+	path := recordedCUDA(t, program, "wrong")
+	seen := slices.ContainsFunc(callsTo(t, path, "cuTexObjectCreate"), func(c *format.Call) bool {
+		return len(c.Data) == 2 && c.Data[0].Len == 144 && c.Data[1].Len == 104 && len(c.Outs) == 1
+	})
+	launches := callsTo(t, path, "cuLaunchKernel")
 	if !seen || len(launches) != 9 {
 		t.Error("a texture was not recorded with what it is made of")
 	}
@@ -504,7 +493,7 @@ func TestCUDATexture(t *testing.T) {
 		results uint64
 		numbers int
 	}{6: {2, 2}, 7: {1, 9}, 8: {1, 10}} {
-		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k], one, nil); err != nil {
+		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
 			t.Fatal(err)
 		}
 		same(one, want.results, want.numbers)
@@ -560,23 +549,10 @@ func TestCUDATensorMaps(t *testing.T) {
 	}
 	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 12 && tokens(rep) == 15 })
 	// A launch alone has the calls that made its tensor maps, and what these describe.
-	r, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	launches := []uint64{}
-	for c, err := range r.Calls(nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Schema().FuncName(c.Func) == "cuLaunchKernel" {
-			launches = append(launches, c.Index)
-		}
-	}
+	launches := callsTo(t, path, "cuLaunchKernel")
 	one := filepath.Join(t.TempDir(), "one.aclt")
 	for _, k := range []int{0, 4, 5, 7} {
-		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k], one, nil); err != nil {
+		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
 			t.Fatal(err)
 		}
 		identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results > 0 && tokens(rep) > 0 })

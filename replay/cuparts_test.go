@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/cuda"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
@@ -61,27 +60,9 @@ func TestCUDAParts(t *testing.T) {
 // is there, and not after a wait for something else.
 func TestCUDAGraphEvents(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuevents.c", "-lpthread")
-	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, how := range []string{"first", "last", "set", "external"} {
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, how}, Sim: true, Replayable: true})
-		if err != nil || res.ExitCode != 0 {
-			t.Fatalf("%s: %v, %+v", how, err, res)
-		}
-		r, err := format.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		brought := false
-		for c, err := range r.Calls(nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Schema().FuncName(c.Func) == "cuMemcpyDtoHAsync_v2" {
-				brought = len(c.Data) == 1 && bytes.Equal(c.Data[0].Bytes, bytes.Repeat([]byte{7}, 64))
-			}
-		}
-		r.Close()
-		if !brought {
+		path := recordedCUDA(t, program, how)
+		if !brought(t, path, bytes.Repeat([]byte{7}, 64)) {
 			t.Errorf("%s: the copy's result is that of another moment", how)
 		}
 		identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 1 && len(rep.Unverified) == 1 })

@@ -60,8 +60,9 @@ func (p *planner) makeTokens(q *api.Param, b []byte, anew bool) operand {
 	if len(b) == size && len(from) > 0 && !anew {
 		// Programs describe the same memory over and over.
 		t := &token{process: p.owner(), bytes: b, from: from}
-		if all := p.tokens.byWord[number(b[:8])]; slices.ContainsFunc(all, t.equal) {
-			t = all[slices.IndexFunc(all, t.equal)]
+		all := p.tokens.byWord[number(b[:8])]
+		if k := slices.IndexFunc(all, t.equal); k >= 0 {
+			t = all[k]
 			p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
 			return t.place()
 		}

@@ -146,7 +146,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
-	f.StringVar(&what.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file (default: ascend910b, for CUDA h100)")
+	f.StringVar(&what.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file (default: the one for the devices of the trace's runtime)")
 	f.StringVar(&what.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it (default: as --model's)")
 	f.Uint64Var(&what.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
 	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")

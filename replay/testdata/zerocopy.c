@@ -1,5 +1,6 @@
-/* Kernels use memory of the host's: what the driver has pinned, by an address that was asked for and by its own, and what was registered. Built
- * twice: with KERNEL as the kernel alone, for the fake driver. */
+/* Kernels use memory of the host's: what the driver has pinned, by an address that was asked for and by its own, and what was registered. With an
+ * argument the program writes to managed memory without a call: a copy brings that back, a kernel reads it, and one that reads what that has written.
+ * Built twice: with KERNEL as the kernel alone, for the fake driver. */
 enum { N = 1000 };
 
 #ifdef KERNEL
@@ -24,16 +25,35 @@ void more(const struct fakecuda_launch *l)
 
 #include "must.h"
 
-int main(void)
+static CUfunction f;
+
+static int managed(void)
 {
+	CUdeviceptr managed, x, y;
+	int values[N];
+	MUST(cuMemAllocManaged(&managed, sizeof values, CU_MEM_ATTACH_GLOBAL) == 0 && cuMemAlloc(&x, sizeof values) == 0 && cuMemAlloc(&y, sizeof values) == 0);
+	for (int i = 0; i < N; i++)
+		((int *)managed)[i] = 1000 + i;
+	void *first[] = {&x, &managed}, *second[] = {&y, &x};
+	MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, first, NULL) == 0 && cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, second, NULL) == 0);
+	MUST(cuMemcpyDtoH(values, y, sizeof values) == 0 && values[7] == 1009);
+	MUST(cuMemcpyDtoH(values, managed, sizeof values) == 0 && values[7] == 1007);
+	MUST(cuMemFree(managed) == 0 && cuMemFree(x) == 0 && cuMemFree(y) == 0);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
 	static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry more(.param .u64 to, .param .u64 from)\n{\n\tret;\n}\n";
 	CUcontext ctx;
 	CUmodule m;
-	CUfunction f;
 	CUdeviceptr d, at;
 	int *pinned[2], *own = malloc(N * sizeof *own), values[N];
 	MUST(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0);
 	MUST(cuModuleLoadData(&m, ptx) == 0 && cuModuleGetFunction(&f, m, "more") == 0);
+	if (argc > 1)
+		return managed();
 	MUST(cuMemAlloc(&d, sizeof values) == 0);
 	MUST(cuMemHostAlloc((void **)&pinned[0], sizeof values, CU_MEMHOSTALLOC_DEVICEMAP) == 0 && cuMemHostGetDevicePointer(&at, pinned[0], 0) == 0);
 	MUST(cuMemAllocHost((void **)&pinned[1], 2 * sizeof values) == 0);
