@@ -161,7 +161,7 @@ func (p *planner) graph() error {
 		}
 	case p.f.Task == api.GraphRun:
 		if graph := p.graphUsed(); graph != nil {
-			return p.graphRun(p.captureOf(graph))
+			return p.followRun(p.captureOf(graph))
 		}
 	case p.e.Captured != nil:
 		p.conditions(nil)
@@ -280,7 +280,7 @@ func (p *planner) finds() {
 	}
 }
 
-// origin0 is the node that one of a clone was made of.
+// original is the node that one of a clone was made of.
 func (p *planner) original(node *timeline.Object) *timeline.Object {
 	if o := p.originals[node]; o != nil {
 		return o
@@ -288,8 +288,8 @@ func (p *planner) original(node *timeline.Object) *timeline.Object {
 	return node
 }
 
-// graphRun follows a run of a graph: what it copies to one piece of memory is compared once.
-func (p *planner) graphRun(graph *capture) error {
+// followRun follows a run of a graph: what it copies to one piece of memory is compared once.
+func (p *planner) followRun(graph *capture) error {
 	type key struct {
 		to   operand
 		addr uint64

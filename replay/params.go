@@ -373,7 +373,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		}
 		switch {
 		case !has && d == nil:
-		case q.Volatile, token:
+		case q.Volatile: // as tokens are
 			p.found.volatile++
 		case has:
 			at, err := p.put(binary.LittleEndian.AppendUint64(nil, v)[:min(q.Elem, 8)])
