@@ -70,7 +70,7 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	library := b.p.model.Libraries()[0]
 	b.file("Makefile", fmt.Sprintf(bundleMakefile, library))
 	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library))
-	return p.report(nil, opts), b.err
+	return p.report(nil, opts, nil), b.err
 }
 
 func listUnsupported(us []Unsupported) string {
@@ -150,14 +150,8 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 func (b *bundler) shortcomings() string {
 	var s strings.Builder
 	f := &b.p.found
-	for _, u := range f.absent {
-		fmt.Fprintf(&s, "Not in it: %s.\n", &u)
-	}
-	for _, u := range f.substituted {
-		fmt.Fprintf(&s, "Zeros instead of data: call %d %s, %s, %d bytes: %s.\n", u.Call, u.Func, u.Param, u.Bytes, u.Reason)
-	}
-	for _, u := range f.unverified {
-		fmt.Fprintf(&s, "Not compared: %s.\n", &u)
+	for _, u := range f.unproved() {
+		fmt.Fprintf(&s, "Unproved: %s.\n", &u)
 	}
 	if s.Len() == 0 {
 		return ""
@@ -173,7 +167,7 @@ LIB    ?= %[1]s
 player: player.c call_gen.h place.h plan.h
 	$(CC) -std=c11 $(CFLAGS) -o $@ player.c -ldl -lpthread
 
-# 0: identical, 3: a result differs, 1: it could not be run, or did not come to its end.
+# 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not come to its end.
 run: player
 	. ./env && ./player plan "$(LIB)"
 
@@ -194,10 +188,10 @@ const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d
 
 	make run LIB=/path/to/%[5]s
 
-builds the player and makes every call with the recorded data, against the runtime library that LIB names, and says
-whether each result that came back from the device is the recorded one. It runs the kernels that the program ran. It ends
-with 0 when everything is identical, with 3 when something differs, and with 1 when it could not be run or
-when the library took it down; the call that did is named then. "make debug" does so under gdb.
+builds the player, makes every call with the recorded data against the runtime library that LIB names, and compares each
+result that the device returns with the recorded one. It runs the kernels that the program ran. Exit codes: 0 every result
+is proved, 3 something differs, 4 nothing differs but some results are unproved, 1 it could not be run or the library took
+it down; the call is named then. "make debug" does so under gdb.
 
 	plan      what is to be done, with all payloads (plan.h says how it is laid out)
 	env       variables for the simulator, where it is that; other libraries ignore them

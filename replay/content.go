@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -182,7 +183,7 @@ func (p *planner) zeroCopy(o *timeline.Object) {
 	p.unseen = o
 	if !p.reached[o] {
 		p.reached[o] = true
-		p.hostFunction("kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+		p.doubt(verify.Managed, "kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -461,7 +462,7 @@ func (p *planner) graphResults() {
 				continue
 			}
 			reason := cmp.Or(run.result, "what that brought in this run was not recorded")
-			p.found.unverified = unverified(p.found.unverified, run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
+			p.found.unverified = unverified(p.found.unverified, run.call, verify.NotRecorded, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
 		}
 	}
 }

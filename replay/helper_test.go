@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // lib is the folder with the player as it is in this folder now, and with the other libraries as they were built last.
@@ -173,10 +175,28 @@ func run(t *testing.T, path string, o *Options) *Report {
 	return r
 }
 
+// identical wants so many results, all of them proved. A trace without results is unproved, and nothing in it may differ.
 func identical(t *testing.T, r *Report, results uint64) {
 	t.Helper()
-	if !r.Identical || r.Verified.Results != results {
-		t.Fatalf("identical %v, %d results of %d; differences %+v, unsupported %+v, unverified %+v, substituted %+v, crash %+v, note %q\n%s",
-			r.Identical, r.Verified.Results, results, r.Differences, r.Unsupported, r.Unverified, r.Substituted, r.Crash, r.Note, r.Log)
+	want := verify.Identical
+	if results == 0 {
+		want = verify.Unproved
+	}
+	if r.Verdict != want || r.Identical != (want == verify.Identical) || r.Verified.Results != results || len(r.Unverified) > 0 {
+		t.Fatalf("%s, %d results of %d; differences %+v, unsupported %+v, unverified %+v, substituted %+v, crash %+v, note %q\n%s",
+			r.Verdict, r.Verified.Results, results, r.Differences, r.Unsupported, r.Unverified, r.Substituted, r.Crash, r.Note, r.Log)
+	}
+}
+
+// unproved wants so many results proved and, for each reason, so many unproved; nothing may differ.
+func unproved(t *testing.T, r *Report, results uint64, want map[verify.Reason]int) {
+	t.Helper()
+	got := map[verify.Reason]int{}
+	for _, u := range r.Unverified {
+		got[u.Code] += u.Results
+	}
+	if r.Verdict != verify.Unproved || r.Identical || r.Verified.Results != results || !maps.Equal(got, want) {
+		t.Fatalf("%s, %d results of %d proved, unproved %v, want %v; differences %+v, unsupported %+v, unverified %+v, crash %+v, note %q\n%s",
+			r.Verdict, r.Verified.Results, results, got, want, r.Differences, r.Unsupported, r.Unverified, r.Crash, r.Note, r.Log)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -57,7 +58,7 @@ func (p *planner) called(e *timeline.Event, process uint32) {
 func (p *planner) callback(q *api.Param) operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
-			p.hostFunction("what the program's function " + q.Name + " does is not repeated")
+			p.doubt(verify.HostFunction, "what the program's function "+q.Name+" does is not repeated")
 		}
 		return operand{Slot: slotCallback}
 	}
@@ -75,8 +76,8 @@ func (p *planner) hostLaunch(ops uint32) {
 		return
 	}
 	words := p.c.Args
-	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.found.host)}
-	p.hostFunction("")
+	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.found.doubts)}
+	p.doubt(verify.HostFunction, "")
 	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
 	p.hosts = append(p.hosts, l)
 	if p.e.Captured != nil {
@@ -103,7 +104,7 @@ func (p *planner) hostFunctions() error {
 		}
 	}
 	for _, l := range p.hosts {
-		u := &p.found.host[l.fate]
+		u := &p.found.doubts[l.fate]
 		how := "takes no time"
 		switch {
 		case p.scale == 0:
@@ -129,6 +130,7 @@ func (p *planner) hostFunctions() error {
 	return nil
 }
 
-func (p *planner) hostFunction(reason string) {
-	p.found.host = unverified(p.found.host, p.c.Index, reason)
+// doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
+func (p *planner) doubt(code verify.Reason, reason string) {
+	p.found.doubts = unverified(p.found.doubts, p.c.Index, code, reason)
 }

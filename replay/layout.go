@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 9
+	planVersion = 10
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -57,6 +57,11 @@ const (
 	resultDiffers   = 2
 	resultTimeout   = 4
 	resultTolerated = 8
+
+	resultReasonShift = 8  // code of a verify.Reason, in 8 bits
+	resultKernelShift = 16 // 1 + the number of a kernel's name
+	kernelNames       = 256
+	kernelName        = 64 // bytes
 )
 
 type table struct{ Offset, Count uint64 }
@@ -67,11 +72,18 @@ type planHeader struct {
 	Size, Data, Scratch, Shared, Slots    uint64
 	Names, Functions, Processes, Threads  table
 	Instructions, Rest, Ops, Relocs       table
+	Reasons, Doubts                       table
 	UntilNS                               uint64
 	Paced, Tolerance                      uint32
 	Relative, Absolute                    float64
 	ResThreads, ResSlots, ResInstructions uint64
-	ResDetails, ResBytes                  uint64
+	ResDetails, ResKernels, ResBytes      uint64
+}
+
+type planDoubt struct {
+	Call                  uint64
+	Reason, Results, Text uint32
+	_                     uint32
 }
 
 type planFunction struct{ How, Name uint32 }
@@ -121,10 +133,12 @@ type resultHeader struct {
 	Details         uint32
 	Ready, Refused  uint32
 	Origin          uint64
-	Crashed, _      uint32
+	Crashed, _      uint32 // the second one is a lock
 	Library         coreTime
 	Stolen          [2]uint64 // before and after
-	Error           [4096 - 112]byte
+	Kernels         uint32    // names of kernels behind the details
+	Reports         uint32    // the library reports which results it does not vouch for
+	Error           [4096 - 120]byte
 }
 
 type coreTime struct{ Ran, Waited uint64 }
@@ -148,7 +162,8 @@ type resultDetail struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [256]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [296]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(planDoubt{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
 	_ [16]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}

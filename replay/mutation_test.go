@@ -69,7 +69,8 @@ func TestMutations(t *testing.T) {
 		path := recorded(t, command...)
 		calls := load(t, path)
 		known := map[string]bool{}
-		for _, f := range run(t, path, &Options{Strict: true}).Findings {
+		base := run(t, path, &Options{Verify: true, Strict: true})
+		for _, f := range base.Findings {
 			known[f.key()] = true
 		}
 		for _, m := range all(calls, processes(t, path)) {
@@ -83,7 +84,7 @@ func TestMutations(t *testing.T) {
 			n.made++
 			r, err := Run(context.Background(), rewrite(t, path, m.do(clones(calls))), acl.Model, &Options{Verify: true, Strict: true, Timeout: 3 * time.Second})
 			switch {
-			case err != nil || !r.Identical || r.OtherMachineTotal > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !known[f.key()] }):
+			case err != nil || r.Verdict != base.Verdict || r.Crash != nil || r.Refused() || r.Results.Unproved != base.Results.Unproved || r.OtherMachineTotal > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !known[f.key()] }):
 				n.seen++
 			case m.why != "":
 				n.excused++

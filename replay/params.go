@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -474,7 +475,7 @@ func (p *planner) deviceArgs(i int) {
 		case p.upload(i, uint64(k), to):
 			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in, Evidence: ByRange})
 		default:
-			p.hostFunction(fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
+			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
 		}
 	}
 }
@@ -661,11 +662,11 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	if async && p.ok && p.e.Captured == nil {
 		p.flying[in] = append(p.flying[in], flight{off: off, end: off + s.span(), until: comes(d), shift: operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
 	}
-	if !p.ok || s.len == 0 || !p.o.Verify {
+	if !p.ok || s.len == 0 || !p.o.compares() {
 		return op, nil
 	}
 	if o, _ := p.origin(item); p.tainted[o] && p.o.StubComm {
-		p.unverified("the result may come from a peer that is not in the trace")
+		p.unverified(verify.Peer, "the result may come from a peer that is not in the trace")
 		return op, nil
 	}
 	if p.e.Captured != nil {
@@ -683,16 +684,16 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		if p.r.Meta().CapturedBy == "ebpf" {
 			why = "eBPF does not see what a copy brings later"
 		}
-		p.unverified("the result was never recorded: " + why)
+		p.unverified(verify.NotRecorded, "the result was never recorded: "+why)
 		return op, nil
 	case d.Status == format.HashOnly:
-		p.unverified("only the hash of the result was kept")
+		p.unverified(verify.NotRecorded, "only the hash of the result was kept")
 		return op, nil
 	case d.Status != format.Whole:
-		p.unverified("the result is not in the trace: " + d.Reason.String())
+		p.unverified(verify.NotRecorded, "the result is not in the trace: "+d.Reason.String())
 		return op, nil
 	case !waited:
-		p.unverified(nobodyWaits)
+		p.unverified(verify.NotRecorded, nobodyWaits)
 		return op, nil
 	}
 	from, relocs, err := p.content(d, true)
@@ -701,17 +702,17 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	}
 	var checks []instruction
 	for k, part := range p.parts(item, s) {
-		kind, piece := uint64(isResult), s
-		if part.unset {
-			kind = isUnset
-		}
+		piece := s
 		if k > 0 || part.hi < s.len {
 			piece = contiguous(part.hi - part.lo)
 		}
 		to := op
 		to.Addend += part.lo
-		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, kind)
+		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, isResult)
 		in.At, in.Flags, in.RetSlot = part.lo, 0, item
+		if part.unset {
+			in.Bits = verify.Uninitialised.Code()
+		}
 		checks = append(checks, in)
 		relocs = nil // the first has seen to all of them
 	}
@@ -748,8 +749,8 @@ func (p *planner) waitedAt(d *format.Data) (place, bool) {
 
 const nobodyWaits = "nothing in the trace waits for the result"
 
-func (p *planner) unverified(reason string) {
-	p.found.unverified = unverified(p.found.unverified, p.c.Index, reason)
+func (p *planner) unverified(code verify.Reason, reason string) {
+	p.found.unverified = unverified(p.found.unverified, p.c.Index, code, reason)
 }
 
 // synchronized is the call that was over when a result was captured: the one that the program waited with.
@@ -887,7 +888,6 @@ func (p *planner) store(to, from operand, relocs []reloc, s rows) {
 const (
 	isOutput  = iota // a value that the call itself has stored
 	isResult         // what a copy has brought to the host
-	isUnset          // the same, of memory that nothing in the trace has written
 	isMachine        // as isOutput, and what it tells is of the machine
 	isExtent         // a number that may be another one that is no less than At
 )

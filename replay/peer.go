@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -51,7 +52,7 @@ func (p *planner) peers() (skip bool) {
 				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
 				return false
 			}
-			p.unverified("the wait for a peer that is not in the trace is left out")
+			p.unverified(verify.Peer, "the wait for a peer that is not in the trace is left out")
 			return true
 		}
 	}
@@ -110,7 +111,7 @@ func (p *planner) replace(in *instruction, words []operand) []operand {
 		ops[f.Params[n].Word] = imm(standSize)
 	}
 	in.Fn, in.Words = p.function(f), f.Words
-	p.unverified("the peer that it belongs to is not in the trace: " + f.Name + " stands in for it")
+	p.unverified(verify.Peer, "the peer that it belongs to is not in the trace: "+f.Name+" stands in for it")
 	return ops
 }
 

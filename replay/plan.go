@@ -12,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -108,7 +109,7 @@ type findings struct {
 	ambiguous    []Ambiguous
 	ambiguities  int
 	volatile     uint64
-	host         []Unverified // what host functions did
+	doubts       []Unverified // effects that the replay does not reproduce and that no single result shows
 	from, to     int64
 	longest      int64 // recorded call, nanoseconds
 	calls        uint64
@@ -371,6 +372,16 @@ func (p *Plan) finish() error {
 			}
 		}
 	}
+	var reasons []uint32
+	for _, r := range verify.Reasons {
+		reasons = append(reasons, uint32(len(names)))
+		names = append(append(names, r.Text()...), 0)
+	}
+	var doubts []planDoubt
+	for _, u := range p.found.unproved() {
+		doubts = append(doubts, planDoubt{Call: u.Call, Reason: uint32(u.Code.Code()), Results: uint32(u.Results), Text: uint32(len(names))})
+		names = append(append(names, u.Reason...), 0)
+	}
 	h.Scratch, h.Shared = p.scratch, p.sharedMem
 	section := func(t *table, count int, b []byte) error {
 		if _, err := p.align(); err != nil {
@@ -402,6 +413,8 @@ func (p *Plan) finish() error {
 		section(&h.Rest, int(h.Instructions.Count), parts(instructionPart)),
 		section(&h.Ops, len(p.ops), ops),
 		section(&h.Relocs, len(p.relocs), bytesOf(p.relocs)),
+		section(&h.Reasons, len(reasons), bytesOf(reasons)),
+		section(&h.Doubts, len(doubts), bytesOf(doubts)),
 		p.out.Flush(),
 	} {
 		if err != nil {
@@ -413,7 +426,8 @@ func (p *Plan) finish() error {
 	h.ResSlots = (h.ResThreads + 64*uint64(len(threads)) + 8*tokenAlign - 1) &^ (8*tokenAlign - 1)
 	h.ResInstructions = h.ResSlots + 8*h.Slots
 	h.ResDetails = h.ResInstructions + 32*h.Instructions.Count
-	h.ResBytes = h.ResDetails + 56*max(checks, 1)
+	h.ResKernels = h.ResDetails + 56*max(checks, 1)
+	h.ResBytes = h.ResKernels + kernelNames*kernelName
 	page := make([]byte, planData)
 	copy(page, bytesOf([]planHeader{*h}))
 	h.Checksum = crc32.Update(p.crc, castagnoli, page)

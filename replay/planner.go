@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -473,7 +474,7 @@ func (p *planner) call(e *timeline.Event) error {
 		p.unsupported(c, f.Name, fmt.Sprintf("recorded with %d argument words, the model has %d", len(c.Args), f.Words))
 		return nil
 	case c.Flags&format.Unfinished != 0:
-		p.found.unverified = unverified(p.found.unverified, c.Index, f.Name+" had not returned when the recording ended; it is left out")
+		p.found.unverified = unverified(p.found.unverified, c.Index, verify.Incomplete, f.Name+" had not returned when the recording ended; it is left out")
 		return nil
 	}
 	p.ok = !failed(f, c)

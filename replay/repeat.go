@@ -150,7 +150,7 @@ func (p *Plan) at(i int) *instruction {
 // elapsed is the time from the first call of a run to the end of the last.
 func (p *Plan) elapsed(o *outcome) time.Duration {
 	r := &Report{}
-	p.results(r, o)
+	p.results(r, o, nil)
 	return time.Duration(r.ReplayedNS)
 }
 
@@ -179,9 +179,6 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []tim
 		if len(r.Repeat.NotDeterministic) < maxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)
 		}
-	}
-	if len(all) > 0 {
-		r.Identical = false
 	}
 }
 

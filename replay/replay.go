@@ -39,6 +39,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // Values of Options.Place.
@@ -111,6 +112,9 @@ func (o *Options) Check() error {
 	return nil
 }
 
+// compares reports whether the plan compares results: with the recorded ones, or those of repeated runs with each other.
+func (o *Options) compares() bool { return o.Verify || o.Repeat > 1 }
+
 // scale is what recorded times are multiplied by, 0 where they are not kept.
 func (o *Options) scale() float64 {
 	if o.Pace == PaceRecorded {
@@ -162,7 +166,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, naming(path, err)
 	}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
-		p.found.unverified = unverified(p.found.unverified, x.Launch, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
+		p.found.unverified = unverified(p.found.unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
 		if err := p.Print(opts.PlanOnly); err != nil {
@@ -170,7 +174,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		}
 	}
 	if opts.PlanOnly != nil || len(p.found.unsupported) > 0 || p.found.calls == 0 {
-		return p.report(nil, &opts), nil
+		return p.report(nil, &opts, nil), nil
 	}
 	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
 	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
@@ -187,11 +191,11 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		}
 	}
 	if len(res.missing) > 0 {
-		rep := p.report(nil, &opts)
+		rep := p.report(nil, &opts, nil)
 		rep.Unsupported = append(rep.Unsupported, p.missingFunctions(res.missing)...)
 		return rep, nil
 	}
-	rep := p.report(res, &opts)
+	rep := p.report(res, &opts, varying)
 	rep.repeated(p, res, varying, times, launches)
 	if rep.Findings, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/hex"
@@ -14,24 +15,31 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // Report says what a replay has shown. As JSON it is what `acltrace replay --json` prints; keys are only ever added.
 type Report struct {
-	// Identical says that nothing differed and that nothing was left open: every call could be made, every recorded
-	// result was compared, and no data had to be made up. What host functions did is none of the runtime's: it is listed
-	// as unverified and does not count.
+	Verdict verify.Verdict `json:"verdict"`
+	// Identical is true if Verdict is verify.Identical.
 	Identical bool `json:"identical"`
-	Verified  struct {
-		Results uint64 `json:"results"` // that came back from the device and are the same byte for byte
+	// TrustsKernels is true if the library can't report kernels that it lacks: results are proved on the assumption that it ran all.
+	TrustsKernels bool `json:"trusts_kernels,omitempty"`
+	// Results counts the recorded results by their outcome.
+	Results  verify.Tally `json:"results"`
+	Verified struct {
+		Results uint64 `json:"results"` // proved
 		Bytes   uint64 `json:"bytes"`
-		// Tolerated are results among them that are the same only within the tolerance.
+		// Tolerated are results among them that are equal only within the tolerance.
 		Tolerated uint64 `json:"tolerated,omitempty"`
 	} `json:"verified"`
-	Unverified  []Unverified  `json:"unverified"`
-	Differences []Difference  `json:"differences"`
+	Unverified  []Unverified `json:"unverified"` // unproved
+	Differences []Difference `json:"differences"`
+	// Unsupported are calls that could not be made, and Lost.
 	Unsupported []Unsupported `json:"unsupported"`
+	// Lost are calls that the trace lacks.
+	Lost []Unsupported `json:"lost,omitempty"`
 	// LeftOut are calls that enclose others, of which only those are made.
 	LeftOut []Unsupported `json:"left_out"`
 	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
@@ -160,11 +168,12 @@ type StreamTime struct {
 	lastLate    int64
 }
 
-// Unverified is what of a call could not be compared.
+// Unverified are unproved results of a call.
 type Unverified struct {
-	Call    uint64 `json:"call"`
-	Reason  string `json:"reason"`
-	Results int    `json:"results"` // of one copy 1, of a batch as many as its copies
+	Call    uint64        `json:"call"`
+	Reason  string        `json:"reason"`
+	Code    verify.Reason `json:"reason_code"`
+	Results int           `json:"results"` // of one copy 1, of a batch as many as its copies
 }
 
 func (u *Unverified) String() string {
@@ -174,13 +183,13 @@ func (u *Unverified) String() string {
 	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
 }
 
-// unverified adds to a list what could not be compared.
-func unverified(list []Unverified, call uint64, reason string) []Unverified {
-	if n := len(list); n > 0 && list[n-1].Call == call && list[n-1].Reason == reason {
+// unverified adds an unproved result to a list.
+func unverified(list []Unverified, call uint64, code verify.Reason, reason string) []Unverified {
+	if n := len(list); n > 0 && list[n-1].Call == call && list[n-1].Code == code && list[n-1].Reason == reason {
 		list[n-1].Results++
 		return list
 	}
-	return append(list, Unverified{call, reason, 1})
+	return append(list, Unverified{call, reason, code, 1})
 }
 
 // Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
@@ -316,6 +325,7 @@ type outcome struct {
 	slots   []uint64
 	insts   []resultInstruction
 	details []resultDetail
+	kernels []string // names that results refer to
 	missing []string // functions that the library lacks
 	crash   *Crash
 	log     string
@@ -330,7 +340,11 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 	o := &outcome{
 		header: &view[resultHeader](b, 0, 1)[0], threads: view[resultThread](b, h.ResThreads, h.Threads.Count),
 		slots: view[uint64](b, h.ResSlots, h.Slots), insts: view[resultInstruction](b, h.ResInstructions, h.Instructions.Count),
-		details: view[resultDetail](b, h.ResDetails, (h.ResBytes-h.ResDetails)/56), log: log,
+		details: view[resultDetail](b, h.ResDetails, (h.ResKernels-h.ResDetails)/56), log: log,
+	}
+	for i := range min(uint64(o.header.Kernels), kernelNames) {
+		name, _, _ := bytes.Cut(b[h.ResKernels+i*kernelName:][:kernelName], []byte{0})
+		o.kernels = append(o.kernels, string(name))
 	}
 	text := strings.TrimRight(string(o.header.Error[:]), "\x00")
 	switch {
@@ -410,14 +424,16 @@ func (o *outcome) moved(p *Plan) error {
 	return nil
 }
 
-// report puts together what planning and, where there was one, the run have shown.
-func (p *Plan) report(o *outcome, opts *Options) *Report {
+// report combines the findings of the planner and, unless o is nil, of a run. varying are the instructions with other outcomes
+// in repeated runs.
+func (p *Plan) report(o *outcome, opts *Options, varying map[int]bool) *Report {
 	f := &p.found
 	r := &Report{
-		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
+		Verdict:    verify.NotCompared,
+		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
 		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
-		AskedFor: f.asked,
+		Lost: f.absent, AskedFor: f.asked,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
 		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},
@@ -429,7 +445,7 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		}
 		return r
 	}
-	p.results(r, o)
+	p.results(r, o, varying)
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
 	switch {
 	case opts.Backend == Null: // there are no allocations
@@ -439,37 +455,64 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Placement = "same"
 	}
 	r.Crash = o.crash
-	same := o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
-	r.Identical = same && len(r.LeftOut) == 0
+	r.TrustsKernels = opts.Verify && opts.Backend != Null && o.header.Reports == 0
+	r.judge(opts)
 	switch {
 	case opts.Backend == Null:
 		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
 	case p.found.incomplete:
 		r.Note = "the trace is incomplete: what is whole in it was replayed"
 	case !opts.Verify:
-		r.Note = "results were not compared: that was not asked for"
-	case r.Verified.Tolerated > 0:
-		r.Note = fmt.Sprintf("%d results are the same only within the tolerance", r.Verified.Tolerated)
-	case same && !r.Identical:
-		r.Note = "everything that was made is as recorded, results too; not identical, since calls were left out that stand for work with others"
-	case r.Identical && r.Verified.Results == 0:
-		r.Note = "the trace has no results to compare; returned values and outputs are the same"
+		r.Note = "results were not compared: use --verify"
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at the first call that did not make what later calls need"
+	case len(f.asked) > 0:
+		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", len(f.asked), f.asked[0])
 	}
-	if n := len(f.host); n > 0 {
-		r.Unverified = append(r.Unverified, f.host...)
-		if r.Note == "" {
-			r.Note = fmt.Sprintf("%d calls had functions or memory of the program's that the trace does not show; they are listed as not compared", n)
-		}
-	}
-	if n := len(f.asked); n > 0 && r.Note == "" {
-		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", n, f.asked[0])
-	}
-	if !r.Identical {
+	if r.Verdict != verify.Identical {
 		r.Log = o.log
 	}
 	return r
+}
+
+// Refused reports whether a call of the trace can't be made: nothing is run then.
+func (r *Report) Refused() bool { return len(r.Unsupported) > len(r.Lost) }
+
+// unproved lists what is unproved whatever the run shows. A finding that concerns no single result counts as one result.
+func (f *findings) unproved() []Unverified {
+	us := append(slices.Clone(f.unverified), f.doubts...)
+	for _, u := range f.absent {
+		us = unverified(us, u.Call, verify.Incomplete, u.String())
+	}
+	for _, u := range f.leftOut {
+		us = append(us, Unverified{u.Call, u.Func + ": " + u.Reason, verify.Collective, u.Calls})
+	}
+	for _, u := range f.substituted {
+		us = unverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
+	}
+	return us
+}
+
+// judge sets the verdict.
+func (r *Report) judge(opts *Options) {
+	r.Verdict = verify.NotCompared
+	if !opts.Verify {
+		return
+	}
+	if r.Placement == "same" { // every address is the recorded one
+		r.Unverified = slices.DeleteFunc(r.Unverified, func(u Unverified) bool { return u.Code == verify.Pointer })
+	}
+	for _, u := range r.Unverified {
+		for range u.Results {
+			r.Results.Add(verify.IsUnproved, u.Code)
+		}
+	}
+	r.Verdict = r.Results.Verdict()
+	if r.Crash != nil && r.Verdict == verify.Identical {
+		r.Verdict = verify.Unproved // all results were compared, and the run did not come to its end
+	}
+	r.Identical = r.Verdict == verify.Identical
+	r.Verified.Results, r.Verified.Tolerated = r.Results.Proved, r.Results.Tolerated
 }
 
 // nsPerCount is the length of a tick of the player's clock, 0 where the run did not come to its end.
@@ -481,8 +524,85 @@ func (o *outcome) nsPerCount() float64 {
 	return float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
 }
 
-// results goes through what every instruction has left.
-func (p *Plan) results(r *Report, o *outcome) {
+// A resultState collects the state of one result from its checks, which follow each other.
+type resultState struct {
+	call  uint64
+	state verify.State
+	code  verify.Reason // of IsUnproved
+	why   string
+	open  bool
+}
+
+func (s *resultState) set(state verify.State, code verify.Reason, why string) {
+	if state > s.state {
+		s.state, s.code, s.why = state, code, why
+	}
+}
+
+// count adds the result to the report.
+func (s *resultState) count(r *Report) {
+	switch {
+	case !s.open:
+	case s.state == verify.IsUnproved:
+		r.Unverified = unverified(r.Unverified, s.call, s.code, s.why)
+	default:
+		r.Results.Add(s.state, "")
+	}
+	*s = resultState{}
+}
+
+// reason describes why the library does not vouch for a result.
+func (o *outcome) reason(code verify.Reason, res *resultInstruction) string {
+	if n := res.Flags >> resultKernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
+		return fmt.Sprintf("kernel %s computes it, which no library here implements", o.kernels[n-1])
+	}
+	return code.Text()
+}
+
+// compared adds the outcome of one comparison of a result.
+func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultInstruction, o *outcome, varies bool) {
+	if in.At == 0 {
+		s.count(r)
+		*s = resultState{call: in.Call, open: true}
+	}
+	code := verify.ByCode(in.Bits)
+	why := code.Text()
+	if n := uint8(res.Flags >> resultReasonShift); n != 0 && code == "" {
+		code = verify.ByCode(n)
+		why = o.reason(code, res)
+	}
+	switch {
+	case res.Flags&resultDone == 0:
+		s.set(verify.IsUnproved, verify.NotReached, "the replay ended before the comparison")
+		return
+	case varies:
+		s.set(verify.IsUnproved, verify.Varies, "repeated runs gave several results")
+		return
+	case code == verify.Uninitialised && res.Flags&resultDiffers != 0:
+		f := p.fns[in.Fn]
+		r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
+	case res.Flags&resultDiffers != 0:
+		s.set(verify.IsDifferent, "", "")
+		d := p.differingBytes(in, o.detail(res))
+		if code != "" {
+			d.Reason = why
+		}
+		r.differ(d)
+		return
+	}
+	switch {
+	case code != "":
+		s.set(verify.IsUnproved, code, why)
+	case res.Flags&resultTolerated != 0:
+		s.set(verify.IsTolerated, "", "")
+		fallthrough
+	default:
+		r.Verified.Bytes += in.Len
+	}
+}
+
+// results reads the outcome of every instruction.
+func (p *Plan) results(r *Report, o *outcome, varying map[int]bool) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	n := -1
 	streams := make([]StreamTime, len(p.lanes))
@@ -490,14 +610,24 @@ func (p *Plan) results(r *Report, o *outcome) {
 	ns := o.nsPerCount()
 	var late []int64
 	var lastLate int64
+	var result resultState
+	verifies := p.o.Verify
 	for t := range p.threads {
 		groups := p.threads[t].groups
 		for k := range p.threads[t].insts {
 			in := &p.threads[t].insts[k]
 			n++
 			res := &o.insts[n]
-			if in.Op == opCheck && res.Flags&resultDone == 0 && in.Want == isResult && in.At == 0 {
-				r.Unverified = unverified(r.Unverified, in.Call, "the replay did not get there")
+			if in.Op == opCheck && !verifies {
+				continue
+			}
+			if in.Op == opCheck && in.Want == isResult {
+				p.compared(r, &result, in, res, o, varying[n])
+				continue
+			}
+			differs := res.Flags&resultDiffers != 0 && !varying[n]
+			if varying[n] && res.Flags&resultDone != 0 && in.Flags&instAside == 0 {
+				r.Unverified = unverified(r.Unverified, in.Call, verify.Varies, p.fns[in.Fn].Name+" answered otherwise in a repeated run")
 			}
 			if res.Flags&resultDone == 0 {
 				continue
@@ -505,7 +635,7 @@ func (p *Plan) results(r *Report, o *outcome) {
 			switch in.Op {
 			case opCall, opUntil:
 				if in.Flags&instAside != 0 {
-					if res.Flags&resultDiffers != 0 {
+					if differs {
 						p.differingReturn(r, in, res)
 					}
 					continue
@@ -525,31 +655,21 @@ func (p *Plan) results(r *Report, o *outcome) {
 				if g := &groups[0]; g.stream >= 0 {
 					streams[g.stream].add(g, res, behind)
 				}
-				if res.Flags&resultDiffers != 0 {
+				if differs {
 					p.differingReturn(r, in, res)
 				}
 			case opCheck:
 				switch {
-				case in.Want == isUnset && res.Flags&resultDiffers != 0:
-					f := p.fns[in.Fn]
-					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
-				case (in.Want == isMachine || in.Want == isExtent && number(o.detail(res).Got[:8]) >= in.At) && res.Flags&resultDiffers != 0:
+				case (in.Want == isMachine || in.Want == isExtent && number(o.detail(res).Got[:8]) >= in.At) && differs:
 					if r.OtherMachineTotal++; len(r.OtherMachine) < maxListed {
 						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
 					}
-				case res.Flags&resultDiffers != 0:
+				case differs:
 					r.differ(p.differingBytes(in, o.detail(res)))
-				case in.Want == isResult || in.Want == isUnset:
-					if in.At == 0 {
-						r.Verified.Results++
-					}
-					r.Verified.Bytes += in.Len
-					if res.Flags&resultTolerated != 0 {
-						r.Verified.Tolerated++
-					}
 				}
 			}
 		}
+		result.count(r)
 	}
 	if end <= start || ns == 0 {
 		return
@@ -607,6 +727,9 @@ func (p *Pace) tell(r *Report, scale float64) {
 
 func (r *Report) differ(d Difference) {
 	r.DifferingTotal++
+	if !d.result {
+		r.Results.Other++
+	}
 	if len(r.Differences) < maxListed {
 		r.Differences = append(r.Differences, d)
 	}
@@ -643,7 +766,7 @@ func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
-		if in.Want != isResult && in.Want != isUnset && in.Len <= 8 && q.Role == api.Out {
+		if in.Want != isResult && in.Len <= 8 && q.Role == api.Out {
 			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
 	}

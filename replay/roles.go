@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
@@ -255,7 +256,7 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		return p.packed(i, f.Item)
 	case f.Callback:
 		if p.ok {
-			p.hostFunction("its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
+			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
 		}
 		return operand{Slot: slotHostFunction}, nil
 	case f.Dropped:

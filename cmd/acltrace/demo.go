@@ -87,8 +87,8 @@ func (a *app) demo(out string, tokens int) error {
 		if err != nil {
 			return err
 		}
-		a.printReport(out, rep, true)
-		if err := replayed(rep, true); err != nil {
+		a.printReport(out, rep)
+		if err := replayed(rep); err != nil {
 			return errors.New("the replay is not identical")
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/sim/model"
@@ -41,7 +42,10 @@ With --backend null no library is called: each call returns at once, and the tim
 With --backend virtual nothing is made again: a device that --model describes is simulated in virtual time, thousands of
 times faster, and the answer is when everything would have happened there.
 
-Exit code 0: done, and identical where --verify asked for it. 3: something differs. 1: it could not be replayed.
+--verify ends with a verdict. identical: every recorded result is proved, since all that it depends on was executed here and
+is equal. different: a result differs. unproved: none differs, but some results are unproved, each with its reason.
+
+Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the trace lacks calls. 1: it could not be replayed.
 2: wrong use.`,
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -118,16 +122,16 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 				return err
 			}
 			if planOnly && !asJSON {
-				return replayed(rep, false)
+				return replayed(rep)
 			}
 			if asJSON {
 				if err := a.printJSON(rep); err != nil {
 					return err
 				}
 			} else {
-				a.printReport(args[0], rep, o.Verify)
+				a.printReport(args[0], rep)
 			}
-			return replayed(rep, o.Verify)
+			return replayed(rep)
 		},
 	}
 	f := c.Flags()
@@ -170,13 +174,17 @@ func library(backend string, m *api.Model) (string, error) {
 	return path, nil
 }
 
-// replayed makes the exit code of a report.
-func replayed(rep *replay.Report, verify bool) error {
+// replayed returns the exit code of a report.
+func replayed(rep *replay.Report) error {
 	switch {
-	case rep.Crash != nil || len(rep.Unsupported) > 0:
+	case rep.Crash != nil || rep.Refused():
 		return &exit{code: exitFailed}
-	case rep.DifferingTotal > 0 || verify && !rep.Identical:
+	case rep.Verdict == verify.Different:
 		return &exit{code: exitDiffers}
+	case rep.Verdict == verify.Unproved, len(rep.Lost) > 0:
+		return &exit{code: exitLacks}
+	case rep.DifferingTotal > 0:
+		return &exit{code: exitFailed} // nothing was compared, and calls returned other errors
 	}
 	return nil
 }
@@ -184,13 +192,21 @@ func replayed(rep *replay.Report, verify bool) error {
 // most bounds what is listed for people; --json has more.
 const most = 10
 
-func (a *app) printReport(path string, rep *replay.Report, verify bool) {
-	for i, u := range rep.Unsupported {
+func (a *app) printReport(path string, rep *replay.Report) {
+	refused := rep.Unsupported[:len(rep.Unsupported)-len(rep.Lost)]
+	for i, u := range refused {
 		if i == most {
-			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unsupported)-most)
+			fmt.Fprintf(a.out, "… and %d more\n", len(refused)-most)
 			break
 		}
 		fmt.Fprintf(a.out, "can't be replayed: %s\n", &u)
+	}
+	for i, u := range rep.Lost {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Lost)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "not in the trace: %s\n", &u)
 	}
 	for i, u := range rep.LeftOut {
 		if i == most {
@@ -254,7 +270,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unverified)-most)
 			break
 		}
-		fmt.Fprintf(a.out, "not compared: %s\n", &u)
+		fmt.Fprintf(a.out, "unproved: %s\n", &u)
 	}
 	if c := rep.Crash; c != nil {
 		how := c.Signal
@@ -266,7 +282,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if rep.Log != "" {
 		fmt.Fprintf(a.out, "the library said:\n%s\n", rep.Log)
 	}
-	if len(rep.Unsupported) > 0 && rep.Replayed == 0 {
+	if rep.Refused() {
 		return
 	}
 	took := ""
@@ -321,23 +337,17 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			}
 		}
 	}
-	if !verify {
+	if rep.Verdict == verify.NotCompared {
 		return
 	}
-	verdict := "NOT identical"
-	switch {
-	case rep.Identical && rep.Verified.Results > 0:
-		verdict = "identical"
-	case rep.Identical:
-		verdict = "nothing differs"
-	case rep.DifferingTotal+len(rep.Uninitialised)+len(rep.Unsupported)+len(rep.LeftOut)+len(rep.Substituted) == 0 && rep.Crash == nil && (rep.Repeat == nil || len(rep.Repeat.NotDeterministic) == 0):
-		verdict = "NOT proven identical"
+	compared := ""
+	if rep.Verdict == verify.Identical {
+		compared = fmt.Sprintf(", %s compared; %s that may differ left out", report.Bytes(rep.Verified.Bytes), report.Plural(rep.Volatile, "output"))
 	}
-	compared := "compared"
-	if rep.DifferingTotal > 0 {
-		compared = "as recorded" // of all that were compared, and are listed where they differ
+	if rep.TrustsKernels {
+		fmt.Fprintln(a.out, "the library does not report kernels that it lacks: its kernels are trusted")
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s %s; %s that may differ left out\n", verdict, report.Plural(rep.Verified.Results, "result"), report.Bytes(rep.Verified.Bytes), compared, report.Plural(rep.Volatile, "output"))
+	fmt.Fprintf(a.out, "%s%s\n", &rep.Results, compared)
 	if rep.Note != "" {
 		fmt.Fprintln(a.out, rep.Note)
 	}

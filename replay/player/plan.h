@@ -27,7 +27,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 9
+#define PLAN_VERSION 10
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
@@ -43,11 +43,13 @@ enum plan_op {
 	OP_TAKE,     /* store at operand 0 the number that the file of the process operand 1 by the descriptor operand 2 gets here */
 };
 
-/* What an OP_CHECK is of; `words` is the parameter, ret_slot the item and `at` where in the result the bytes lie. */
+/*
+ * What an OP_CHECK is of; `words` is the parameter, ret_slot the item and `at` the offset of the bytes in the result. If `bits` is not
+ * 0 the bytes prove nothing, equal or not: it is the number of the reason, see verify.Reasons.
+ */
 enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
 	CHECK_RESULT, /* what a copy has brought to the host */
-	CHECK_UNSET,  /* the same, of memory that nothing has written */
 	CHECK_MACHINE, /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
 	CHECK_EXTENT  /* as CHECK_OUTPUT, of a number that may also be another one that is no less than `at` */
 };
@@ -76,13 +78,27 @@ struct plan_header {
 	uint64_t slots;
 	struct plan_table names; /* NUL-terminated; count is bytes */
 	struct plan_table functions, processes, threads, instructions, rest, operands, relocs;
+	struct plan_table reasons; /* why results can be unproved: uint32_t, offsets in names; the first one has number 1 */
+	struct plan_table doubts;  /* what is unproved whatever the run shows */
 	uint64_t until_ns; /* how long an OP_UNTIL may take */
 	uint32_t paced;    /* begin each call at its time */
 	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
 	double relative, absolute;
 	/* Offsets in the file with the results. */
-	uint64_t result_threads, result_slots, result_instructions, result_details, result_size;
+	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
 };
+
+/* Unproved results of a call that no OP_CHECK stands for. */
+struct plan_doubt {
+	uint64_t call;
+	uint32_t reason; /* number */
+	uint32_t results;
+	uint32_t text; /* offset in names */
+	uint32_t pad;
+};
+
+/* Numbers of reasons that a run finds: those of verify.Reasons. */
+enum { REASON_KERNEL = 1, REASON_UNINITIALISED = 9, REASON_NOT_REACHED = 13, MAX_REASONS = 32 };
 
 struct plan_function {
 	uint32_t how;  /* number of words, or CALL_SPECIAL plus its number in the model: see call_gen.h */
@@ -159,10 +175,13 @@ struct result_header {
 	uint32_t details;           /* in use */
 	uint32_t ready, refused;    /* threads that are there; processes that can't go on */
 	uint64_t origin;            /* counter at time 0, once all threads are ready */
-	uint32_t crashed, pad;      /* 1 + the thread that a signal has ended the run in, 0 where that is not known */
+	uint32_t crashed;           /* 1 + the thread that a signal has ended the run in, 0 where that is not known */
+	uint32_t kernels_lock;      /* held by the thread that adds a name to result_kernels */
 	struct core_time library;   /* of the library's own threads that are there at the end, in all processes */
 	uint64_t stolen_before, stolen_after; /* what the machine's host had taken of its processors, nanoseconds in steps of 10 ms */
-	char error[4096 - 112];     /* why the run was refused; the names of missing functions, one a line behind the first */
+	uint32_t kernels; /* names in result_kernels */
+	uint32_t reports; /* the library reports which results kernels that it lacks would have computed, by aclsim_unknown() */
+	char error[4096 - 120];     /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 
 /* A cache line, so that threads do not slow each other. */
@@ -174,6 +193,10 @@ struct result_thread {
 };
 
 enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };
+
+/* The other bits of result_instruction.flags: the number of the reason for which the library does not vouch for the bytes, and 1 + that
+ * of the kernel concerned in result_kernels; 0 for none. */
+enum { RESULT_REASON_SHIFT = 8, RESULT_KERNEL_SHIFT = 16, KERNEL_NAMES = 256, KERNEL_NAME = 64 /* bytes, NUL-terminated */ };
 
 struct result_instruction {
 	uint64_t start, end; /* counter, see INST_START and INST_END */
@@ -189,7 +212,8 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 256, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 296, "plan_header");
+_Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
 _Static_assert(sizeof(struct plan_process) == 16, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");

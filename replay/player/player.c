@@ -8,8 +8,8 @@
  *
  * LIBRARY "null" is none: every function returns 0 at once, for a plan that expects no more.
  *
- * Without RESULTS it judges by itself: it runs the plan in a child and says what differed, with exit code 0 where nothing
- * did, 3 where something did, and 1 where the plan could not be run or did not come to its end.
+ * Without RESULTS it judges by itself: it runs the plan in a child and prints the verdict, by the rule of package verify. Exit
+ * codes: 0 identical, 3 different, 4 unproved, 1 the plan could not be run or did not come to its end.
  *
  * A plan is trusted once its checksum is right.
  */
@@ -66,10 +66,12 @@ static struct {
 	struct result_thread *progress;
 	struct result_instruction *results;
 	struct result_detail *details;
+	char (*kernels)[KERNEL_NAME];
 	uint64_t *slots;
 	double counts_per_ns;
 	int64_t spin_ns; /* before a call is due: sleeps are not that exact */
 	void (*late)(int64_t ns); /* of a simulator: by how much the thread is, so that its device need not be; NULL elsewhere */
+	int (*unknown)(const void *addr, size_t size, char *kernel, size_t n); /* of a simulator: see aclsim/unknown.h; NULL elsewhere */
 } P;
 
 static uint64_t nanoseconds(void)
@@ -246,6 +248,7 @@ static void open_plan(const char *path, const char *results)
 	P.slots = (uint64_t *)(r + h->result_slots);
 	P.results = (struct result_instruction *)(r + h->result_instructions);
 	P.details = (struct result_detail *)(r + h->result_details);
+	P.kernels = (char (*)[KERNEL_NAME])(r + h->result_kernels);
 	for (uint64_t i = 0; i < h->relocs.count; i++) {
 		volatile uint8_t *data = P.file + PLAN_DATA + P.relocs[i].at;
 		*data = *data;
@@ -278,8 +281,13 @@ static void open_library(const char *path)
 	}
 	if (used)
 		refuse("%.512s lacks functions of the plan%s", path, missing);
-	if (P.plan->paced && !null)
+	if (null)
+		return;
+	if (P.plan->paced)
 		*(void **)&P.late = dlsym(lib, "aclsim_late");
+	*(void **)&P.unknown = dlsym(lib, "aclsim_unknown");
+	if (P.unknown)
+		__atomic_store_n(&P.result->reports, 1, __ATOMIC_RELAXED);
 }
 
 static void pause_ns(uint64_t ns)
@@ -442,7 +450,7 @@ static bool near(const uint8_t *got, const uint8_t *want)
 static void compare(const struct plan_instruction *in, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
 {
 	static const uint8_t size[] = {0, 2, 2, 4, 8};
-	const bool output = in->want != CHECK_RESULT && in->want != CHECK_UNSET;
+	const bool output = in->want != CHECK_RESULT;
 	uint64_t unit = output ? 0 : size[P.plan->tolerance], width = rest(in)->width;
 	for (uint64_t i = 0; i < width; i++) {
 		if (got[i] == want[i])
@@ -467,12 +475,42 @@ static void compare(const struct plan_instruction *in, struct result_instruction
 	}
 }
 
+/* Returns 1 + the number of a kernel's name in the results, 0 if there is no room for it. */
+static uint32_t kernel_number(const char *name)
+{
+	uint32_t *lock = &P.result->kernels_lock, i;
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		relax();
+	for (i = 0; i < P.result->kernels && strcmp(P.kernels[i], name) != 0; i++)
+		;
+	if (i < KERNEL_NAMES && i == P.result->kernels) {
+		strcpy(P.kernels[i], name);
+		P.result->kernels++;
+	}
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+	return i < KERNEL_NAMES ? i + 1 : 0;
+}
+
+/* Asks the library whether it vouches for the bytes of a result, and stores the answer in r->flags. */
+static void vouch(const uint8_t *bytes, uint64_t size, struct result_instruction *r)
+{
+	char kernel[KERNEL_NAME] = "";
+	int answer = P.unknown(bytes, size, kernel, sizeof kernel);
+	if (answer == 0 || r->flags >> RESULT_REASON_SHIFT)
+		return;
+	uint32_t reason = answer == 1 ? REASON_KERNEL : REASON_UNINITIALISED;
+	r->flags |= reason << RESULT_REASON_SHIFT | (reason == REASON_KERNEL ? kernel_number(kernel) << RESULT_KERNEL_SHIFT : 0);
+}
+
 static void check(const struct plan_instruction *in, struct result_instruction *r)
 {
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
 	uint64_t pitch = operand(in->operands + 2), len = rest(in)->len, width = rest(in)->width;
+	const bool asks = P.unknown != NULL && in->want == CHECK_RESULT;
 	for (uint64_t done = 0; done < len; done += width, got += pitch) {
+		if (asks)
+			vouch(got, width, r);
 		if (memcmp(got, want + done, width) == 0)
 			continue;
 		compare(in, r, got, want + done, done);
@@ -860,16 +898,95 @@ static bool reaches(const struct plan_instruction *in, const struct result_detai
 
 static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
 
-/* Says what a run has come to. `status` is how its process ended. */
-static int judge(int status)
+/* How many recorded results there are, and what became of them: see verify.Tally. */
+struct tally {
+	unsigned long long results, proved, different, other, unproved, by[MAX_REASONS], bytes;
+};
+
+static const char *reason_text(uint32_t reason)
+{
+	const uint32_t *texts = (const uint32_t *)(const void *)(P.file + P.plan->reasons.offset);
+	return reason > 0 && reason <= P.plan->reasons.count ? P.names + texts[reason - 1] : "";
+}
+
+static void add_unproved(struct tally *t, uint32_t reason, uint32_t results)
+{
+	t->results += results;
+	t->unproved += results;
+	t->by[reason % MAX_REASONS] += results;
+}
+
+static bool judged_result(const struct plan_instruction *in) { return in->op == OP_CHECK && in->want == CHECK_RESULT; }
+
+/* Counts a result, of which the checks follow each other. Returns how many checks it has. A part that differs goes before one that is unproved. */
+static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
+{
+	uint64_t n = 0;
+	uint32_t reason = 0;
+	bool differs = false;
+	for (uint64_t i = first; i < end && judged_result(&P.instructions[i]) && (n == 0 || P.rest[i].at != 0); i++, n++) {
+		uint32_t flags = P.results[i].flags, why = P.instructions[i].bits ? P.instructions[i].bits : flags >> RESULT_REASON_SHIFT & 0xff;
+		if (!(flags & RESULT_DONE))
+			why = REASON_NOT_REACHED;
+		if (flags & RESULT_DIFFERS && why != REASON_UNINITIALISED)
+			differs = true;
+		else if (why && !reason)
+			reason = why;
+		else if (!why)
+			t->bytes += P.rest[i].len;
+	}
+	if (!differs && reason) {
+		add_unproved(t, reason, 1);
+		return n;
+	}
+	t->results++;
+	if (differs)
+		t->different++;
+	else
+		t->proved++;
+	return n;
+}
+
+static const char *results_text(unsigned long long n) { return n == 1 ? "result" : "results"; }
+
+/* Prints how many results are unproved and why, the most frequent reason first. */
+static void print_unproved(struct tally *t)
+{
+	printf("%llu of %llu %s %s unproved: ", t->unproved, t->results, results_text(t->results), t->unproved == 1 ? "is" : "are");
+	bool several = false;
+	for (int i = 0; i < MAX_REASONS; i++)
+		several |= t->by[i] && t->by[i] != t->unproved;
+	const char *between = "";
+	for (unsigned long long left = t->unproved; left > 0;) {
+		uint32_t most = 0;
+		for (uint32_t i = 1; i < MAX_REASONS; i++)
+			if (t->by[i] > t->by[most])
+				most = i;
+		printf("%s", between);
+		if (several)
+			printf("%llu: ", t->by[most]);
+		printf("%s", reason_text(most));
+		left -= t->by[most];
+		t->by[most] = 0;
+		between = "; ";
+	}
+}
+
+/* Prints a difference. */
+static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d)
+{
+	unsigned long long call = rest(in)->call;
+	if (in->op != OP_CHECK)
+		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
+	else
+		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), in->want == CHECK_RESULT ? "result" : "output",
+		       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+}
+
+/* Says which call the run ended in. `status` is how its process ended. */
+static void print_end(int status)
 {
 	const struct result_header *r = P.result;
-	const char *const what[] = {"output", "result", "result of memory that nothing has written"};
-	unsigned long long differ = 0, results = 0, bytes = 0, open = 0;
-	if (r->status == RUN_REFUSED) {
-		fprintf(stderr, "%s\n", r->error);
-		return 1;
-	}
 	const struct plan_instruction *last = NULL;
 	uint64_t latest = 0;
 	for (uint64_t t = 0; t < P.plan->threads.count; t++) {
@@ -879,44 +996,85 @@ static int judge(int status)
 			latest = P.results[at].start;
 		}
 	}
-	for (uint64_t i = 0; i < P.plan->instructions.count; i++) {
-		const struct plan_instruction *in = &P.instructions[i];
-		const struct result_instruction *x = &P.results[i];
-		const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
-		if (in->op == OP_WAIT || in->op == OP_STORE || in->op == OP_TAKE)
-			continue;
-		unsigned long long call = rest(in)->call;
-		if (!(x->flags & RESULT_DONE)) {
-			open++;
-		} else if (x->flags & RESULT_DIFFERS && in->op == OP_CHECK && (in->want == CHECK_MACHINE || reaches(in, d))) {
-			printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in),
-			       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
-		} else if (x->flags & RESULT_DIFFERS) {
-			if (differ++ >= 20)
-				continue;
-			if (in->op != OP_CHECK)
-				printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
-			else
-				printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), what[in->want % 3],
-				       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
-		} else if (in->op == OP_CHECK && (in->want == CHECK_RESULT || in->want == CHECK_UNSET)) {
-			results += rest(in)->at == 0;
-			bytes += rest(in)->len;
+	printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
+	if (last != NULL)
+		printf(": call %llu %s", (unsigned long long)rest(last)->call, name_of(last));
+	if (WIFSIGNALED(status))
+		printf(", signal %d", WTERMSIG(status));
+	printf("\n");
+}
+
+/* Prints the verdict of a run and returns the exit code. `status` is how its process ended. */
+static int judge(int status)
+{
+	enum { LISTED = 20 };
+	const struct result_header *r = P.result;
+	struct tally t = {0};
+	if (r->status == RUN_REFUSED) {
+		fprintf(stderr, "%s\n", r->error);
+		return 1;
+	}
+	const struct plan_doubt *doubts = (const struct plan_doubt *)(const void *)(P.file + P.plan->doubts.offset);
+	for (uint64_t i = 0; i < P.plan->doubts.count; i++) {
+		add_unproved(&t, doubts[i].reason, doubts[i].results);
+		if (i < LISTED)
+			printf("unproved: call %llu: %s\n", (unsigned long long)doubts[i].call, P.names + doubts[i].text);
+	}
+	for (uint64_t th = 0; th < P.plan->threads.count; th++) {
+		uint64_t end = P.threads[th].first + P.threads[th].count;
+		for (uint64_t i = P.threads[th].first, n; i < end; i += n) {
+			n = 1;
+			if (judged_result(&P.instructions[i]))
+				n = count_result(&t, i, end);
+			for (uint64_t k = i; k < i + n; k++) {
+				const struct plan_instruction *in = &P.instructions[k];
+				const struct result_instruction *x = &P.results[k];
+				const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
+				if (in->op > OP_UNTIL && in->op != OP_CHECK)
+					continue;
+				if (!(x->flags & RESULT_DONE) || !(x->flags & RESULT_DIFFERS))
+					continue;
+				if (in->op == OP_CHECK && (in->want == CHECK_MACHINE || reaches(in, d))) {
+					printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", (unsigned long long)rest(in)->call, name_of(in),
+					       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+					continue;
+				}
+				t.other += !judged_result(in);
+				if (t.other + t.different <= LISTED)
+					print_difference(in, x, d);
+			}
 		}
 	}
 	if (r->status != RUN_DONE) {
-		printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
-		if (last != NULL)
-			printf(": call %llu %s", (unsigned long long)rest(last)->call, name_of(last));
-		if (WIFSIGNALED(status))
-			printf(", signal %d", WTERMSIG(status));
-		printf("\n");
+		print_end(status);
 		return 1;
 	}
-	if (open)
-		printf("%llu calls and comparisons were not reached\n", open);
-	printf("%s: %llu result%s, %llu bytes compared\n", differ || open ? "NOT identical" : results ? "identical" : "nothing differs", results, results == 1 ? "" : "s", bytes);
-	return differ || open ? 3 : 0;
+	if (!r->reports)
+		printf("the library does not report kernels that it lacks: the kernels are trusted\n");
+	if (t.different + t.other > 0) {
+		if (t.different > 0)
+			printf("different: %llu of %llu %s %s", t.different, t.results, results_text(t.results), t.different == 1 ? "differs" : "differ");
+		else
+			printf("different: %llu %s", t.other, t.other == 1 ? "returned value or output differs" : "returned values or outputs differ");
+		if (t.unproved > 0) {
+			printf("; ");
+			print_unproved(&t);
+		}
+		printf("\n");
+		return 3;
+	}
+	if (t.results == 0) {
+		printf("nothing differs; the trace has no results, so nothing is proved\n");
+		return 4;
+	}
+	if (t.unproved > 0) {
+		printf("nothing differs; ");
+		print_unproved(&t);
+		printf("\n");
+		return 4;
+	}
+	printf("identical: %llu %s, %llu bytes compared\n", t.results, results_text(t.results), t.bytes);
+	return 0;
 }
 
 int main(int argc, char **argv)
