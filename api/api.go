@@ -762,6 +762,7 @@ type Simulator struct {
 	// Strict is the variable of the environment that has it look for mistakes, where it is 1, and Findings the one with the file that
 	// it appends them to; "" for one that finds none.
 	Strict, Findings string
+	Uninitialised    string // variable of the environment that has it report, if it is 1, results of memory that nothing has written; "" for one that can't
 	Prefix           string // of all its variables
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string

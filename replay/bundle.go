@@ -140,6 +140,9 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 	if len(own) > 0 {
 		set(b.p.model.Simulator.Kernels, strings.Join(own, ":"))
 	}
+	if name := b.p.model.Simulator.Uninitialised; name != "" {
+		set(name, "1")
+	}
 	for name, v := range b.p.env {
 		set(name, strings.TrimPrefix(v, name+"="))
 	}

@@ -376,7 +376,7 @@ func (s *session) library() (string, error) {
 // keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no
 // file that is written to.
 func keeps(sim *api.Simulator, name string) bool {
-	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Place, sim.Strict, sim.Findings}, name)
+	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Place, sim.Strict, sim.Findings, sim.Uninitialised}, name)
 }
 
 // env is the environment of the player; of variables that are there twice the last one counts.
@@ -401,6 +401,9 @@ func (s *session) env() []string {
 	}
 	for _, v := range s.p.env {
 		env = append(env, v)
+	}
+	if s.o.Verify && sim.Uninitialised != "" {
+		env = append(env, sim.Uninitialised+"=1")
 	}
 	if s.o.Strict {
 		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))

@@ -42,6 +42,7 @@ func (t *Thread) IpcMemGetExportKey(devPtr acl.Addr, size uint64, key *byte, len
 		return t.failWith(f)
 	}
 	x.memory = span{devPtr, size}
+	t.sim.expose(x.memory, x, nil)
 	putText(list(key, length), ticketKey(x.ticket))
 	return acl.ACL_SUCCESS
 }
@@ -109,6 +110,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 		return t.failWith(f)
 	}
 	x.dev = c.dev
+	t.sim.unknowns.any.Store(true)
 	if flags != 0 {
 		c.dev.meet(x.device)
 	}

@@ -27,6 +27,7 @@ func (t *Thread) export(handle acl.DrvMemHandle, flags uint64) (*shared, acl.Err
 		return nil, t.failWith(f)
 	}
 	p.shared = x
+	t.sim.expose(span{}, x, p)
 	return x, acl.ACL_SUCCESS
 }
 
@@ -114,6 +115,7 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 	}
 	p := &physical{dev: d, size: x.size, prop: x.prop, fd: fd, shared: x}
 	p.refs.Store(1)
+	t.sim.unknowns.any.Store(true)
 	if p.handle = t.sim.physicals.add(p); p.handle == 0 {
 		unix.Close(fd)
 		t.sim.shares.giveBack(x)

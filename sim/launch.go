@@ -179,7 +179,7 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
 	}
 	k.do(l, bytes)
-	d.sim.spread(extents)
+	d.sim.spread(extents, k.Args)
 	return cost, nil
 }
 

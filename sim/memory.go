@@ -541,7 +541,11 @@ func (s *Sim) alloc(d *device, size uint64, b block) (uint64, *failure) {
 	if f := s.outOfMemory(); f != nil {
 		return 0, f
 	}
-	return s.place(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
+	addr, f := s.place(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
+	if f == nil {
+		s.fresh(span{addr, size})
+	}
+	return addr, f
 }
 
 // place calls a function that takes addresses with the next wanted one, 0 for none.

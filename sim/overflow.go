@@ -157,7 +157,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 		for i := uint64(0); i < count; i += size {
 			reducers[type_](to[i:i+size], from[i:i+size], kind)
 		}
-		d.sim.spread([]Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}})
+		d.sim.spread([]Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}}, nil)
 		return d.sim.copyTime(model.DeviceToDevice, 2*count), nil
 	}})
 }

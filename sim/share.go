@@ -70,6 +70,10 @@ type slot struct {
 	code     atomic.Int32  // error of the stream before the record that is done
 	recorder atomic.Int32  // process that ordered the last record
 
+	// The kernel that no library knows and that may have written the memory: 0 for none, 1 while its name is written, 2 when it is there.
+	stainState atomic.Uint32
+	stainName  [64]byte // NUL-terminated
+
 	numPids atomic.Uint32
 	pids    [slotPids]int32 // that may import it
 	users   [slotUsers]user // that have imported it
@@ -217,6 +221,18 @@ func (s *shares) mine(ticket uint64, kind slotKind) *shared {
 	defer s.mu.Unlock()
 	if x := s.own[ticket]; x != nil && x.kind == kind {
 		return x
+	}
+	return nil
+}
+
+// memoryAt returns the memory of this process that others may import and that lies in a range, nil if there is none.
+func (s *shares) memoryAt(r span) *shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.own {
+		if x.kind == slotMemory && r.holds(x.memory.addr, x.memory.size) {
+			return x
+		}
 	}
 	return nil
 }

@@ -64,6 +64,8 @@ type Options struct {
 	Virtual bool
 	// Seed begins the chance in the model's times.
 	Seed uint64
+	// Uninitialised has Unknown report bytes that depend on device memory which nothing has written.
+	Uninitialised bool
 	// Strict has the simulator look for what a runtime may let pass and a device punishes later; nil for not.
 	Strict *Strict
 	// Faults are errors that the program is to meet; nil for none.

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -9,6 +11,13 @@ import (
 // A kernel that no library knows writes nothing here, and would have written something on a device. What its arguments point to
 // is marked as unknown, by the kernel's name, and copies, reductions and kernels that read it hand the mark on. What overwrites it with
 // something known takes the mark away. A copy to the host that holds marked bytes is reported: its bytes are not those of a device.
+//
+// With Options.Uninitialised, new device memory is marked too, by the name "", and copies and kernels hand that mark on. New memory
+// reads as zero. A kernel may write memory that its extents do not declare, so bytes that are no longer zero lose this mark. Memory that
+// the host can access, mapped memory and memory of other processes do not get it.
+//
+// Memory that several addresses or processes see has a stain besides: the name of a kernel that may have written any of it. A stain
+// stays as long as the memory.
 
 // unknowns are the marked ranges of a memory. Looking up takes no lock.
 type unknowns struct {
@@ -108,18 +117,71 @@ func (s *Sim) marksOf(addr uint64) (u *unknowns, host bool) {
 	return &s.host.unknown, true
 }
 
-// Unknown tells whether bytes depend on what a kernel that no library knows would have written, and names the kernel. Host memory
-// counts where a copy has written it last.
+// Unknown reports whether bytes depend on memory that a kernel would have written which no library knows, and returns the kernel's name;
+// or, with Options.Uninitialised, on memory that nothing has written: the name is "" then. Host memory counts if a copy has written it last.
 func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if !s.unknowns.any.Load() {
 		return "", false
 	}
-	u, _ := s.marksOf(addr)
-	found := u.in(span{addr, size})
-	if len(found) == 0 {
-		return "", false
+	at := span{addr, size}
+	if kernel, ok = s.stained(at); ok {
+		return kernel, true
 	}
-	return found[0].v, true
+	for _, r := range s.marked(at) {
+		if kernel, ok = r.v, true; kernel != "" {
+			break
+		}
+	}
+	return kernel, ok
+}
+
+// marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
+func (s *Sim) marked(at span) []region[string] {
+	u, _ := s.marksOf(at.addr)
+	found := u.in(at)
+	if !s.opts.Uninitialised {
+		return found
+	}
+	written := false
+	for _, r := range found {
+		if r.v != "" {
+			continue
+		}
+		b := hostBytes(r.addr, r.size)
+		first := slices.IndexFunc(b, func(x byte) bool { return x != 0 })
+		if first < 0 {
+			continue
+		}
+		last := len(b)
+		for b[last-1] == 0 {
+			last--
+		}
+		u.clear(span{r.addr + uint64(first), uint64(last - first)})
+		written = true
+	}
+	if written {
+		return u.in(at)
+	}
+	return found
+}
+
+// mark marks a range.
+func (s *Sim) mark(at span, kernel *string) {
+	s.unknowns.any.Store(true)
+	u, _ := s.marksOf(at.addr)
+	u.set(at, kernel)
+	if *kernel != "" {
+		s.stain(at, *kernel)
+	}
+}
+
+var uninitialised = ""
+
+// fresh marks new device memory.
+func (s *Sim) fresh(at span) {
+	if s.opts.Uninitialised {
+		s.mark(at, &uninitialised)
+	}
 }
 
 // UnknownResults returns how many copies to the host held bytes that depend on unknown kernels, and how many bytes.
@@ -159,13 +221,18 @@ func (s *Sim) follow(x *transfer) {
 		dst, src := span{x.dst + i*x.dpitch, x.width}, span{x.src + i*x.spitch, x.width}
 		var found []region[string]
 		if from != nil {
-			found = from.in(src)
+			found = s.marked(src)
+			if k, ok := s.stained(src); ok {
+				found = []region[string]{{src, k}}
+			}
 		}
 		to.clear(dst)
 		for _, r := range found {
-			to.set(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
-			kernel = r.v
-			total += r.size
+			s.mark(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
+			if r.v != "" {
+				kernel = r.v
+				total += r.size
+			}
 		}
 	}
 	if host && !fromHost && total > 0 {
@@ -212,35 +279,127 @@ func (o *order) markUnknown(d *device, args span) {
 			continue
 		}
 		if r, ok := at.mem.live.find(p); ok && r.v.access&Write != 0 {
-			d.sim.unknowns.any.Store(true)
-			at.mem.unknown.set(r.span, &o.fn.name)
+			d.sim.mark(r.span, &o.fn.name)
 		}
 	}
 }
 
-// spread hands marks on with a kernel that has run: where it has read something unknown, what it wrote is unknown too.
-func (s *Sim) spread(extents []Extent) {
+// spread hands marks on with a kernel that has run: where it has read something unknown, what it wrote is unknown too. args are the
+// kernel's arguments, nil if its extents refer to none. Reading new memory as a workspace spreads nothing.
+func (s *Sim) spread(extents []Extent, args []Arg) {
 	if !s.unknowns.any.Load() {
 		return
 	}
-	kernel := ""
+	kernel, found := "", false
 	for _, x := range extents {
-		if x.Access&Read != 0 && x.Size > 0 {
-			if k, ok := s.Unknown(x.Addr, x.Size); ok {
-				kernel = k
-				break
-			}
+		if x.Access&Read == 0 || x.Size == 0 {
+			continue
+		}
+		k, ok := s.Unknown(x.Addr, x.Size)
+		if !ok || k == "" && int(x.Arg) < len(args) && args[x.Arg].Kind == ArgWorkspace {
+			continue
+		}
+		if kernel, found = k, true; k != "" {
+			break
 		}
 	}
 	for _, x := range extents {
 		if x.Access&Write == 0 || x.Size == 0 {
 			continue
 		}
-		u, _ := s.marksOf(x.Addr)
-		if kernel != "" {
-			u.set(span{x.Addr, x.Size}, &kernel)
+		if found {
+			s.mark(span{x.Addr, x.Size}, &kernel)
 		} else {
+			u, _ := s.marksOf(x.Addr)
 			u.clear(span{x.Addr, x.Size})
+		}
+	}
+}
+
+// stain keeps the name of a kernel with memory that has several addresses or is shared with other processes.
+func (s *Sim) stain(at span, kernel string) {
+	s.aliased(at, func(p *physical, x *shared) bool {
+		if p != nil {
+			p.stain.CompareAndSwap(nil, &kernel)
+		}
+		if x != nil {
+			x.slot.stain(kernel)
+		}
+		return false
+	})
+}
+
+// stained returns the kernel that may have written memory at one of its other addresses.
+func (s *Sim) stained(at span) (kernel string, ok bool) {
+	s.aliased(at, func(p *physical, x *shared) bool {
+		if p != nil {
+			if k := p.stain.Load(); k != nil {
+				kernel, ok = *k, true
+			}
+		}
+		if x != nil && !ok {
+			kernel, ok = x.slot.stainedBy()
+		}
+		return ok
+	})
+	return kernel, ok
+}
+
+// aliased visits the memory in a range that has several addresses, until visit returns true.
+func (s *Sim) aliased(at span, visit func(*physical, *shared) bool) {
+	d := s.locate(at.addr).dev
+	if d == nil {
+		return
+	}
+	for c := d.mem.live.at(at.addr); c.ok() && c.get().addr < at.end(); c.next() {
+		r := c.get()
+		x := r.v.shared
+		if r.v.phys != nil {
+			x = r.v.phys.shared
+		} else if x == nil {
+			x = s.shares.memoryAt(r.span)
+		}
+		if (r.v.phys != nil || x != nil) && visit(r.v.phys, x) {
+			return
+		}
+	}
+}
+
+// stain writes the name of a kernel into the page that all processes of the object see. The first one stays.
+func (l *slot) stain(kernel string) {
+	if l.stainState.CompareAndSwap(0, 1) {
+		copy(l.stainName[:len(l.stainName)-1], kernel)
+		l.stainState.Store(2)
+	}
+}
+
+// stainedBy returns the name of the kernel, "" while another process is writing it.
+func (l *slot) stainedBy() (kernel string, ok bool) {
+	switch l.stainState.Load() {
+	case 0:
+		return "", false
+	case 1:
+		return "of another process", true
+	}
+	name, _, _ := bytes.Cut(l.stainName[:], []byte{0})
+	return string(name), true
+}
+
+// expose prepares memory for being shared: its other sides see the kernels that may have written it.
+func (s *Sim) expose(at span, x *shared, p *physical) {
+	s.unknowns.any.Store(true)
+	if p != nil {
+		if k := p.stain.Load(); k != nil {
+			x.slot.stain(*k)
+		}
+		return
+	}
+	u, _ := s.marksOf(at.addr)
+	for _, r := range u.in(at) {
+		if r.v != "" {
+			x.slot.stain(r.v)
+		} else {
+			u.clear(r.span) // another process may write it unseen
 		}
 	}
 }

@@ -105,3 +105,128 @@ func TestUnknownResults(t *testing.T) {
 		t.Errorf("the log says %q", l)
 	}
 }
+
+// New memory counted as known, so that results of memory that nothing had written looked computed.
+func TestUninitialisedMemory(t *testing.T) {
+	e := newEnv(t, Options{Kernels: testKernels(), Uninitialised: true})
+	bin := e.load(testBinary(11, "load", "fill"))
+	fill, load := e.function(bin, "fill"), e.function(bin, "load")
+	a, b, c := e.malloc(4096), e.malloc(4096), e.malloc(4096)
+	s := e.stream()
+	unwritten := func(p acl.Addr, n uint64, want bool) {
+		t.Helper()
+		e.ok(e.th.SynchronizeStream(s))
+		if k, ok := e.sim.Unknown(p, n); ok != want || k != "" {
+			t.Errorf("%d bytes at %#x are unwritten: %v (%q), want %v", n, p, ok, k, want)
+		}
+	}
+	unwritten(a, 1, true)
+	e.ok(e.th.Memset(a, 4096, 0, 100))
+	unwritten(a, 100, false)
+	unwritten(a+100, 1, true)
+	f := fillArgs(0, a, 200)
+	e.ok(e.th.LaunchKernelWithHostArgs(fill, 1, s, nil, addr(&f[0]), uint64(len(f)), nil, 0))
+	unwritten(a, 200, false)
+	// A copy hands the mark on, and so does a kernel that reads marked memory.
+	e.ok(e.th.MemcpyAsync(b, 4096, a+100, 200, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
+	unwritten(b, 100, false)
+	unwritten(b+100, 1, true)
+	table := make([]byte, 16)
+	binary.LittleEndian.PutUint64(table, b+100)
+	binary.LittleEndian.PutUint64(table[8:], c)
+	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
+	unwritten(c, 8, true)
+	binary.LittleEndian.PutUint64(table, b)
+	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
+	unwritten(c, 8, false)
+	// A kernel may write what its extents do not declare: bytes that are no longer zero were written.
+	hostBytes(c+1000, 8)[3] = 7
+	unwritten(c+1003, 1, false)
+	unwritten(c+1000, 8, true)
+	h := e.pinned(4096)
+	e.ok(e.th.MemcpyAsync(h, 4096, c+1003, 1, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	unwritten(h, 1, false)
+	if copies, _ := e.sim.UnknownResults(); copies != 0 || e.log.String() != "" {
+		t.Errorf("%d copies of unknown kernels' results: %s", copies, e.log)
+	}
+	// Memory that is freed and allocated again is new.
+	e.ok(e.th.Memset(a, 4096, 1, 4096))
+	unwritten(a, 4096, false)
+	e.ok(e.th.Free(a))
+	unwritten(e.malloc(4096), 1, true)
+}
+
+// Reading a workspace before writing it would make every kernel that has one depend on new memory.
+func TestWorkspaceIsNoInput(t *testing.T) {
+	e := newEnv(t, Options{Uninitialised: true})
+	work, out := e.malloc(4096), e.malloc(4096)
+	args := []Arg{{"work", ArgWorkspace, 8}, {"out", ArgOutput, 8}}
+	extents := []Extent{{work, 4096, Read | Write, 0}, {out, 4096, Write, 1}}
+	e.sim.spread(extents, args)
+	if _, ok := e.sim.Unknown(out, 4096); ok {
+		t.Error("what a kernel with a workspace wrote is unknown")
+	}
+	args[0].Kind = ArgInout
+	in := e.malloc(4096)
+	extents[0].Addr = in
+	e.sim.spread(extents, args)
+	if _, ok := e.sim.Unknown(out, 4096); !ok {
+		t.Error("what a kernel computed of new memory is known")
+	}
+}
+
+// What an unknown kernel would have written through one address counted as known at the memory's other addresses, in this process and in others.
+func TestUnknownAtOtherAddresses(t *testing.T) {
+	const unit = granularity
+	a := newEnv(t, Options{Devices: 2, Memory: 64 << 20})
+	b := a.other()
+	launch := func(e *env, p acl.Addr) {
+		t.Helper()
+		mystery := e.function(e.load(testBinary(11, "mystery")), "mystery")
+		args := binary.LittleEndian.AppendUint64(nil, p)
+		s := e.stream()
+		e.ok(e.th.LaunchKernelWithHostArgs(mystery, 1, s, nil, addr(&args[0]), 8, nil, 0))
+		e.ok(e.th.SynchronizeStream(s))
+	}
+	unknown := func(e *env, p acl.Addr, want bool) {
+		t.Helper()
+		if k, ok := e.sim.Unknown(p, 8); ok != want || ok && k != "mystery" {
+			t.Errorf("unknown: %v (%q), want %v", ok, k, want)
+		}
+		h := e.pinned(64)
+		e.ok(e.th.Memcpy(h, 64, p, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+		if _, ok := e.sim.Unknown(h, 8); ok != want {
+			t.Errorf("a copy is unknown: %v, want %v", ok, want)
+		}
+	}
+
+	// Exported memory: each side sees what the other one's kernels do.
+	share := func(m acl.Addr) (p acl.Addr) {
+		k := key()
+		a.ok(a.th.IpcMemGetExportKey(m, 4096, &k[0], keySize, acl.ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION))
+		b.ok(b.th.IpcMemImportByKey(&p, &k[0], 0))
+		return p
+	}
+	before, after, theirs := a.malloc(4096), a.malloc(4096), a.malloc(4096)
+	launch(a, before)
+	unknown(b, share(before), true)
+	p := share(after)
+	unknown(b, p, false)
+	launch(a, after)
+	unknown(b, p, true)
+	p = share(theirs)
+	launch(b, p)
+	unknown(a, theirs, true)
+
+	// Physical memory keeps what it holds when it is mapped elsewhere.
+	var va acl.Addr
+	var h acl.DrvMemHandle
+	a.ok(a.th.ReserveMemAddress(&va, 4*unit, 0, 0, 0))
+	a.ok(a.th.MallocPhysical(&h, unit, deviceProp(), 0))
+	a.ok(a.th.MapMem(va, unit, 0, h, 0))
+	unknown(a, va, false)
+	launch(a, va)
+	a.ok(a.th.UnmapMem(va))
+	a.ok(a.th.MapMem(va+2*unit, unit, 0, h, 0))
+	unknown(a, va+2*unit, true)
+}

@@ -27,6 +27,8 @@ type physical struct {
 	fd     int
 	shared *shared      // with other processes, or imported from one
 	refs   atomic.Int32 // of handles, and one for each mapping
+	// stain is the kernel that no library knows and that may have written the memory, nil for none.
+	stain atomic.Pointer[string]
 	// retained counts the references of aclrtMemRetainAllocationHandle that the live handle has besides its first.
 	retained atomic.Int32
 }

@@ -3513,7 +3513,7 @@ var Model = (&api.Model{
 	OwnStream:   0,
 	NonBlocking: 0,
 	Numbers:     []api.Object(nil),
-	Simulator:   api.Simulator{Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Prefix: "ACLSIM_", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"}},
+	Simulator:   api.Simulator{Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Prefix: "ACLSIM_", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"}},
 	Faults:      api.Faults{Codes: [2]int32{507000, 507999}, Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo", Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)"},
 	Funcs: []api.Func{
 		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: true, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,

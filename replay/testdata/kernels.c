@@ -1,4 +1,7 @@
 /* The kernels of the test programs: program.h says what they do. */
+#define _POSIX_C_SOURCE 199309L
+#include <time.h>
+
 #include "aclsim/kernel.h"
 
 #include "program.h"
@@ -31,6 +34,16 @@ void add(const aclsim_launch *l, uint32_t block)
 	const struct add_args *a = l->args;
 	for (uint64_t i = a->count * block / l->num_blocks; i < a->count * (block + 1) / l->num_blocks; i++)
 		a->x[i] += a->by * (uint32_t)(i + 1);
+}
+
+/* x[i] = the time, whatever the arguments say. */
+void stamp(const aclsim_launch *l, uint32_t block)
+{
+	const struct add_args *a = l->args;
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	for (uint64_t i = 0; block == 0 && i < a->count; i++)
+		a->x[i] = (uint32_t)t.tv_nsec;
 }
 
 static const aclsim_arg pages_params[] = {
@@ -80,12 +93,13 @@ void attend(const aclsim_launch *l, uint32_t block)
 
 static const aclsim_kernel kernels[] = {
 	{"add", 0, add_params, 4, 0, add_extents, add, NULL},
+	{"stamp", 0, add_params, 4, 0, add_extents, stamp, NULL},
 	{"pages", 0, pages_params, 5, 0, pages_extents, pages, NULL},
 	{"attend", 0, attend_params, 6, 0, attend_extents, attend, NULL},
 };
 
 const aclsim_kernel_library *aclsim_kernels(void)
 {
-	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, 3, kernels};
+	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, 4, kernels};
 	return &library;
 }

@@ -46,7 +46,7 @@ static inline void launch(aclrtFuncHandle f, uint32_t blocks, aclrtStream s, voi
 	CHECK(aclrtLaunchKernelWithHostArgs(f, blocks, s, NULL, args, size, NULL, 0));
 }
 
-/* x[i] += by * (i + 1) */
+/* x[i] += by * (i + 1); stamp has the same arguments */
 struct add_args {
 	uint32_t *x;
 	uint64_t count;

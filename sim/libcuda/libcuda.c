@@ -35,6 +35,22 @@
 /* Which shared object it is: a simulator's exports this, a vendor's does not. */
 int fakecuda_simulated(void) { return 1; }
 
+/* The first kernel that was launched and that no kernel library has; NULL for none. */
+static _Atomic(const char *) missing_kernel;
+
+/* As aclsim/unknown.h describes it, but coarse: after such a launch no bytes of the process are known any more. */
+int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)
+{
+	const char *name = atomic_load(&missing_kernel);
+
+	(void)addr, (void)size;
+	if (name == NULL)
+		return 0;
+	if (kernel != NULL && n > 0)
+		snprintf(kernel, n, "%s", name);
+	return 1;
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static bool initialized;
@@ -3282,6 +3298,12 @@ static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *
 	}
 	if ((kernelParams && extra) || (packed && size < f->size) || (f->count && !kernelParams && !packed))
 		return INVALID;
+	if (f->run == NULL) {
+		const char *none = NULL, *name = strdup(f->name);
+
+		if (name != NULL && !atomic_compare_exchange_strong(&missing_kernel, &none, name))
+			free((char *)name);
+	}
 	if (f->run == NULL && !f->told)
 		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
 	f->told = true;

@@ -93,7 +93,7 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 	return C.uint64_t(r)
 }
 
-// aclsim_unknown tells whether bytes depend on unknown kernels: see aclsim/unknown.h.
+// aclsim_unknown reports whether bytes depend on unknown kernels or on new memory: see aclsim/unknown.h.
 //
 //export aclsim_unknown
 func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
@@ -104,6 +104,9 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	if kernel != nil && n > 0 {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(kernel)), int(n))
 		b[copy(b[:n-1], name)] = 0
+	}
+	if name == "" {
+		return 2
 	}
 	return 1
 }

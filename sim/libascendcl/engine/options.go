@@ -60,6 +60,7 @@ func optionsFromEnv() *sim.Options {
 		}
 		o.Faults = faults
 	}
+	o.Uninitialised = os.Getenv("ACLSIM_UNINITIALISED") == "1"
 	o.Strict = strictFromEnv()
 	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
 		place, err := readPlaces(path)

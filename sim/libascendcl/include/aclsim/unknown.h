@@ -1,4 +1,4 @@
-/* What a program or a player may ask libascendcl.so where it is the simulator, beyond the runtime's own functions. */
+/* Functions of the simulator's libascendcl.so beyond the runtime's own. */
 #ifndef ACLSIM_UNKNOWN_H
 #define ACLSIM_UNKNOWN_H
 
@@ -9,9 +9,12 @@ extern "C" {
 #endif
 
 /*
- * Tells whether bytes depend on what a kernel that no kernel library knows would have written: 1 or 0. Where they do, the
- * kernel's name is stored in n bytes at kernel, cut if need be; kernel may be NULL. The bytes are device memory, or host
- * memory, which counts as the last copy of the runtime's left it. Call it behind a synchronization.
+ * Reports whether bytes depend on memory whose content the simulator does not know. Call it after a synchronization. The
+ * bytes are device memory, or host memory as the runtime's last copy left it.
+ *
+ * Returns 0 if the bytes are known. Returns 1 if they depend on a kernel that no kernel library has: its name is stored in n
+ * bytes at kernel, cut if necessary; kernel may be NULL. Returns 2 if they depend on device memory that nothing has written; only
+ * with ACLSIM_UNINITIALISED=1 in the environment.
  */
 int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n);
 

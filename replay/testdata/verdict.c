@@ -1,0 +1,42 @@
+/*
+ * Results that a replay can't prove by comparing bytes. argv[2] chooses:
+ *	inplace    a kernel whose output equals what was there before
+ *	unwritten  a copy of memory that nothing has written
+ *	half       a copy of memory of which a kernel has written the first half
+ *	sum        a kernel that adds to memory that nothing has written
+ *	none       no result at all
+ *	varies     a kernel whose output differs in each run
+ */
+#include "program.h"
+
+enum { COUNT = 256 };
+
+int main(int argc, char **argv)
+{
+	EXPECT(argc == 3);
+	const char *how = argv[2];
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	aclrtStream s;
+	CHECK(aclrtCreateStream(&s));
+	uint32_t host[COUNT], *x = device_memory(sizeof host);
+	for (uint32_t i = 0; i < COUNT; i++)
+		host[i] = i;
+	aclrtFuncHandle add = kernel(argv[1], strcmp(how, "varies") == 0 ? "stamp" : "add");
+	uint64_t count = COUNT;
+	if (strcmp(how, "unwritten") == 0)
+		count = 0;
+	else if (strcmp(how, "half") == 0)
+		to_device(x, host, sizeof host / 2), count /= 2;
+	else if (strcmp(how, "sum") != 0)
+		to_device(x, host, sizeof host);
+	struct add_args args = {x, count, strcmp(how, "inplace") == 0 ? 0 : 1, 0};
+	if (count > 0)
+		launch(add, 2, s, &args, sizeof args);
+	CHECK(aclrtSynchronizeStream(s));
+	if (strcmp(how, "none") != 0)
+		to_host(host, x, sizeof host);
+	CHECK(aclrtResetDevice(0));
+	CHECK(aclFinalize());
+	return 0;
+}

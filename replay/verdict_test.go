@@ -1,0 +1,153 @@
+package replay
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/verify"
+)
+
+// noKernels are kernel libraries without a kernel.
+var noKernels = []string{"/nonexistent/kernels.so"}
+
+// verdictProgram returns the command of testdata/verdict.c without the last argument. It sets up the simulator with its kernels.
+func verdictProgram(t *testing.T) []string {
+	t.Helper()
+	program := testenv.CompileC(t, "verdict", []string{"testdata/verdict.c"})
+	binary := kernels(t)
+	simulate(t)
+	return []string{program, binary}
+}
+
+// A replay without the kernel library called results "identical" that no kernel had computed, because the bytes were equal.
+func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
+	command := verdictProgram(t)
+	path := recorded(t, append(command, "inplace")...)
+	identical(t, run(t, path, &Options{Verify: true}), 1)
+	r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
+	unproved(t, r, 0, map[verify.Reason]int{verify.Kernel: 1})
+	if u := r.Unverified[0]; !strings.Contains(u.Reason, "kernel add ") || r.TrustsKernels {
+		t.Errorf("%+v, kernels are trusted: %v", u, r.TrustsKernels)
+	}
+
+	// The kernels of one process change results of another one, and those of one mapping results of another.
+	for _, name := range []string{"handoff", "peers", "vmm"} {
+		program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
+		path := recorded(t, program, command[1])
+		r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
+		if r.Identical || r.Results.Proved > 0 && name != "peers" {
+			t.Errorf("%s: %s", name, &r.Results)
+		}
+	}
+}
+
+// A library that can't report the kernels that it lacks is trusted, and the report says so.
+func TestReplaySaysThatItTrustsTheLibrary(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	tw.toDevice(dev, pattern(64, 1))
+	tw.toHost(dev, pattern(64, 1))
+	path := tw.close()
+	r := run(t, path, &Options{Backend: l, Verify: true})
+	identical(t, r, 1)
+	if !r.TrustsKernels {
+		t.Error("the report does not say that kernels are trusted")
+	}
+	if r := run(t, path, &Options{Backend: l}); r.Verdict != verify.NotCompared || r.TrustsKernels {
+		t.Errorf("without comparison: %+v", r)
+	}
+}
+
+// Results of memory that nothing has written were "identical" as long as the simulator's memory happened to be zero in both runs.
+func TestReplayMarksResultsOfUnwrittenMemoryUnproved(t *testing.T) {
+	command := verdictProgram(t)
+	for how, want := range map[string]int{"unwritten": 1, "half": 1, "sum": 1} {
+		path := recorded(t, append(command, how)...)
+		t.Run(how, func(t *testing.T) {
+			unproved(t, run(t, path, &Options{Verify: true}), 0, map[verify.Reason]int{verify.Uninitialised: want})
+		})
+	}
+}
+
+// A trace without results was reported as "nothing differs" with exit code 0, as if something had been compared.
+func TestReplayOfTraceWithoutResultsIsUnproved(t *testing.T) {
+	r := run(t, recorded(t, append(verdictProgram(t), "none")...), &Options{Verify: true})
+	unproved(t, r, 0, map[verify.Reason]int{})
+	if s := r.Results.String(); s != "nothing differs; the trace has no results, so nothing is proved" {
+		t.Error(s)
+	}
+}
+
+// Repeated runs were compared with each other only with --verify, and a result that varied could count as different or as equal.
+func TestRepeatMarksResultsThatVaryUnproved(t *testing.T) {
+	path := recorded(t, append(verdictProgram(t), "varies")...)
+	r := run(t, path, &Options{Verify: true, Repeat: 3})
+	unproved(t, r, 0, map[verify.Reason]int{verify.Varies: 1})
+	r = run(t, path, &Options{Repeat: 3})
+	if r.Verdict != verify.NotCompared || len(r.Repeat.NotDeterministic) != 1 || r.DifferingTotal != 0 || len(r.Unverified) != 0 {
+		t.Errorf("without comparison: %s, %+v, %+v", r.Verdict, r.Repeat, r.Differences)
+	}
+	if r = run(t, path, &Options{Verify: true}); r.Verdict != verify.Different {
+		t.Errorf("played once: %s", r.Verdict)
+	}
+}
+
+// A bundle had a verdict of its own: "identical" with exit code 0 where the replay of the same trace was not proved.
+func TestBundleHasTheVerdictOfReplay(t *testing.T) {
+	command := verdictProgram(t)
+	for _, c := range []struct {
+		how  string
+		keep bool // the kernel library goes with the bundle
+		code int
+		text string
+	}{
+		{"inplace", true, 0, "\nidentical: 1 result, 1024 bytes compared\n"},
+		{"inplace", false, 4, "\nnothing differs; 1 of 1 result is unproved: computed by kernels that no library here implements\n"},
+		{"half", true, 4, "\nnothing differs; 1 of 1 result is unproved: they depend on memory that nothing has written\n"},
+		{"unwritten", true, 4, "\nnothing differs; 1 of 1 result is unproved: they depend on memory that nothing has written\n"},
+		{"none", true, 4, "\nnothing differs; the trace has no results, so nothing is proved\n"},
+		{"varies", true, 3, "\ndifferent: 1 of 1 result differs\n"},
+	} {
+		path := recorded(t, append(command, c.how)...)
+		o := Options{}
+		if !c.keep {
+			o.KernelLibraries = []string{}
+		}
+		dir := filepath.Join(t.TempDir(), "bundle")
+		if _, err := Bundle(path, acl.Model, dir, &o); err != nil {
+			t.Fatal(err)
+		}
+		saved := os.Getenv("ACLSIM_KERNELS")
+		os.Unsetenv("ACLSIM_KERNELS")
+		out, code := runBundle(t, dir, filepath.Join(lib, "libascendcl.so"))
+		os.Setenv("ACLSIM_KERNELS", saved)
+		if code != c.code || !strings.Contains(out, c.text) {
+			t.Errorf("%s, kernels kept %v: exit code %d\n%s", c.how, c.keep, code, out)
+		}
+	}
+}
+
+// The player knows some reasons by number: they must be those of package verify.
+func TestPlayerKnowsReasons(t *testing.T) {
+	b, err := os.ReadFile("player/plan.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`REASON_([A-Z_]+) = (\d+)`).FindAllStringSubmatch(string(b), -1)
+	for _, m := range reasons {
+		if r := verify.Reason(strings.ToLower(strings.ReplaceAll(m[1], "_", "-"))); m[2] != strconv.Itoa(int(r.Code())) {
+			t.Errorf("plan.h has %s, package verify %d", m[0], r.Code())
+		}
+	}
+	if len(reasons) != 3 || len(verify.Reasons) >= 32 {
+		t.Errorf("plan.h has %d reasons and room for 31, package verify %d", len(reasons), len(verify.Reasons))
+	}
+}
