@@ -912,6 +912,34 @@ func (m *Model) Waiter(s Sync) *Func {
 	return nil
 }
 
+// Fill returns the first function that sets device memory to a byte, on a stream or by itself, with the parameter that is the byte; nil and -1
+// if there is none. Of its other values all are sizes in bytes.
+func (m *Model) Fill(onStream bool) (f *Func, value int) {
+	for i := range m.Funcs {
+		f, value = &m.Funcs[i], -1
+		if f.Task != Fill || !f.Plain() || !f.RetError || (f.Stream >= 0) != onStream {
+			continue
+		}
+		fills := slices.IndexFunc(f.Params, func(q Param) bool { return q.Role == Fills })
+		if fills < 0 {
+			continue
+		}
+		size := f.Params[fills].Size
+		if size.Unit != 1 || len(size.Mul) != 1 || size.Pitch >= 0 {
+			continue
+		}
+		for k := range f.Params {
+			if q := &f.Params[k]; q.Role == Value && q.Type != f.Params[size.Mul[0]].Type {
+				value = k
+			}
+		}
+		if value >= 0 {
+			return f, value
+		}
+	}
+	return nil, -1
+}
+
 // Upload returns the first function that puts the copy of a number of bytes from the host to the device on a stream, with the words that it
 // takes where they are not the addresses and the stream; nil where there is none.
 func (m *Model) Upload(n uint64) (f *Func, words []uint64) {

@@ -83,7 +83,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 	s := &session{p: p, o: o, dir: dir, meta: r.Meta()}
 	var played, call, clock []float64
 	for b.Loop() {
-		out, err := s.play(context.Background())
+		out, err := s.play(context.Background(), 0)
 		if err != nil || out.crash != nil {
 			b.Fatalf("%v, %+v", err, out)
 		}

@@ -23,10 +23,11 @@ const (
 	slotHostFunction
 	slotStreamFunction // one that is told which stream calls it and how that went, before what the program gave it
 	slotCallback
+	slotPoison // the byte that new device memory is filled with
 	slotThreads
 )
 
-var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback"}
+var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison"}
 
 const (
 	opCall = 1 + iota
@@ -138,7 +139,8 @@ type resultHeader struct {
 	Stolen          [2]uint64 // before and after
 	Kernels         uint32    // names of kernels behind the details
 	Reports         uint32    // the library reports which results it does not vouch for
-	Error           [4096 - 120]byte
+	Poison, _       uint32
+	Error           [4096 - 128]byte
 }
 
 type coreTime struct{ Ran, Waited uint64 }

@@ -542,6 +542,7 @@ func (p *planner) call(e *timeline.Event) error {
 	words = p.poll(&in, p.replace(&in, words))
 	in.Operands = p.operands(words...)
 	p.hostLaunch(in.Operands)
+	p.poison()
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)

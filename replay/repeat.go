@@ -11,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // Repeat says what playing a plan more than once has shown.
@@ -89,10 +90,18 @@ func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
 	}
 }
 
+// variation says why the outcome of an instruction in the n-th run is not the one of the first run; was is the reason found so far.
+func (s *session) variation(was verify.Reason, n int) verify.Reason {
+	if s.o.Poison && was != verify.Varies && n%len(poisons) != 0 {
+		return verify.Uninitialised
+	}
+	return verify.Varies // new memory held the same byte
+}
+
 // again plays the plan as often as is still to be done. It returns the instructions whose outcome was not always the
-// one of the first run, and how long each run and the launches in it took.
-func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []time.Duration, []LaunchTimes, error) {
-	varying := map[int]bool{}
+// one of the first run with the reason, and how long each run and the launches in it took.
+func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Reason, []time.Duration, []LaunchTimes, error) {
+	varying := map[int]verify.Reason{}
 	times := []time.Duration{s.p.elapsed(first)}
 	launches, spans := s.p.timed(s.meta.Extracted)
 	take := func(o *outcome) {
@@ -102,7 +111,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []ti
 	}
 	take(first)
 	for n := 1; n < s.o.Repeat && first.crash == nil; n++ {
-		o, err := s.play(ctx)
+		o, err := s.play(ctx, n)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
 		}
@@ -122,7 +131,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []ti
 				same = same && a.Ret == b.Ret
 			}
 			if !same {
-				varying[i] = true
+				varying[i] = s.variation(varying[i], n)
 			}
 		}
 	}
@@ -155,7 +164,7 @@ func (p *Plan) elapsed(o *outcome) time.Duration {
 }
 
 // repeated takes down what more than one run has shown.
-func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []time.Duration, launches []LaunchTimes) {
+func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, times []time.Duration, launches []LaunchTimes) {
 	if times == nil {
 		return
 	}

@@ -75,6 +75,9 @@ type Options struct {
 	Keep            string // folder to leave plan and results in
 	// Repeat is how often the plan is played, default once. Results that differ from one time to another are reported.
 	Repeat int
+	// Poison has new device memory filled with a byte, by the player. The plan is played at least three times, with two bytes in turn: results
+	// that differ between the bytes depend on memory that nothing has written.
+	Poison bool
 	// Wrapper is a command that is put before the player's, as valgrind, or gdb --args.
 	Wrapper []string
 	// Interactive gives the player, or its wrapper, the standard streams of this process, and as long as it likes.
@@ -102,6 +105,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
 	case o.Verify && o.Backend == Null:
 		return errors.New("verify: no library is called, so there are no results")
+	case o.Poison && o.Backend == Null:
+		return errors.New("poison: no library is called, so there is no memory")
 	case o.Strict && o.Backend != "":
 		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
 	case o.Repeat < 0:
@@ -178,12 +183,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
 	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
-	res, err := s.play(ctx)
+	res, err := s.play(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	var times []time.Duration
-	var varying map[int]bool
+	var varying map[int]verify.Reason
 	var launches []LaunchTimes
 	if opts.Repeat > 1 && len(res.missing) == 0 {
 		if varying, times, launches, err = s.again(ctx, res); err != nil {
@@ -225,6 +230,9 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	}
 	if opts.Pace == "" {
 		opts.Pace = PaceASAP
+	}
+	if opts.Poison {
+		opts.Repeat = max(opts.Repeat, 3)
 	}
 	if err := opts.Check(); err != nil {
 		return nil, nil, err
@@ -272,7 +280,8 @@ type session struct {
 // minTimeout is how long a call may take that took no time when it was recorded.
 const minTimeout = time.Minute
 
-func (s *session) play(ctx context.Context) (*outcome, error) {
+// play runs the player for the n-th time, from 0.
+func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	player, err := s.player()
 	if err != nil {
 		return nil, err
@@ -290,6 +299,12 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	// Taken in full before the player maps it: a hole in a full file system would kill it.
 	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
 		return nil, fmt.Errorf("%s: %d bytes for results: %w", results, s.p.layout.ResBytes, err)
+	}
+	if s.o.Poison {
+		h := resultHeader{Poison: uint32(poisons[n%len(poisons)])}
+		if _, err := f.WriteAt(bytesOf([]resultHeader{h}), 0); err != nil {
+			return nil, err
+		}
 	}
 	args := append(slices.Clone(s.o.Wrapper), player, s.p.path, library, results)
 	cmd := exec.Command(args[0], args[1:]...)
@@ -402,7 +417,7 @@ func (s *session) env() []string {
 	for _, v := range s.p.env {
 		env = append(env, v)
 	}
-	if s.o.Verify && sim.Uninitialised != "" {
+	if s.o.Verify && !s.o.Poison && sim.Uninitialised != "" {
 		env = append(env, sim.Uninitialised+"=1")
 	}
 	if s.o.Strict {

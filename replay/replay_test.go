@@ -649,7 +649,7 @@ func TestChecksum(t *testing.T) {
 	}
 	p := &Plan{path: keep + "/plan", model: acl.Model, layout: view[planHeader](b, 0, 1)[0]}
 	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
-	if _, err := s.play(context.Background()); err == nil || !strings.Contains(err.Error(), "checksum") {
+	if _, err := s.play(context.Background(), 0); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -426,7 +426,7 @@ func (o *outcome) moved(p *Plan) error {
 
 // report combines the findings of the planner and, unless o is nil, of a run. varying are the instructions with other outcomes
 // in repeated runs.
-func (p *Plan) report(o *outcome, opts *Options, varying map[int]bool) *Report {
+func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) *Report {
 	f := &p.found
 	r := &Report{
 		Verdict:    verify.NotCompared,
@@ -560,7 +560,7 @@ func (o *outcome) reason(code verify.Reason, res *resultInstruction) string {
 }
 
 // compared adds the outcome of one comparison of a result.
-func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultInstruction, o *outcome, varies bool) {
+func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultInstruction, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
 		s.count(r)
 		*s = resultState{call: in.Call, open: true}
@@ -575,8 +575,8 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 	case res.Flags&resultDone == 0:
 		s.set(verify.IsUnproved, verify.NotReached, "the replay ended before the comparison")
 		return
-	case varies:
-		s.set(verify.IsUnproved, verify.Varies, "repeated runs gave several results")
+	case varies != "":
+		s.set(verify.IsUnproved, varies, varies.Text())
 		return
 	case code == verify.Uninitialised && res.Flags&resultDiffers != 0:
 		f := p.fns[in.Fn]
@@ -602,7 +602,7 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 }
 
 // results reads the outcome of every instruction.
-func (p *Plan) results(r *Report, o *outcome, varying map[int]bool) {
+func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	n := -1
 	streams := make([]StreamTime, len(p.lanes))
@@ -625,9 +625,9 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]bool) {
 				p.compared(r, &result, in, res, o, varying[n])
 				continue
 			}
-			differs := res.Flags&resultDiffers != 0 && !varying[n]
-			if varying[n] && res.Flags&resultDone != 0 && in.Flags&instAside == 0 {
-				r.Unverified = unverified(r.Unverified, in.Call, verify.Varies, p.fns[in.Fn].Name+" answered otherwise in a repeated run")
+			differs := res.Flags&resultDiffers != 0 && varying[n] == ""
+			if varying[n] != "" && res.Flags&resultDone != 0 && in.Flags&instAside == 0 {
+				r.Unverified = unverified(r.Unverified, in.Call, varying[n], p.fns[in.Fn].Name+" answered otherwise in a repeated run")
 			}
 			if res.Flags&resultDone == 0 {
 				continue

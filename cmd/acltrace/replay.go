@@ -60,7 +60,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			switch backend {
 			case "sim":
 			case "virtual":
-				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust"} {
+				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust", "poison"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
 					}
@@ -70,7 +70,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				}
 				return a.simulate(args[0], m, &what, asJSON)
 			case replay.Null:
-				for _, name := range []string{"place", "verify", "kernels", "tolerance", "strict", "trust"} {
+				for _, name := range []string{"place", "verify", "kernels", "tolerance", "strict", "trust", "poison"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend null: no library is called", name)
 					}
@@ -144,6 +144,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
+	f.BoolVar(&o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
 	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
 	f.BoolVar(&o.Strict, "strict", false, "have the simulator look for what a device punishes later, as two streams that use the same memory in no order")
 	f.BoolVar(&o.Trust, "trust", false, "let the trace's kernels run on a device: you know where the trace comes from")

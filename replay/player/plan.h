@@ -12,7 +12,9 @@
  *	slot 3    the address of the slots: the operand is a pointer to a slot, for outputs
  *	slot 4    the address of memory that all processes share
  *	slot 5    a function that takes as long as its argument, a struct plan_runs, says
- *	slot 6    a function that does nothing and returns 0
+ *	slot 6    a function that takes as long as its third argument says, for streams that pass more
+ *	slot 7    a function that does nothing and returns 0
+ *	slot 8    the byte that new device memory is filled with: result_header.poison
  *	then, for each thread, the address of scratch memory that the next call uses again; for each thread, its pthread_t;
  *	for each process, its number
  *	from there on  what calls have stored: handles and addresses
@@ -30,7 +32,7 @@
 #define PLAN_VERSION 10
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
-enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
+enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_THREADS };
 
 enum plan_op {
 	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
@@ -181,7 +183,9 @@ struct result_header {
 	uint64_t stolen_before, stolen_after; /* what the machine's host had taken of its processors, nanoseconds in steps of 10 ms */
 	uint32_t kernels; /* names in result_kernels */
 	uint32_t reports; /* the library reports which results kernels that it lacks would have computed, by aclsim_unknown() */
-	char error[4096 - 120];     /* why the run was refused; the names of missing functions, one a line behind the first */
+	uint32_t poison;  /* set by the caller before the run */
+	uint32_t pad;
+	char error[4096 - 128];     /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 
 /* A cache line, so that threads do not slow each other. */

@@ -374,6 +374,7 @@ static void make_slots(void)
 	P.slots[SLOT_HOST_FUNCTION] = (uint64_t)(uintptr_t)&host_function;
 	P.slots[SLOT_STREAM_FUNCTION] = (uint64_t)(uintptr_t)&stream_function;
 	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&nothing;
+	P.slots[SLOT_POISON] = P.result->poison;
 	for (uint64_t t = 0; t < h->threads.count; t++)
 		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
 }
