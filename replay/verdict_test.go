@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,6 +103,18 @@ func TestPoisonTellsWhatDependsOnUnwrittenMemory(t *testing.T) {
 	unproved(t, run(t, recorded(t, append(command, "varies")...), &Options{Verify: true, Poison: true}), 0, map[verify.Reason]int{verify.Varies: 1})
 }
 
+// A replay in strict mode reported a race and called the results of it "identical" all the same.
+func TestStrictMarksResultsOfRacesUnproved(t *testing.T) {
+	command := verdictProgram(t)
+	path := recorded(t, testenv.CompileC(t, "race", []string{"testdata/race.c"}), command[1])
+	identical(t, run(t, path, &Options{Verify: true}), 3)
+	r := run(t, path, &Options{Verify: true, Strict: true})
+	unproved(t, r, 1, map[verify.Reason]int{verify.Race: 2})
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "race-between-streams" }) {
+		t.Errorf("found %+v", r.Findings)
+	}
+}
+
 // A trace without results was reported as "nothing differs" with exit code 0, as if something had been compared.
 func TestReplayOfTraceWithoutResultsIsUnproved(t *testing.T) {
 	r := run(t, recorded(t, append(verdictProgram(t), "none")...), &Options{Verify: true})
@@ -172,7 +185,7 @@ func TestPlayerKnowsReasons(t *testing.T) {
 			t.Errorf("plan.h has %s, package verify %d", m[0], r.Code())
 		}
 	}
-	if len(reasons) != 3 || len(verify.Reasons) >= 32 {
+	if len(reasons) != 4 || len(verify.Reasons) >= 32 {
 		t.Errorf("plan.h has %d reasons and room for 31, package verify %d", len(reasons), len(verify.Reasons))
 	}
 }

@@ -71,6 +71,7 @@ type observer struct {
 	host  uint64 // how far it knows the host
 	knows *vector
 	call  *Call
+	outs  []span // that it writes from what it reads
 }
 
 // after tells whether an access is done for the observer.
@@ -88,6 +89,7 @@ type accessed struct {
 	n     int // of the actor
 	time  uint64
 	call  *Call
+	outs  []span // of a read: what is written from it
 }
 
 func (u *accessed) part() Part {
@@ -154,6 +156,7 @@ type checker struct {
 	memory    regions[*cell]
 	holdings  regions[*holding]
 	freed     regions[*holding]
+	racy      regions[struct{}] // live memory that was found in a race, and what was computed from it at that time
 	freedOld  []*holding
 	sources   []*source
 	hostRuns  uint64
@@ -276,6 +279,9 @@ func (c *checker) touch(o observer, s span, access uint32) {
 		return
 	}
 	u := accessed{span: s, write: access&Write != 0, n: o.n, time: o.time, call: o.call}
+	if access&Read != 0 {
+		u.outs = o.outs
+	}
 	if !c.alive(&o, &u) {
 		return
 	}
@@ -373,6 +379,30 @@ func (c *checker) conflict(a, b *accessed, at span) {
 		}
 	}
 	c.found(f)
+	c.races(at, a.outs, b.outs)
+}
+
+// races notes memory that was found in a race, and the outputs of the tasks that read it.
+func (c *checker) races(at span, outs ...[]span) {
+	for _, s := range append([]span{at}, slices.Concat(outs...)...) {
+		from, to := s.addr, s.end()
+		for _, r := range takeOut(&c.racy, s) {
+			from, to = min(from, r.addr), max(to, r.end())
+		}
+		if from < to {
+			c.racy.insert(region[struct{}]{span: span{from, to - from}})
+		}
+	}
+	c.sim.unknowns.any.Store(true)
+}
+
+// isRacy reports whether some memory in a range was found in a race.
+func (c *checker) isRacy(s span) bool {
+	if c == nil {
+		return false
+	}
+	at := c.racy.at(s.addr)
+	return at.ok() && at.get().addr < s.end()
 }
 
 // alive tells whether there is memory at an access that is to be looked at, and finds that it was freed.
@@ -397,6 +427,7 @@ func (c *checker) lost(o *observer, u *accessed, h *holding) {
 		kind = UseAfterFree
 	}
 	c.found(&Finding{Kind: kind, Parts: []Part{{"frees it", h.freed.call}, u.part()}, Memory: h.part()})
+	c.races(u.span, u.outs)
 }
 
 // cut makes a range begin at an address.
@@ -476,6 +507,14 @@ func (c *checker) forget(s span) {
 	c.cut(s.end())
 	takeOut(&c.memory, s)
 	takeOut(&c.holdings, s)
+	for _, r := range takeOut(&c.racy, s) { // its neighbours stay
+		if r.addr < s.addr {
+			c.racy.insert(region[struct{}]{span: span{r.addr, s.addr - r.addr}})
+		}
+		if r.end() > s.end() {
+			c.racy.insert(region[struct{}]{span: span{s.end(), r.end() - s.end()}})
+		}
+	}
 	for addr := range c.words {
 		if s.holds(addr, 1) {
 			delete(c.words, addr)

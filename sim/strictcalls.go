@@ -487,6 +487,7 @@ func (c *checker) hostCopies(t *Thread, x *transfer) {
 	}
 	defer c.mu.Unlock()
 	o := c.byHost(call)
+	o.outs = x.outs()
 	x.rows(func(s span, access uint32) { c.touch(o, s, access) })
 }
 
@@ -555,7 +556,16 @@ func (c *checker) taskCopies(s *stream, x *transfer, w *source) {
 		}
 		c.found(f)
 	}
+	o.outs = x.outs()
 	x.rows(func(sp span, access uint32) { c.touch(o, sp, access) })
+}
+
+// outs is what a copy writes, with the gaps between its rows.
+func (x *transfer) outs() []span {
+	if x.height == 0 {
+		return nil
+	}
+	return []span{{x.dst, (x.height-1)*x.dpitch + x.width}}
 }
 
 // kernelTouches is the accesses of a kernel.
@@ -565,6 +575,11 @@ func (c *checker) kernelTouches(s *stream, extents []Extent) {
 	}
 	defer c.mu.Unlock()
 	o := s.actor.by()
+	for _, x := range extents {
+		if x.Access&Write != 0 && x.Size > 0 {
+			o.outs = append(o.outs, span{x.Addr, x.Size})
+		}
+	}
 	for _, x := range extents {
 		c.touch(o, span{x.Addr, x.Size}, x.Access)
 	}

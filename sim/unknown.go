@@ -118,7 +118,7 @@ func (s *Sim) marksOf(addr uint64) (u *unknowns, host bool) {
 }
 
 // Unknown reports whether bytes depend on memory that a kernel would have written which no library knows, and returns the kernel's name;
-// or, with Options.Uninitialised, on memory that nothing has written: the name is "" then. Host memory counts if a copy has written it last.
+// or, with Options.Uninitialised, on memory that nothing has written: the name is "" then; or on memory that strict mode has found in a race: RaceMark. Host memory counts if a copy has written it last.
 func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if !s.unknowns.any.Load() {
 		return "", false
@@ -128,11 +128,28 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 		return kernel, true
 	}
 	for _, r := range s.marked(at) {
-		if kernel, ok = r.v, true; kernel != "" {
-			break
+		if !ok || rank(r.v) > rank(kernel) {
+			kernel, ok = r.v, true
 		}
 	}
+	if s.strict.isRacy(at) && rank(kernel) < rank(RaceMark) {
+		return RaceMark, true
+	}
 	return kernel, ok
+}
+
+// RaceMark stands in place of a kernel's name for memory that strict mode has found in a race.
+const RaceMark = "\x00race"
+
+// rank orders marks: of several in a range the highest counts.
+func rank(kernel string) int {
+	switch kernel {
+	case uninitialised:
+		return 0
+	case RaceMark:
+		return 1
+	}
+	return 2
 }
 
 // marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
@@ -170,7 +187,7 @@ func (s *Sim) mark(at span, kernel *string) {
 	s.unknowns.any.Store(true)
 	u, _ := s.marksOf(at.addr)
 	u.set(at, kernel)
-	if *kernel != "" {
+	if rank(*kernel) == 2 {
 		s.stain(at, *kernel)
 	}
 }
@@ -226,10 +243,13 @@ func (s *Sim) follow(x *transfer) {
 				found = []region[string]{{src, k}}
 			}
 		}
+		if len(found) == 0 && s.strict.isRacy(src) {
+			found = []region[string]{{src, RaceMark}}
+		}
 		to.clear(dst)
 		for _, r := range found {
 			s.mark(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
-			if r.v != "" {
+			if rank(r.v) == 2 {
 				kernel = r.v
 				total += r.size
 			}
@@ -299,8 +319,8 @@ func (s *Sim) spread(extents []Extent, args []Arg) {
 		if !ok || k == "" && int(x.Arg) < len(args) && args[x.Arg].Kind == ArgWorkspace {
 			continue
 		}
-		if kernel, found = k, true; k != "" {
-			break
+		if !found || rank(k) > rank(kernel) {
+			kernel, found = k, true
 		}
 	}
 	for _, x := range extents {
@@ -396,9 +416,9 @@ func (s *Sim) expose(at span, x *shared, p *physical) {
 	}
 	u, _ := s.marksOf(at.addr)
 	for _, r := range u.in(at) {
-		if r.v != "" {
+		if rank(r.v) == 2 {
 			x.slot.stain(r.v)
-		} else {
+		} else if r.v == uninitialised {
 			u.clear(r.span) // another process may write it unseen
 		}
 	}

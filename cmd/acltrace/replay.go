@@ -28,7 +28,7 @@ func (a *app) replayCmd() *cobra.Command {
 	var o replay.Options
 	var backend string
 	var asJSON, planOnly bool
-	var wrapper, debugger, tolerance string
+	var wrapper, debugger, tolerance, strict string
 	var what whatif.Options
 	c := &cobra.Command{
 		Use:   "replay FILE",
@@ -54,6 +54,13 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				return err
 			}
 			r.Close()
+			switch strict {
+			case "off":
+			case "report", "fail":
+				o.Strict = true
+			default:
+				return usage("--strict=%s: want off, report or fail", strict)
+			}
 			if err := o.Check(); err != nil {
 				return usage("--%w", err)
 			}
@@ -131,6 +138,9 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			} else {
 				a.printReport(args[0], rep)
 			}
+			if strict == "fail" && len(rep.Findings) > 0 {
+				return &exit{code: exitFailed}
+			}
 			return replayed(rep)
 		},
 	}
@@ -146,7 +156,8 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
 	f.BoolVar(&o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
 	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
-	f.BoolVar(&o.Strict, "strict", false, "have the simulator look for what a device punishes later, as two streams that use the same memory in no order")
+	f.StringVar(&strict, "strict", "off", "have the simulator look for what a device punishes later, as two streams that use the same memory in no order: off, report, or fail, which ends with 1 if it finds something")
+	f.Lookup("strict").NoOptDefVal = "report"
 	f.BoolVar(&o.Trust, "trust", false, "let the trace's kernels run on a device: you know where the trace comes from")
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")

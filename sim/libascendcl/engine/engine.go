@@ -105,8 +105,11 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(kernel)), int(n))
 		b[copy(b[:n-1], name)] = 0
 	}
-	if name == "" {
+	switch name {
+	case "":
 		return 2
+	case sim.RaceMark:
+		return 3
 	}
 	return 1
 }
