@@ -48,6 +48,8 @@ type Meta struct {
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the
 	// program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
+	// Window is the part of the program's calls that was to be recorded; empty in recordings of format 1.0.
+	Window Window `json:"window,omitempty"`
 	// Extracted says which launch the trace was made for, nil for other traces.
 	Extracted *Extracted `json:"extracted,omitempty"`
 

@@ -327,9 +327,24 @@ func (r *recorder) begun(env []string) {
 	r.meta = format.Meta{
 		Host: host, Argv: o.Command, Env: kept(o.Model, env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
 		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
-		Tracer: format.Tracer{Version: o.Version},
+		Tracer: format.Tracer{Version: o.Version}, Window: o.window(),
 	}
 	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
+}
+
+// window is the part of the program's calls that is to be recorded.
+func (o *Options) window() format.Window {
+	switch {
+	case o.Ring != nil:
+		return format.WindowRing
+	case o.Steps != nil:
+		return format.WindowSteps
+	case o.Armed:
+		return format.WindowArmed
+	case len(o.Command) == 0:
+		return format.WindowAttached
+	}
+	return format.WindowWhole
 }
 
 func policyName(block bool) string {

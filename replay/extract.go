@@ -456,6 +456,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 		}
 	}
 	e.Calls = w.Calls()
+	meta.Window = format.WindowExtracted
 	meta.Extracted = &format.Extracted{Launch: e.Launch, Alone: e.Alone, Results: e.Results}
 	meta.EndNS = x.shifted(meta.EndNS)
 	if err := w.SetMeta(&meta); err != nil {

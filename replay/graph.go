@@ -431,6 +431,7 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 	}
 	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, isResult)
 	in.RetSlot = d.Item
+	p.afterGap(&in, d.Time)
 	p.compareAt(at, []instruction{in})
 	p.arrives(d, at, c.size)
 	run.there = true

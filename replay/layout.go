@@ -36,15 +36,18 @@ const (
 	opCheck
 	opWait
 	opTake
+	opMark
 )
 
-var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take"}
+var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark"}
 
 const (
 	instStop  = 1
 	instStart = 2
 	instEnd   = 4
 	instAside = 8 // the trace has no such call: the player does not look at this
+	// instUnmarked says of a comparison that its reason counts only if the library does not take note of opMark.
+	instUnmarked = 16
 )
 
 const (

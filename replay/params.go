@@ -710,7 +710,8 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		to.Addend += part.lo
 		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, isResult)
 		in.At, in.Flags, in.RetSlot = part.lo, 0, item
-		if part.unset {
+		p.afterGap(&in, d.Time)
+		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
 		}
 		checks = append(checks, in)

@@ -113,7 +113,7 @@ type findings struct {
 	from, to     int64
 	longest      int64 // recorded call, nanoseconds
 	calls        uint64
-	incomplete   bool // the recording did not come to its end
+	cut          string // why the end of the recording is missing, "" if it is there
 	deviceBlocks []deviceBlock
 }
 
@@ -247,7 +247,7 @@ func (p *Plan) layOut() {
 func (p *Plan) calm() {
 	made := p.processID(len(p.procs)) // the first slot that calls fill
 	idle := func(in instruction) bool {
-		return in.Op == opCheck || in.Op == opTake || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
+		return in.Op == opCheck || in.Op == opTake || in.Op == opMark || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
 	}
 	for t := range p.threads {
 		for i := range p.threads[t].groups {
@@ -506,6 +506,8 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 		fmt.Fprintf(w, " with %s", op(1))
 	case opTake:
 		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
+	case opMark:
+		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
 	case opWait:
 		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
 	}

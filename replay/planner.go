@@ -71,7 +71,8 @@ type planner struct {
 	contents map[*timeline.Object]*content
 	captured map[*timeline.Object]bool // what tasks of graphs touch
 	blind    bool                      // a payload is missing that may have had addresses
-	see      func(*planner) error      // is called for every call, where it is not nil
+	gaps     gaps
+	see      func(*planner) error // is called for every call, where it is not nil
 
 	// Of the call at hand.
 	touches []touch
@@ -267,6 +268,8 @@ func (p *Plan) operandCount(in *instruction) uint32 {
 		return uint32(in.Words) + 1
 	case opStore, opCheck, opTake:
 		return 3
+	case opMark:
+		return 1
 	}
 	return 0
 }
@@ -284,7 +287,9 @@ func widened(w api.Window, at, size uint64) api.Window {
 // comes long after its call, and where device memory was.
 func (p *planner) survey() error {
 	f := &p.found
-	f.incomplete = !p.r.Complete()
+	complete := p.r.Completeness()
+	f.cut = complete.Cut
+	p.gaps = newGaps(&complete)
 	if err := p.cast(); err != nil {
 		return err
 	}
@@ -379,7 +384,10 @@ func (p *planner) survey() error {
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
 		f.absent = append(f.absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %d threads, whose rings could not be made", n)})
 	}
-	for _, g := range p.r.Gaps() {
+	if f.cut != "" {
+		f.absent = append(f.absent, Unsupported{Reason: "the trace was cut (" + f.cut + "): calls after its last one are missing"})
+	}
+	for _, g := range complete.Lost {
 		f.absent = append(f.absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To)})
 	}
 	return nil
@@ -543,6 +551,7 @@ func (p *planner) call(e *timeline.Event) error {
 	in.Operands = p.operands(words...)
 	p.hostLaunch(in.Operands)
 	p.poison()
+	p.markGaps()
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)

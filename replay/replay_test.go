@@ -602,7 +602,7 @@ func TestUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, tw.path, &Options{Backend: l, Verify: true})
-	if r.Identical || r.Replayed != 3 || len(r.Unverified) != 1 || r.Unverified[0].Call != c || !strings.Contains(r.Note, "incomplete") {
+	if r.Verdict != verify.Unproved || r.Replayed != 3 || len(r.Unverified) != 2 || r.Unverified[0].Call != c || !strings.Contains(r.Unverified[1].Reason, "cut") {
 		t.Errorf("%+v", r)
 	}
 }

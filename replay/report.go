@@ -174,9 +174,14 @@ type Unverified struct {
 	Reason  string        `json:"reason"`
 	Code    verify.Reason `json:"reason_code"`
 	Results int           `json:"results"` // of one copy 1, of a batch as many as its copies
+	// OtherBytes is how many of the results have other bytes than recorded, which proves nothing.
+	OtherBytes int `json:"other_bytes,omitempty"`
 }
 
 func (u *Unverified) String() string {
+	if u.Call == 0 && u.Code == verify.Incomplete { // of no call
+		return u.Reason
+	}
 	if u.Results > 1 {
 		return fmt.Sprintf("call %d, %d results: %s", u.Call, u.Results, u.Reason)
 	}
@@ -189,7 +194,7 @@ func unverified(list []Unverified, call uint64, code verify.Reason, reason strin
 		list[n-1].Results++
 		return list
 	}
-	return append(list, Unverified{call, reason, code, 1})
+	return append(list, Unverified{Call: call, Reason: reason, Code: code, Results: 1})
 }
 
 // Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
@@ -460,8 +465,8 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 	switch {
 	case opts.Backend == Null:
 		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
-	case p.found.incomplete:
-		r.Note = "the trace is incomplete: what is whole in it was replayed"
+	case p.found.cut != "":
+		r.Note = "the trace was cut (" + p.found.cut + "): what is whole in it was replayed"
 	case !opts.Verify:
 		r.Note = "results were not compared: use --verify"
 	case o.header.Stopped != 0:
@@ -485,7 +490,7 @@ func (f *findings) unproved() []Unverified {
 		us = unverified(us, u.Call, verify.Incomplete, u.String())
 	}
 	for _, u := range f.leftOut {
-		us = append(us, Unverified{u.Call, u.Func + ": " + u.Reason, verify.Collective, u.Calls})
+		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
 	}
 	for _, u := range f.substituted {
 		us = unverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
@@ -503,9 +508,7 @@ func (r *Report) judge(opts *Options) {
 		r.Unverified = slices.DeleteFunc(r.Unverified, func(u Unverified) bool { return u.Code == verify.Pointer })
 	}
 	for _, u := range r.Unverified {
-		for range u.Results {
-			r.Results.Add(verify.IsUnproved, u.Code)
-		}
+		r.Results.AddUnproved(u.Code, u.Results, u.OtherBytes)
 	}
 	r.Verdict = r.Results.Verdict()
 	if r.Crash != nil && r.Verdict == verify.Identical {
@@ -531,6 +534,7 @@ type resultState struct {
 	code  verify.Reason // of IsUnproved
 	why   string
 	open  bool
+	other bool // some bytes are not the recorded ones
 }
 
 func (s *resultState) set(state verify.State, code verify.Reason, why string) {
@@ -545,6 +549,9 @@ func (s *resultState) count(r *Report) {
 	case !s.open:
 	case s.state == verify.IsUnproved:
 		r.Unverified = unverified(r.Unverified, s.call, s.code, s.why)
+		if s.other {
+			r.Unverified[len(r.Unverified)-1].OtherBytes++
+		}
 	default:
 		r.Results.Add(s.state, "")
 	}
@@ -566,6 +573,9 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 		*s = resultState{call: in.Call, open: true}
 	}
 	code := verify.ByCode(in.Bits)
+	if in.Flags&instUnmarked != 0 {
+		code = "" // the player has seen to it
+	}
 	why := code.Text()
 	if n := uint8(res.Flags >> resultReasonShift); n != 0 && code == "" {
 		code = verify.ByCode(n)
@@ -578,21 +588,21 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 	case varies != "":
 		s.set(verify.IsUnproved, varies, varies.Text())
 		return
-	case code == verify.Uninitialised && res.Flags&resultDiffers != 0:
-		f := p.fns[in.Fn]
-		r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
-	case res.Flags&resultDiffers != 0:
+	case code == "" && res.Flags&resultDiffers != 0:
 		s.set(verify.IsDifferent, "", "")
-		d := p.differingBytes(in, o.detail(res))
-		if code != "" {
-			d.Reason = why
-		}
-		r.differ(d)
+		r.differ(p.differingBytes(in, o.detail(res)))
 		return
 	}
 	switch {
 	case code != "":
 		s.set(verify.IsUnproved, code, why)
+		if res.Flags&resultDiffers != 0 {
+			s.other = true
+			if code == verify.Uninitialised {
+				f := p.fns[in.Fn]
+				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
+			}
+		}
 	case res.Flags&resultTolerated != 0:
 		s.set(verify.IsTolerated, "", "")
 		fallthrough

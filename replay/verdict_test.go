@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay/verify"
 )
@@ -169,6 +170,91 @@ func TestBundleHasTheVerdictOfReplay(t *testing.T) {
 		os.Setenv("ACLSIM_KERNELS", saved)
 		if code != c.code || !strings.Contains(out, c.text) {
 			t.Errorf("%s, kernels kept %v: exit code %d\n%s", c.how, c.keep, code, out)
+		}
+	}
+}
+
+// gapTrace is a trace with two buffers. Calls are missing after the first copies to the host, as gap says; then the kernel overwrites
+// the second buffer, and both are copied to the host again.
+func gapTrace(t *testing.T, gap format.Gap) string {
+	tw := newTrace(t)
+	tw.begin()
+	a := pattern(64, 3)
+	for i := range uint64(2) {
+		tw.malloc(dev+512*i, 64)
+		tw.toDevice(dev+512*i, a)
+		tw.toHost(dev+512*i, a)
+	}
+	gap.From = tw.now
+	tw.now += 1000
+	gap.To = tw.now
+	if err := tw.w.Gap(gap); err != nil {
+		t.Fatal(err)
+	}
+	tw.now += 10
+	tw.toDevice(dev+512, a)
+	tw.toHost(dev+512, a)
+	tw.toHost(dev, a)
+	return tw.close()
+}
+
+// Results that depend on calls which the trace lacks were "identical" if their bytes happened to be equal.
+func TestReplayMarksResultsAfterGapsUnproved(t *testing.T) {
+	l := library(t)
+	simulate(t)
+	for _, c := range []struct {
+		gap  format.Gap
+		code verify.Reason
+		lost int // a loss is unproved by itself, a window is none
+	}{
+		{format.Gap{Thread: format.NoThread, Calls: 3, Reason: format.Dropped}, verify.Incomplete, 1},
+		{format.Gap{Thread: format.NoThread, Calls: 3, Reason: format.Detached}, verify.Before, 0},
+	} {
+		path := gapTrace(t, c.gap)
+		// The simulator knows what was overwritten since.
+		unproved(t, run(t, path, &Options{Verify: true}), 3, map[verify.Reason]int{c.code: 1 + c.lost})
+		// Of another library nothing after the gap is known.
+		unproved(t, run(t, path, &Options{Backend: l, Verify: true}), 2, map[verify.Reason]int{c.code: 2 + c.lost})
+		if r := run(t, path, &Options{}); r.Verdict != verify.NotCompared || len(r.Lost) != c.lost {
+			t.Errorf("%s: %s, lost %+v", c.code, r.Verdict, r.Lost)
+		}
+	}
+}
+
+// A trace that was cut was "identical", and after it was recovered nothing said that it had been cut.
+func TestReplayOfCutTraceIsUnproved(t *testing.T) {
+	simulate(t)
+	whole := recorded(t, testenv.Example(t, "tiny_decoder"), "--tokens", "2")
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cut, recovered := filepath.Join(dir, "cut.aclt"), filepath.Join(dir, "recovered.aclt")
+	// Without its last chunks: the index and the end.
+	if err := os.WriteFile(cut, b[:len(b)-64], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(cut, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := format.Copy(r, recovered, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	for _, path := range []string{cut, recovered} {
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Completeness(); c.Whole() || c.Cut == "" || c.Window != format.WindowWhole {
+			t.Errorf("%s: %+v", path, c)
+		}
+		r.Close()
+		rep := run(t, path, &Options{Verify: true})
+		if rep.Results.Proved == 0 || rep.Results.Unproved != 1 || rep.Unverified[0].Code != verify.Incomplete || !strings.Contains(rep.Unverified[0].Reason, "cut") {
+			t.Errorf("%s: %s, %+v", path, &rep.Results, rep.Unverified)
 		}
 	}
 }

@@ -24,7 +24,8 @@ type Info struct {
 		Major uint16 `json:"major"`
 		Minor uint16 `json:"minor"`
 	} `json:"format"`
-	Complete   bool               `json:"complete"`
+	Complete   bool               `json:"complete"` // nothing was lost
+	Window     format.Window      `json:"window"`   // what was to be recorded
 	Simulated  bool               `json:"simulated"`
 	CapturedBy string             `json:"captured_by"`
 	API        string             `json:"api"`
@@ -55,7 +56,8 @@ type Info struct {
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
 	path       string
-	ended      bool // the recording came to its end, whatever has become of the file
+	cut        string // why the end is missing
+	ended      bool   // the recording came to its end, whatever has become of the file
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -94,7 +96,8 @@ type InfoGaps struct {
 	// CallsLost counts neither those that a flight recorder has let go of nor those made while recording was off, as outside of --steps.
 	CallsOlder uint64 `json:"calls_older,omitempty"`
 	CallsOff   uint64 `json:"calls_off,omitempty"`
-	Off        int    `json:"off,omitempty"` // gaps in which recording was off
+	Off        int    `json:"off,omitempty"`   // gaps in which recording was off
+	Older      int    `json:"older,omitempty"` // gaps of a flight recorder
 }
 
 type InfoCoverage struct {
@@ -113,7 +116,7 @@ type InfoCoverage struct {
 // NewInfo reads what a trace holds. path is for the reader of the text form.
 func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	m := r.Meta()
-	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
+	in := &Info{Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
 		Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, Recovery: r.Recovered(), path: path, ended: m.EndNS != 0}
@@ -161,6 +164,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 		switch g.Reason {
 		case format.Outdated:
 			in.Gaps.CallsOlder += g.Calls
+			in.Gaps.Older++
 		case format.Detached:
 			in.Gaps.CallsOff += g.Calls
 			in.Gaps.Off++
@@ -168,11 +172,30 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 			in.Gaps.CallsLost += g.Calls
 		}
 	}
+	c := r.Completeness()
+	in.Complete, in.Window, in.cut = c.Whole(), c.Window, c.Cut
 	in.Unknown = r.Unknown()
 	for _, d := range r.Damage() {
 		in.Damage = append(in.Damage, d.Error())
 	}
 	return in, nil
+}
+
+// losses lists what the trace lacks.
+func (in *Info) losses() (all []string) {
+	if in.cut != "" {
+		all = append(all, "its end is missing ("+in.cut+")")
+	}
+	if n := in.Gaps.Count - in.Gaps.Off - in.Gaps.Older; n > 0 {
+		all = append(all, fmt.Sprintf("%s lost in %s", Plural(in.Gaps.CallsLost, "call"), Plural(uint64(n), "gap")))
+	}
+	if n := in.Coverage.Refused; n > 0 {
+		all = append(all, Plural(uint64(n), "thread")+" not recorded")
+	}
+	if n := len(in.Damage); n > 0 {
+		all = append(all, "damaged in "+Plural(uint64(n), "place"))
+	}
+	return all
 }
 
 // Text writes the form for people.
@@ -188,10 +211,10 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Ended != "" {
 		ended = in.Ended
 	}
-	if !in.Complete && !in.ended {
-		ended = "not known: the recorder did not finish the file"
-	} else if in.Recovered != "" {
+	if in.Recovered != "" {
 		ended = "not known: recovered from a trace that was not whole: " + in.Recovered
+	} else if in.cut != "" && !in.ended {
+		ended = "not known: the recorder did not finish the file"
 	}
 	if in.Sealed != "" {
 		ended = "the newest calls, sealed by a flight recorder: " + in.Sealed
@@ -312,8 +335,16 @@ func (in *Info) Text(w io.Writer) error {
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
 	}
+	complete := "yes"
+	if !in.Complete {
+		complete = "no: " + strings.Join(in.losses(), "; ")
+	}
+	row("complete", "%s", complete)
+	if in.Window != format.WindowWhole {
+		row("window", "%s", in.Window)
+	}
 	if r := in.Recovery; r != nil {
-		row("incomplete", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
+		row("cut", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
 			Plural(uint64(r.Chunks), "whole chunk"), Bytes(uint64(r.LostBytes)), Plural(r.LostChunks, "chunk"))
 	}
 	for kind, n := range in.Unknown {

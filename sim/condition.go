@@ -100,7 +100,7 @@ func (c *condition) choose(s *stream) (*graph, *failure) {
 	sim.strict.taskTouches(s, c.word.addr, conditionSize, Read)
 	n := atomic.LoadUint64((*uint64)(pointer(c.word.addr)))
 	unknown, depends := sim.Unknown(c.word.addr, conditionSize)
-	if depends = depends && rank(unknown) == 2; depends {
+	if depends = depends && rank(unknown) == kernelRank; depends {
 		sim.sayUnknown(unknown, "model %d goes on by a condition which depends on what kernel %q would have written, which no kernel library knows", c.graph.id, unknown)
 	}
 	switch {

@@ -156,7 +156,7 @@ type checker struct {
 	memory    regions[*cell]
 	holdings  regions[*holding]
 	freed     regions[*holding]
-	racy      regions[struct{}] // live memory that was found in a race, and what was computed from it at that time
+	racy      regions[struct{}] // live memory that was found in a race
 	freedOld  []*holding
 	sources   []*source
 	hostRuns  uint64
@@ -379,19 +379,19 @@ func (c *checker) conflict(a, b *accessed, at span) {
 		}
 	}
 	c.found(f)
-	c.races(at, a.outs, b.outs)
+	c.race(at, a.outs)
 }
 
-// races notes memory that was found in a race, and the outputs of the tasks that read it.
-func (c *checker) races(at span, outs ...[]span) {
-	for _, s := range append([]span{at}, slices.Concat(outs...)...) {
-		from, to := s.addr, s.end()
-		for _, r := range takeOut(&c.racy, s) {
-			from, to = min(from, r.addr), max(to, r.end())
-		}
-		if from < to {
-			c.racy.insert(region[struct{}]{span: span{from, to - from}})
-		}
+// race notes memory that was found in a race, and marks what the earlier task has written from it.
+func (c *checker) race(at span, outs []span) {
+	from, to := at.addr, at.end()
+	for _, r := range takeOut(&c.racy, at) {
+		from, to = min(from, r.addr), max(to, r.end())
+	}
+	c.racy.insert(region[struct{}]{span: span{from, to - from}})
+	name := RaceMark
+	for _, s := range outs {
+		c.sim.mark(s, &name)
 	}
 	c.sim.unknowns.any.Store(true)
 }
@@ -427,7 +427,6 @@ func (c *checker) lost(o *observer, u *accessed, h *holding) {
 		kind = UseAfterFree
 	}
 	c.found(&Finding{Kind: kind, Parts: []Part{{"frees it", h.freed.call}, u.part()}, Memory: h.part()})
-	c.races(u.span, u.outs)
 }
 
 // cut makes a range begin at an address.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -138,6 +139,23 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 	return kernel, ok
 }
 
+// givenMark begins the names of marks that a caller has set; the reason follows.
+const givenMark = "\x00given"
+
+// Mark marks a range for a reason of the caller's, which Unknown hands back: see Given.
+func (s *Sim) Mark(addr, size uint64, reason uint8) {
+	name := givenMark + string([]byte{reason})
+	s.mark(span{addr, size}, &name)
+}
+
+// Given returns the reason of a mark that a caller has set, false for another mark.
+func Given(kernel string) (reason uint8, ok bool) {
+	if !strings.HasPrefix(kernel, givenMark) {
+		return 0, false
+	}
+	return kernel[len(kernel)-1], true
+}
+
 // RaceMark stands in place of a kernel's name for memory that strict mode has found in a race.
 const RaceMark = "\x00race"
 
@@ -149,8 +167,14 @@ func rank(kernel string) int {
 	case RaceMark:
 		return 1
 	}
-	return 2
+	if _, ok := Given(kernel); ok {
+		return 2
+	}
+	return kernelRank
 }
+
+// kernelRank is the rank of marks that name a kernel.
+const kernelRank = 3
 
 // marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
 func (s *Sim) marked(at span) []region[string] {
@@ -187,7 +211,7 @@ func (s *Sim) mark(at span, kernel *string) {
 	s.unknowns.any.Store(true)
 	u, _ := s.marksOf(at.addr)
 	u.set(at, kernel)
-	if rank(*kernel) == 2 {
+	if rank(*kernel) == kernelRank {
 		s.stain(at, *kernel)
 	}
 }
@@ -249,7 +273,7 @@ func (s *Sim) follow(x *transfer) {
 		to.clear(dst)
 		for _, r := range found {
 			s.mark(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
-			if rank(r.v) == 2 {
+			if rank(r.v) == kernelRank {
 				kernel = r.v
 				total += r.size
 			}
@@ -416,7 +440,7 @@ func (s *Sim) expose(at span, x *shared, p *physical) {
 	}
 	u, _ := s.marksOf(at.addr)
 	for _, r := range u.in(at) {
-		if rank(r.v) == 2 {
+		if rank(r.v) == kernelRank {
 			x.slot.stain(r.v)
 		} else if r.v == uninitialised {
 			u.clear(r.span) // another process may write it unseen

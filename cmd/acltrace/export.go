@@ -149,9 +149,10 @@ const (
 
 // lacks says what a trace lacks, and what of that is shown instead, so that nobody takes what is made of it for all that happened.
 func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
-	if !r.Complete() {
+	complete := r.Completeness()
+	if complete.Cut != "" {
 		a.lacking = true
-		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: this is of what was written until then\n", r.Path())
+		fmt.Fprintf(a.err, "acltrace: %s was cut (%s): this is of what was written until then\n", r.Path(), complete.Cut)
 	}
 	c, err := r.Counts()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // Version of the layout that this package writes. A reader refuses a newer major and reads any minor.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 const (

@@ -43,6 +43,7 @@ enum plan_op {
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
 	OP_TAKE,     /* store at operand 0 the number that the file of the process operand 1 by the descriptor operand 2 gets here */
+	OP_MARK,     /* tell the library, if it can take note, that len bytes at operand 0 are unknown, for the reason with number bits */
 };
 
 /*
@@ -63,6 +64,7 @@ enum {
 	INST_START = 2, /* read the clock before the call; a paced plan always does */
 	INST_END = 4,   /* and after it. What is not read is the time that was read last */
 	/* 8 is for who reads the results: the call is one of the replay's own */
+	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not take note of an OP_MARK */
 };
 
 struct plan_table {

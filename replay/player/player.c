@@ -71,6 +71,7 @@ static struct {
 	double counts_per_ns;
 	int64_t spin_ns; /* before a call is due: sleeps are not that exact */
 	void (*late)(int64_t ns); /* of a simulator: by how much the thread is, so that its device need not be; NULL elsewhere */
+	void (*mark)(const void *addr, size_t size, int reason); /* of a simulator, as unknown */
 	int (*unknown)(const void *addr, size_t size, char *kernel, size_t n); /* of a simulator: see aclsim/unknown.h; NULL elsewhere */
 } P;
 
@@ -286,6 +287,7 @@ static void open_library(const char *path)
 	if (P.plan->paced)
 		*(void **)&P.late = dlsym(lib, "aclsim_late");
 	*(void **)&P.unknown = dlsym(lib, "aclsim_unknown");
+	*(void **)&P.mark = dlsym(lib, "aclsim_mark");
 	if (P.unknown)
 		__atomic_store_n(&P.result->reports, 1, __ATOMIC_RELAXED);
 }
@@ -499,7 +501,7 @@ static void vouch(const uint8_t *bytes, uint64_t size, struct result_instruction
 	int answer = P.unknown(bytes, size, kernel, sizeof kernel);
 	if (answer == 0 || r->flags >> RESULT_REASON_SHIFT)
 		return;
-	uint32_t reason = answer == 1 ? REASON_KERNEL : answer == 2 ? REASON_UNINITIALISED : REASON_RACE;
+	uint32_t reason = answer == 1 ? REASON_KERNEL : answer == 2 ? REASON_UNINITIALISED : answer == 3 ? REASON_RACE : (uint32_t)answer & 0xff;
 	r->flags |= reason << RESULT_REASON_SHIFT | (reason == REASON_KERNEL ? kernel_number(kernel) << RESULT_KERNEL_SHIFT : 0);
 }
 
@@ -508,6 +510,8 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
 	uint64_t pitch = operand(in->operands + 2), len = rest(in)->len, width = rest(in)->width;
+	if (in->flags & INST_UNMARKED && P.mark == NULL)
+		r->flags |= (uint32_t)in->bits << RESULT_REASON_SHIFT;
 	const bool asks = P.unknown != NULL && in->want == CHECK_RESULT;
 	for (uint64_t done = 0; done < len; done += width, got += pitch) {
 		if (asks)
@@ -600,6 +604,10 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 		return !stopped();
 	case OP_TAKE:
 		take(in);
+		break;
+	case OP_MARK:
+		if (P.mark != NULL)
+			P.mark((const void *)(uintptr_t)operand(in->operands), rest(in)->len, in->bits);
 		break;
 	}
 	return true;
@@ -901,7 +909,7 @@ static const char *name_of(const struct plan_instruction *in) { return P.names +
 
 /* How many recorded results there are, and what became of them: see verify.Tally. */
 struct tally {
-	unsigned long long results, proved, different, other, unproved, by[MAX_REASONS], bytes;
+	unsigned long long results, proved, different, other, unproved, other_bytes, by[MAX_REASONS], bytes;
 };
 
 static const char *reason_text(uint32_t reason)
@@ -924,20 +932,26 @@ static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
 {
 	uint64_t n = 0;
 	uint32_t reason = 0;
-	bool differs = false;
+	bool differs = false, other_bytes = false;
 	for (uint64_t i = first; i < end && judged_result(&P.instructions[i]) && (n == 0 || P.rest[i].at != 0); i++, n++) {
-		uint32_t flags = P.results[i].flags, why = P.instructions[i].bits ? P.instructions[i].bits : flags >> RESULT_REASON_SHIFT & 0xff;
+		uint32_t flags = P.results[i].flags, why = P.instructions[i].bits;
+		if (why == 0 || P.instructions[i].flags & INST_UNMARKED)
+			why = flags >> RESULT_REASON_SHIFT & 0xff;
 		if (!(flags & RESULT_DONE))
 			why = REASON_NOT_REACHED;
-		if (flags & RESULT_DIFFERS && why != REASON_UNINITIALISED)
+		if (why) {
+			other_bytes |= (flags & RESULT_DIFFERS) != 0;
+			if (!reason)
+				reason = why;
+		} else if (flags & RESULT_DIFFERS) {
 			differs = true;
-		else if (why && !reason)
-			reason = why;
-		else if (!why)
+		} else {
 			t->bytes += P.rest[i].len;
+		}
 	}
 	if (!differs && reason) {
 		add_unproved(t, reason, 1);
+		t->other_bytes += other_bytes;
 		return n;
 	}
 	t->results++;
@@ -953,7 +967,10 @@ static const char *results_text(unsigned long long n) { return n == 1 ? "result"
 /* Prints how many results are unproved and why, the most frequent reason first. */
 static void print_unproved(struct tally *t)
 {
-	printf("%llu of %llu %s %s unproved: ", t->unproved, t->results, results_text(t->results), t->unproved == 1 ? "is" : "are");
+	printf("%llu of %llu %s %s unproved", t->unproved, t->results, results_text(t->results), t->unproved == 1 ? "is" : "are");
+	if (t->other_bytes)
+		printf(" (%llu with other bytes)", t->other_bytes);
+	printf(": ");
 	bool several = false;
 	for (int i = 0; i < MAX_REASONS; i++)
 		several |= t->by[i] && t->by[i] != t->unproved;
@@ -974,10 +991,12 @@ static void print_unproved(struct tally *t)
 }
 
 /* Prints a difference. */
-static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d)
+static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d, bool unproved)
 {
 	unsigned long long call = rest(in)->call;
-	if (in->op != OP_CHECK)
+	if (unproved)
+		printf("unproved, with other bytes: call %llu %s\n", call, name_of(in));
+	else if (in->op != OP_CHECK)
 		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
 	else
 		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), in->want == CHECK_RESULT ? "result" : "output",
@@ -1018,12 +1037,15 @@ static int judge(int status)
 	const struct plan_doubt *doubts = (const struct plan_doubt *)(const void *)(P.file + P.plan->doubts.offset);
 	for (uint64_t i = 0; i < P.plan->doubts.count; i++) {
 		add_unproved(&t, doubts[i].reason, doubts[i].results);
-		if (i < LISTED)
+		if (i < LISTED && doubts[i].call)
 			printf("unproved: call %llu: %s\n", (unsigned long long)doubts[i].call, P.names + doubts[i].text);
+		else if (i < LISTED)
+			printf("unproved: %s\n", P.names + doubts[i].text);
 	}
 	for (uint64_t th = 0; th < P.plan->threads.count; th++) {
 		uint64_t end = P.threads[th].first + P.threads[th].count;
 		for (uint64_t i = P.threads[th].first, n; i < end; i += n) {
+			const unsigned long long before = t.different;
 			n = 1;
 			if (judged_result(&P.instructions[i]))
 				n = count_result(&t, i, end);
@@ -1041,8 +1063,8 @@ static int judge(int status)
 					continue;
 				}
 				t.other += !judged_result(in);
-				if (t.other + t.different <= LISTED)
-					print_difference(in, x, d);
+				if (t.other + t.different + t.other_bytes <= LISTED)
+					print_difference(in, x, d, judged_result(in) && t.different == before);
 			}
 		}
 	}
@@ -1069,7 +1091,7 @@ static int judge(int status)
 		return 4;
 	}
 	if (t.unproved > 0) {
-		printf("nothing differs; ");
+		printf(t.other_bytes ? "nothing that could be proved differs; " : "nothing differs; ");
 		print_unproved(&t);
 		printf("\n");
 		return 4;

@@ -33,8 +33,8 @@ type State uint8
 const (
 	IsProved    State = iota // everything the result depends on was executed here, and all bytes are equal
 	IsTolerated              // proved, but some numbers are equal only within the tolerance
-	IsUnproved               // equality shows nothing, or the comparison was impossible
-	IsDifferent
+	IsUnproved               // its bytes prove nothing, equal or not, or the comparison was impossible
+	IsDifferent              // everything it depends on was executed here, and some bytes differ
 )
 
 // A Reason says why a result is unproved. Reasons are stable: scripts may rely on them ("reason_code" in JSON).
@@ -100,6 +100,8 @@ type Tally struct {
 	Tolerated uint64 `json:"tolerated"`
 	Different uint64 `json:"different"`
 	Unproved  uint64 `json:"unproved"`
+	// OtherBytes counts unproved results whose bytes are not the recorded ones.
+	OtherBytes uint64 `json:"unproved_other_bytes"`
 
 	// Other counts what is no result and differs: returned values and outputs of calls.
 	Other uint64 `json:"-"`
@@ -138,6 +140,14 @@ func (t *Tally) Verdict() Verdict {
 	return Identical
 }
 
+// AddUnproved counts n unproved results of one reason, of which some have other bytes.
+func (t *Tally) AddUnproved(why Reason, n, otherBytes int) {
+	for range n {
+		t.Add(IsUnproved, why)
+	}
+	t.OtherBytes += uint64(otherBytes)
+}
+
 // String describes the outcome in one line, as "nothing differs; 12 of 16 results are unproved: …".
 func (t *Tally) String() string {
 	switch t.Verdict() {
@@ -160,6 +170,9 @@ func (t *Tally) String() string {
 	if t.Results == 0 {
 		return "nothing differs; the trace has no results, so nothing is proved"
 	}
+	if t.OtherBytes > 0 {
+		return "nothing that could be proved differs; " + t.unproved()
+	}
 	return "nothing differs; " + t.unproved()
 }
 
@@ -180,7 +193,11 @@ func (t *Tally) unproved() string {
 		}
 		why = append(why, text)
 	}
-	return fmt.Sprintf("%d of %s %s unproved: %s", t.Unproved, plural(t.Results), verb(t.Unproved, "is", "are"), strings.Join(why, "; "))
+	other := ""
+	if t.OtherBytes > 0 {
+		other = fmt.Sprintf(" (%d with other bytes)", t.OtherBytes)
+	}
+	return fmt.Sprintf("%d of %s %s unproved%s: %s", t.Unproved, plural(t.Results), verb(t.Unproved, "is", "are"), other, strings.Join(why, "; "))
 }
 
 func plural(n uint64) string { return fmt.Sprintf("%d %s", n, verb(n, "result", "results")) }

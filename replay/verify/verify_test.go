@@ -16,15 +16,18 @@ func TestVerdict(t *testing.T) {
 		other uint64
 		want  Verdict
 		text  string
+
+		otherBytes uint64
 	}{
-		{nil, 0, Unproved, "nothing differs; the trace has no results, so nothing is proved"},
-		{[]add{{IsProved, "", 16}}, 0, Identical, "identical: 16 results"},
-		{[]add{{IsProved, "", 1}, {IsTolerated, "", 1}}, 0, Identical, "identical: 2 results (1 within the tolerance)"},
-		{[]add{{IsProved, "", 4}, {IsUnproved, Kernel, 12}}, 0, Unproved, "nothing differs; 12 of 16 results are unproved: computed by kernels that no library here implements"},
-		{[]add{{IsUnproved, Data, 1}, {IsUnproved, Kernel, 2}}, 0, Unproved, "nothing differs; 3 of 3 results are unproved: 2: computed by kernels that no library here implements; 1: they depend on data that the trace lacks"},
-		{[]add{{IsProved, "", 3}, {IsUnproved, Kernel, 1}, {IsDifferent, "", 1}}, 0, Different, "different: 1 of 5 results differs; 1 of 5 results is unproved: computed by kernels that no library here implements"},
-		{[]add{{IsProved, "", 3}}, 2, Different, "different: 2 returned values or outputs differ"},
-		{nil, 1, Different, "different: 1 returned value or output differs"},
+		{nil, 0, Unproved, "nothing differs; the trace has no results, so nothing is proved", 0},
+		{[]add{{IsProved, "", 16}}, 0, Identical, "identical: 16 results", 0},
+		{[]add{{IsProved, "", 1}, {IsTolerated, "", 1}}, 0, Identical, "identical: 2 results (1 within the tolerance)", 0},
+		{[]add{{IsProved, "", 4}, {IsUnproved, Kernel, 12}}, 0, Unproved, "nothing differs; 12 of 16 results are unproved: computed by kernels that no library here implements", 0},
+		{[]add{{IsUnproved, Data, 1}, {IsUnproved, Kernel, 2}}, 0, Unproved, "nothing differs; 3 of 3 results are unproved: 2: computed by kernels that no library here implements; 1: they depend on data that the trace lacks", 0},
+		{[]add{{IsProved, "", 3}, {IsUnproved, Kernel, 1}, {IsDifferent, "", 1}}, 0, Different, "different: 1 of 5 results differs; 1 of 5 results is unproved: computed by kernels that no library here implements", 0},
+		{[]add{{IsProved, "", 3}}, 2, Different, "different: 2 returned values or outputs differ", 0},
+		{nil, 1, Different, "different: 1 returned value or output differs", 0},
+		{[]add{{IsProved, "", 4}, {IsUnproved, Before, 2}}, 0, Unproved, "nothing that could be proved differs; 2 of 6 results are unproved (1 with other bytes): they depend on calls from before the recorded window", 1},
 	} {
 		var tally Tally
 		for _, a := range c.adds {
@@ -32,6 +35,7 @@ func TestVerdict(t *testing.T) {
 				tally.Add(a.s, a.why)
 			}
 		}
+		tally.OtherBytes = c.otherBytes
 		tally.Other = c.other
 		if v := tally.Verdict(); v != c.want || tally.String() != c.text {
 			t.Errorf("%+v: %s, %q; want %s, %q", c.adds, v, &tally, c.want, c.text)

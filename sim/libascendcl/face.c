@@ -23,6 +23,7 @@ static struct {
 	uint64_t (*thread_begin)(uint64_t *told, int64_t *late);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
+	void (*mark)(uint64_t addr, uint64_t size, int reason);
 } engine;
 
 static char library[PATH_MAX]; /* path of this library */
@@ -82,7 +83,8 @@ static void open_engine(void)
 	*(void **)&engine.thread_begin = dlsym(h, "aclsim_thread_begin");
 	*(void **)&engine.thread_end = dlsym(h, "aclsim_thread_end");
 	*(void **)&engine.unknown = dlsym(h, "aclsim_unknown");
-	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown) {
+	*(void **)&engine.mark = dlsym(h, "aclsim_mark");
+	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark) {
 		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
 		return;
 	}
@@ -149,6 +151,12 @@ FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size
 	if (!atomic_load(&ready) || atomic_load(&forked))
 		return 0;
 	return engine.unknown((uint64_t)(uintptr_t)addr, size, kernel, n);
+}
+
+FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
+{
+	if (atomic_load(&ready) && !atomic_load(&forked))
+		engine.mark((uint64_t)(uintptr_t)addr, size, reason);
 }
 
 aclError face_unsupported(const char *name)

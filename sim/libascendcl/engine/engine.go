@@ -111,7 +111,17 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	case sim.RaceMark:
 		return 3
 	}
+	if reason, ok := sim.Given(name); ok {
+		return 0x100 | C.int(reason)
+	}
 	return 1
+}
+
+// aclsim_mark marks bytes: see aclsim/unknown.h.
+//
+//export aclsim_mark
+func aclsim_mark(addr, size C.uint64_t, reason C.int) {
+	device.Mark(uint64(addr), uint64(size), uint8(reason))
 }
 
 // fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
