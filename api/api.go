@@ -770,7 +770,8 @@ type Simulator struct {
 
 // Faults is how a runtime tells a program that a task has failed on the device.
 type Faults struct {
-	Codes [2]int32 // the least and the greatest error code of the device
+	Codes  [2]int32 // the least and the greatest error code of the device
+	Except []int32  // codes between them that describe a call, and no task
 	// Stream and Task are functions that answer with the runtime's ids of the stream and the task that failed, while it tells the
 	// program of it; "" for none.
 	Stream, Task string
@@ -876,7 +877,7 @@ func (m *Model) Init() *Model {
 
 // DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
 func (m *Model) DeviceFault(code int32) bool {
-	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0
+	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0 && !slices.Contains(m.Faults.Except, code)
 }
 
 // ownStream is set in the number of a thread's own default stream, and in no handle.

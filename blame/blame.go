@@ -84,6 +84,14 @@ type Suspect struct {
 	stream  *timeline.Object
 	ends    int64 // when its task had ended for certain, as far as is known before the failure
 	touches []touched
+	waits   string // what its task waits for, "" if it does not wait
+	gone    []gone
+}
+
+// gone is an object that a call names and that had ended before.
+type gone struct {
+	param  string
+	object *timeline.Object
 }
 
 // touched is a Touch with the allocation that was there when the call began.
@@ -109,7 +117,8 @@ type Report struct {
 	Told     []string  `json:"told,omitempty"`       // what the runtime has told of the task
 	InFlight int       `json:"in_flight"`            // tasks that had not ended for certain
 	Suspects []Suspect `json:"suspects"`             // the likeliest first
-	More     int       `json:"more,omitempty"`       // further tasks in flight with nothing against them
+	More     int       `json:"more,omitempty"`       // further tasks in flight, which are not listed
+	Failed   int       `json:"failed_calls"`         // calls that failed, in all processes
 	History  []Touched `json:"history,omitempty"`    // of the memory that the first suspect was given
 	Lost     uint64    `json:"lost_calls,omitempty"` // that are missing from the trace before the failure
 	Unknown  []string  `json:"unknown,omitempty"`    // what would have to be known for more
@@ -138,6 +147,7 @@ const (
 	freed      = 120 // before the call
 	beyond     = 110 // the end of an allocation
 	freedLater = 100
+	waits      = 80 // the stream waits there, and the failure is a wait without end
 	freedOrEnd = 60 // or where a live allocation ends
 	nowhere    = 30 // an address in no allocation
 	unreturned = 25
@@ -212,7 +222,7 @@ func (b *blamer) find() error {
 		b.told.task = b.o.Task
 		b.until = math.MaxInt64
 	}
-	var unfinished, wrong *format.Call
+	var unfinished, wrong, fault *format.Call
 	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
 		if err != nil {
 			return err
@@ -224,13 +234,19 @@ func (b *blamer) find() error {
 				unfinished = c.Clone()
 			}
 		case f == nil || !f.Failed(c.Ret):
-		case b.m.DeviceFault(int32(c.Ret)):
-			return b.failed(c.Clone())
 		default:
-			wrong = c.Clone()
+			b.rep.Failed++
+			if fault == nil && b.m.DeviceFault(int32(c.Ret)) {
+				fault = c.Clone()
+			}
+			if wrong == nil {
+				wrong = c.Clone()
+			}
 		}
 	}
 	switch {
+	case fault != nil:
+		return b.failed(fault)
 	case unfinished != nil:
 		return b.failed(unfinished)
 	case wrong != nil && b.o.Task == nil:
@@ -368,6 +384,12 @@ func (b *blamer) arguments() error {
 			continue
 		}
 		x.Call, x.Partly, x.stream = *describe(b.r, b.m, e), !all, e.Stream
+		if e.Fn != nil && e.Fn.Task == api.Wait {
+			x.waits = b.waitsFor(e, touches)
+		}
+		if b.failure != nil && c.Index == b.failure.Index {
+			x.gone = b.memory.gone(p, e)
+		}
 		for _, t := range touches {
 			k := touched{Touch: t}
 			o, at, ok := s.FindEnd(p, t.Addr)
@@ -379,7 +401,7 @@ func (b *blamer) arguments() error {
 				k.dead, k.end = true, o
 			case ok:
 				k.object = o
-			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To):
+			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.told.addrs, t.Addr):
 				continue // a number
 			}
 			x.touches = append(x.touches, k)
@@ -419,6 +441,34 @@ func (b *blamer) judge() error {
 	return nil
 }
 
+// waitFailed reports whether the failure is a wait of the host that took too long or never returned.
+func (b *blamer) waitFailed() bool {
+	if b.failure == nil {
+		return false
+	}
+	f := b.m.Func(api.ID(b.failure.Func))
+	return f != nil && f.Sync != api.NoSync
+}
+
+// waitsFor describes what the task of a call waits for.
+func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
+	for _, u := range e.Uses {
+		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
+			what := timeline.Place(u)
+			if by, ok := b.memory.recorded[o]; ok {
+				return fmt.Sprintf("%s, recorded last by call %d on %s", what, by.call, by.stream)
+			}
+			return what + ", which no call had recorded"
+		}
+	}
+	for _, t := range touches {
+		if t.Self {
+			return fmt.Sprintf("a value at %#x", t.Addr)
+		}
+	}
+	return "another stream"
+}
+
 // waited is the stream that the failed synchronization has waited for, nil for a default one.
 func (b *blamer) waited() *timeline.Object {
 	f := b.m.Func(api.ID(b.failure.Func))
@@ -439,8 +489,18 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		x.score += score
 		x.Reasons = append(x.Reasons, fmt.Sprintf(format, a...))
 	}
-	if b.told.kernel != "" && x.Kernel == b.told.kernel {
+	if x.Kernel != "" && (x.Kernel == b.told.kernel || b.told.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
 		against(sameKernel, "the runtime's message names its kernel")
+	}
+	if x.waits != "" && b.waitFailed() && !x.Certain {
+		against(waits, "its stream waits there for %s", x.waits)
+	}
+	for _, g := range x.gone {
+		p, err := b.place(g.object, g.object.Handle)
+		if err != nil {
+			return err
+		}
+		against(0, "its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", g.param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, at(p.Ended.Start))
 	}
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization has waited for it

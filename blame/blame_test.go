@@ -25,6 +25,67 @@ import (
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
+// failing records testdata/failures.c and returns what Blame finds, and its text.
+func failing(t *testing.T, how string) (*Report, string) {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	prog := testenv.CompileC(t, "failures", []string{"testdata/failures.c"})
+	path, _ := recorded(t, nil, 0, prog, kernels, how)
+	rep, err := Blame(open(t, path), acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rep.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	return rep, b.String()
+}
+
+// Blame said of a call with a dead object only that the call itself had failed: not which call had freed or destroyed the object.
+func TestBlameNamesWhoEndedTheObject(t *testing.T) {
+	for how, ender := range map[string]string{"double-free": "aclrtFree", "destroyed-event": "aclrtDestroyEvent"} {
+		rep, text := failing(t, how)
+		if len(rep.Suspects) != 1 || !slices.ContainsFunc(rep.Suspects[0].Reasons, func(r string) bool { return strings.Contains(r, "("+ender+") had ended") }) {
+			t.Errorf("%s:\n%s", how, text)
+		}
+	}
+}
+
+// Blame did not use a kernel's name or an address of host memory in a message that is not in CANN's own form.
+func TestBlameReadsMessages(t *testing.T) {
+	rep, text := failing(t, "host-pointer")
+	x := &rep.Suspects[0]
+	if x.Kernel != "add" || len(x.Arguments) != 3 || !strings.Contains(strings.Join(x.Reasons, "\n"), "names its kernel") || !strings.Contains(strings.Join(x.Reasons, "\n"), "which the message names") {
+		t.Errorf("\n%s", text)
+	}
+	if mentions("kernel vector_add_2: argument 0", "vector_add") || !mentions("xvector_add, vector_add: argument 0", "vector_add") {
+		t.Error("a name within another word counts as mentioned, or a later mention is not found")
+	}
+}
+
+// Blame listed launches behind a wait that never ended, and not the wait, and said of the rest that nothing spoke against them.
+func TestBlameListsWaits(t *testing.T) {
+	rep, text := failing(t, "deadlock")
+	x := &rep.Suspects[0]
+	if x.Func != "aclrtValueWait" || !strings.Contains(strings.Join(x.Reasons, "\n"), "waits there for a value at 0x") || !strings.Contains(text, "\n20 more tasks were in flight\n") {
+		t.Errorf("\n%s", text)
+	}
+}
+
+// Blame took the last failing call, and a kernel that was not found for an error of the device.
+func TestBlameTakesTheFirstFailingCall(t *testing.T) {
+	rep, text := failing(t, "calls")
+	if rep.Failure.Func != "aclrtMalloc" || rep.Failed != 2 || !strings.Contains(text, "1 more call failed") {
+		t.Errorf("%d failed\n%s", rep.Failed, text)
+	}
+	if acl.Model.DeviceFault(507027) || !acl.Model.DeviceFault(507015) {
+		t.Error("507027 is an error of the device, or 507015 is none")
+	}
+}
+
 // TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
 func TestEarlyFree(t *testing.T) { earlyFree(t, nil, 4, 60, 8, 3) }
 

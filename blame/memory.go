@@ -14,15 +14,66 @@ import (
 // maxFormer bounds how many allocations that have ended are remembered, the latest.
 const maxFormer = 1 << 18
 
-// memory are the allocations of a trace so far, also those that have ended.
+// memory are the allocations of a trace so far, also those that have ended, and what else failures may go back to.
 type memory struct {
-	all []*timeline.Object // in the order in which they were made
+	all      []*timeline.Object              // in the order in which they were made
+	ended    map[handle]*timeline.Object     // the latest object of a handle that has ended, without memory
+	recorded map[*timeline.Object]lastRecord // events, by their latest record
+}
+
+// handle is how a process names an object.
+type handle struct {
+	process uint32
+	kind    api.Object
+	value   uint64
+}
+
+// lastRecord is the call that recorded an event last.
+type lastRecord struct {
+	call   uint64
+	stream string
+}
+
+// gone lists the objects that a call names and that had ended before.
+func (m *memory) gone(process uint32, e *timeline.Event) (all []gone) {
+	if e.Fn == nil || len(e.Call.Args) != int(e.Fn.Words) {
+		return nil
+	}
+	for i := range e.Fn.Params {
+		q := &e.Fn.Params[i]
+		if q.Object == "" || q.Role.Makes() || e.Call.Args[q.Word] == 0 {
+			continue
+		}
+		w := e.Call.Args[q.Word]
+		if u, ok := e.Use(i); ok && u.Object.Ended == timeline.NoCall && u.Object.Created != timeline.NoCall {
+			continue
+		}
+		o := m.ended[handle{process, q.Object, w}]
+		if o == nil && q.Object.Memory() {
+			o = m.former(process, w)
+		}
+		if o != nil && o.Ended != e.Call.Index {
+			all = append(all, gone{q.Name, o})
+		}
+	}
+	return all
 }
 
 // see takes note of the allocations that a call has made.
 func (m *memory) see(e *timeline.Event) {
+	if m.ended == nil {
+		m.ended, m.recorded = map[handle]*timeline.Object{}, map[*timeline.Object]lastRecord{}
+	}
 	for _, u := range e.Uses {
-		if o := u.Object; o.Created == e.Call.Index && o.Kind.Memory() && o.Kind != api.Reservation {
+		o := u.Object
+		switch {
+		case o.Ended == e.Call.Index && !o.Kind.Memory():
+			m.ended[handle{o.Process, o.Kind, o.Handle}] = o
+			delete(m.recorded, o)
+		case e.Fn != nil && e.Fn.Task == api.Record && o.Kind != api.Stream:
+			m.recorded[o] = lastRecord{e.Call.Index, streamName(e)}
+		}
+		if o.Created == e.Call.Index && o.Kind.Memory() && o.Kind != api.Reservation {
 			m.all = append(m.all, o)
 		}
 	}
@@ -33,6 +84,14 @@ func (m *memory) see(e *timeline.Event) {
 			return ended >= 0 && o.Ended != timeline.NoCall
 		})
 	}
+}
+
+// streamName is the stream that a call puts its task on.
+func streamName(e *timeline.Event) string {
+	if e.Stream == nil {
+		return "the default stream"
+	}
+	return timeline.Place(timeline.Use{Object: e.Stream})
 }
 
 // former returns the allocation that was the last one to hold an address, of those that have ended; nil for none.

@@ -29,6 +29,9 @@ func (rep *Report) Text(out io.Writer) error {
 		fmt.Fprintf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), wall(rep.Begun+f.Start), what)
 		stack(w, "", f)
 	}
+	if rep.Failed > 1 {
+		fmt.Fprintf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
+	}
 	if rep.Message != "" {
 		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
 			fmt.Fprintf(w, "%-9s%s\n", head("message", i), line)
@@ -77,7 +80,7 @@ func (rep *Report) Text(out io.Writer) error {
 		stack(w, "  ", &x.Call)
 	}
 	if rep.More > 0 {
-		fmt.Fprintf(w, "\n%d more tasks were in flight, with nothing against them\n", rep.More)
+		fmt.Fprintf(w, "\n%d more %s in flight\n", rep.More, map[bool]string{true: "task was", false: "tasks were"}[rep.More == 1])
 	}
 	for i := range rep.History {
 		rep.History[i].text(w)

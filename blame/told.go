@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -73,6 +75,27 @@ func (b *blamer) hear() error {
 		b.rep.Told = append(b.rep.Told, fmt.Sprintf("task %d of stream %d, to the program's callback for failed tasks", *task, *stream))
 	}
 	return nil
+}
+
+// mentions reports whether a message has a name as a word of its own.
+func mentions(message, name string) bool {
+	for from := 0; ; {
+		i := strings.Index(message[from:], name)
+		if i < 0 {
+			return false
+		}
+		i += from
+		before, _ := utf8.DecodeLastRuneInString(message[:i])
+		after, _ := utf8.DecodeRuneInString(message[i+len(name):])
+		if !wordRune(before) && !wordRune(after) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+func wordRune(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // tells reports whether a function answers with a text that is no name of something.
