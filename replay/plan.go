@@ -144,11 +144,16 @@ func (p *Plan) write(b []byte) error {
 	return err
 }
 
-var padding [64]byte
+const cacheLine = 64
+
+var padding [cacheLine]byte
 
 // align makes the next data begin at a multiple of 16 bytes and returns where.
-func (p *Plan) align() (uint64, error) {
-	if n := -p.data & 15; n > 0 {
+func (p *Plan) align() (uint64, error) { return p.alignTo(16) }
+
+// alignTo makes the next data begin at a multiple of n bytes, a power of 2 up to 64, and returns where.
+func (p *Plan) alignTo(n uint64) (uint64, error) {
+	if n := -p.data & (n - 1); n > 0 {
 		p.data += n
 		return p.data, p.write(padding[:n])
 	}
@@ -383,8 +388,9 @@ func (p *Plan) finish() error {
 		names = append(append(names, u.Reason...), 0)
 	}
 	h.Scratch, h.Shared = p.scratch, p.sharedMem
+	// Tables begin with a cache line: no instruction lies in two.
 	section := func(t *table, count int, b []byte) error {
-		if _, err := p.align(); err != nil {
+		if _, err := p.alignTo(cacheLine); err != nil {
 			return err
 		}
 		t.Offset, t.Count = planData+p.data, uint64(count)
@@ -424,7 +430,7 @@ func (p *Plan) finish() error {
 	h.Size = planData + p.data
 	h.ResThreads = 4096
 	h.ResSlots = (h.ResThreads + 64*uint64(len(threads)) + 8*tokenAlign - 1) &^ (8*tokenAlign - 1)
-	h.ResInstructions = h.ResSlots + 8*h.Slots
+	h.ResInstructions = (h.ResSlots + 8*h.Slots + cacheLine - 1) &^ (cacheLine - 1)
 	h.ResDetails = h.ResInstructions + 32*h.Instructions.Count
 	h.ResKernels = h.ResDetails + 56*max(checks, 1)
 	h.ResBytes = h.ResKernels + kernelNames*kernelName

@@ -1,6 +1,9 @@
 package verify
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,5 +55,20 @@ func TestReasonsHaveCodesAndTexts(t *testing.T) {
 	}
 	if len(texts) != len(Reasons) || ByCode(0) != "" || ByCode(uint8(len(Reasons)+1)) != "" {
 		t.Errorf("%d texts for %d reasons", len(texts), len(Reasons))
+	}
+}
+
+// The page that scripts are written by must list every reason.
+func TestReasonsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Reason
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| (?:was|depends|is) ").FindAllStringSubmatch(string(b), -1) {
+		got = append(got, Reason(m[1]))
+	}
+	if !slices.Equal(got, Reasons) {
+		t.Errorf("docs/replay.md lists %q, want %q", got, Reasons)
 	}
 }
