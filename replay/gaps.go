@@ -10,13 +10,14 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Calls that the trace lacks may have written any memory that lived at the time. A simulator marks that memory (opMark) and reports the
-// results that depend on it. On other libraries every result after such a gap is unproved.
+// Calls that the trace lacks may have written any memory that lived at the time, and copies whose data it lacks bring zeros. A simulator
+// marks that memory (opMark) and reports the results that depend on it. On other libraries every later result is unproved.
 
 // gaps are the times at which a trace lacks calls, in the order of their beginnings.
 type gaps struct {
 	all   []format.Gap
-	marks []gapMark      // still to be made, by time
+	marks []gapMark      // by time
+	zeros int64          // when a copy first brought zeros instead of data, noTime for never
 	seen  map[uint32]int // marks made in each process
 }
 
@@ -35,7 +36,7 @@ func gapReason(g *format.Gap) verify.Reason {
 }
 
 func newGaps(c *format.Completeness) gaps {
-	gs := gaps{all: append(slices.Clone(c.Lost), c.Outside...), seen: map[uint32]int{}}
+	gs := gaps{all: append(slices.Clone(c.Lost), c.Outside...), seen: map[uint32]int{}, zeros: noTime}
 	slices.SortFunc(gs.all, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	for i := range gs.all {
 		g := &gs.all[i]
@@ -45,12 +46,15 @@ func newGaps(c *format.Completeness) gaps {
 	return gs
 }
 
-// reason returns why results that come at a time are unproved on a library that can't mark memory, "" if none of the gaps began before.
+// reason returns why results that come at a time are unproved on a library that can't mark memory, "" if nothing was missing before.
 func (gs *gaps) reason(at int64) verify.Reason {
-	if len(gs.all) == 0 || gs.all[0].From >= at {
-		return ""
+	switch {
+	case len(gs.all) > 0 && gs.all[0].From < at:
+		return gapReason(&gs.all[0])
+	case gs.zeros != noTime && gs.zeros < at:
+		return verify.Data
 	}
-	return gapReason(&gs.all[0])
+	return ""
 }
 
 // due returns the reason of the marks that a process has to make before a call that begins at a time, "" if there are none.
@@ -82,7 +86,36 @@ func (p *planner) markGaps() {
 	}
 	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.ID, b.ID) })
 	for _, o := range live {
-		p.before = append(p.before, instruction{Op: opMark, Bits: code.Code(), Call: p.c.Index, Operands: p.operands(p.objects[o]), Len: o.Size})
+		p.before = append(p.before, p.mark(p.objects[o], o.Size, code))
+	}
+}
+
+// mark tells the library that memory is unknown for a reason, or known again if that is "".
+func (p *Plan) mark(at operand, size uint64, code verify.Reason) instruction {
+	return instruction{Op: opMark, Bits: code.Code(), Operands: p.operands(at), Len: size}
+}
+
+// zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
+// of data that the trace lacks.
+func (p *planner) zerosIn(pinned *timeline.Object, at operand, n uint64) {
+	if p.gaps.zeros == noTime {
+		p.gaps.zeros = p.c.Start
+	}
+	p.found.substituted[len(p.found.substituted)-1].marked = true
+	if pinned != nil {
+		p.zeroed[pinned] = true
+		p.before = append(p.before, p.mark(at, n, verify.Data))
+	}
+}
+
+// markZeros marks the memory of zeros in each process before its first call.
+func (p *planner) markZeros() {
+	if p.gaps.zeros == noTime || !p.o.compares() || p.zeros == 0 {
+		return
+	}
+	for i := range p.procs {
+		g := &p.threads[p.procs[i].first].groups[0]
+		g.insts = append([]instruction{p.mark(operand{Slot: zerosSlot}, p.zeros, verify.Data)}, g.insts...)
 	}
 }
 

@@ -606,9 +606,11 @@ func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, of
 		}
 		p.substitute(i, s.len, d)
 		if own {
+			p.zerosIn(nil, op, 0)
 			return p.zero(s.span()), nil
 		}
 		p.store(op, p.zero(s.len), nil, s)
+		p.zerosIn(in, op, s.span())
 		return op, nil
 	}
 	if !own && p.inFlight(in, off, off+s.span()) {
@@ -626,6 +628,9 @@ func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, of
 		op = p.lasting(s.span())
 	}
 	p.store(op, from, relocs, s)
+	if p.zeroed[in] {
+		p.before = append(p.before, p.mark(op, s.span(), ""))
+	}
 	return op, nil
 }
 

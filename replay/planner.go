@@ -72,7 +72,8 @@ type planner struct {
 	captured map[*timeline.Object]bool // what tasks of graphs touch
 	blind    bool                      // a payload is missing that may have had addresses
 	gaps     gaps
-	see      func(*planner) error // is called for every call, where it is not nil
+	zeroed   map[*timeline.Object]bool // pinned memory in which zeros took the place of data
+	see      func(*planner) error      // is called for every call, where it is not nil
 
 	// Of the call at hand.
 	touches []touch
@@ -176,7 +177,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
-		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{},
+		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{}, zeroed: map[*timeline.Object]bool{},
 	}
 	p.contexts = newContexts(plan.model)
 	p.maps = o.Place == PlaceSame && !p.simulated()
@@ -228,6 +229,7 @@ func (p *planner) compile() error {
 	if err := p.hostFunctions(); err != nil {
 		return err
 	}
+	p.markZeros()
 	zeros := p.reserve(p.zeros)
 	for t := range p.threads {
 		for g := range p.threads[t].groups {

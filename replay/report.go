@@ -252,6 +252,7 @@ type Substituted struct {
 	Param  string `json:"param"`
 	Bytes  uint64 `json:"bytes"`
 	Reason string `json:"reason"`
+	marked bool   // a copy brings it to the device: results that depend on it are found
 }
 
 // Relocated is a word that was taken for a device address, and the evidence: where it was, what it was, the allocation that it lay in, by
@@ -493,6 +494,9 @@ func (f *findings) unproved() []Unverified {
 		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
 	}
 	for _, u := range f.substituted {
+		if u.marked {
+			continue // results that depend on it are unproved
+		}
 		us = unverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
 	}
 	return us

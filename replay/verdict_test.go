@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -218,6 +219,28 @@ func TestReplayMarksResultsAfterGapsUnproved(t *testing.T) {
 		if r := run(t, path, &Options{}); r.Verdict != verify.NotCompared || len(r.Lost) != c.lost {
 			t.Errorf("%s: %s, lost %+v", c.code, r.Verdict, r.Lost)
 		}
+	}
+}
+
+// Results that depend on data which the trace lacks, and zeros replace, counted as compared.
+func TestReplayMarksResultsOfMissingDataUnproved(t *testing.T) {
+	command := verdictProgram(t)
+	path := recorded(t, testenv.CompileC(t, "race", []string{"testdata/race.c"}), command[1])
+	calls := load(t, path)
+	toDevice := 0
+	for _, c := range calls {
+		f := acl.Model.Func(api.ID(c.Func))
+		if f.Name != "aclrtMemcpy" || c.Args[4] != uint64(acl.ACL_MEMCPY_HOST_TO_DEVICE) {
+			continue
+		}
+		if toDevice++; toDevice == 2 { // of y
+			c.Data = []format.Data{{Param: 2, Len: c.Args[3], Status: format.Missing, Reason: format.LevelExcluded}}
+		}
+	}
+	r := run(t, rewrite(t, path, calls), &Options{Verify: true})
+	unproved(t, r, 2, map[verify.Reason]int{verify.Data: 1})
+	if len(r.Substituted) != 1 || toDevice != 2 {
+		t.Errorf("%d copies to the device, substituted %+v", toDevice, r.Substituted)
 	}
 }
 

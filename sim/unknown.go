@@ -142,8 +142,13 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 // givenMark begins the names of marks that a caller has set; the reason follows.
 const givenMark = "\x00given"
 
-// Mark marks a range for a reason of the caller's, which Unknown hands back: see Given.
+// Mark marks a range for a reason of the caller's, which Unknown hands back: see Given. Reason 0 takes marks away. Host memory keeps such a
+// mark until a copy of the runtime's overwrites it or it is taken away.
 func (s *Sim) Mark(addr, size uint64, reason uint8) {
+	if reason == 0 {
+		s.known(addr, size)
+		return
+	}
 	name := givenMark + string([]byte{reason})
 	s.mark(span{addr, size}, &name)
 }
@@ -168,13 +173,16 @@ func rank(kernel string) int {
 		return 1
 	}
 	if _, ok := Given(kernel); ok {
-		return 2
+		return givenRank
 	}
 	return kernelRank
 }
 
-// kernelRank is the rank of marks that name a kernel.
-const kernelRank = 3
+// The ranks of marks that a caller has set, and of those that name a kernel.
+const (
+	givenRank  = 2
+	kernelRank = 3
+)
 
 // marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
 func (s *Sim) marked(at span) []region[string] {
@@ -250,22 +258,23 @@ func (s *Sim) follow(x *transfer) {
 		to.clear(span{x.dst, x.width})
 		return
 	}
-	from, fromHost := s.marksOf(x.src)
+	_, fromHost := s.marksOf(x.src)
+	unpinned := false
 	if fromHost {
-		if _, pinned := s.host.find(x.src); !pinned {
-			from = nil // the program may have written it since
-		}
+		_, pinned := s.host.find(x.src)
+		unpinned = !pinned
 	}
 	var kernel string
 	total := uint64(0)
 	for i := range x.height {
 		dst, src := span{x.dst + i*x.dpitch, x.width}, span{x.src + i*x.spitch, x.width}
 		var found []region[string]
-		if from != nil {
-			found = s.marked(src)
-			if k, ok := s.stained(src); ok {
-				found = []region[string]{{src, k}}
-			}
+		found = s.marked(src)
+		if k, ok := s.stained(src); ok {
+			found = []region[string]{{src, k}}
+		}
+		if unpinned { // the program may have written it since, but for marks that the caller looks after
+			found = slices.DeleteFunc(found, func(r region[string]) bool { return rank(r.v) != givenRank })
 		}
 		if len(found) == 0 && s.strict.isRacy(src) {
 			found = []region[string]{{src, RaceMark}}

@@ -155,7 +155,10 @@ FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size
 
 FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 {
-	if (atomic_load(&ready) && !atomic_load(&forked))
+	if (atomic_load(&forked))
+		return;
+	pthread_once(&once, open_engine);
+	if (atomic_load(&ready))
 		engine.mark((uint64_t)(uintptr_t)addr, size, reason);
 }
 

@@ -19,7 +19,10 @@ extern "C" {
  */
 int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n);
 
-/* Marks device memory whose content is unknown for a reason of the caller's, 1 to 255, until it is overwritten with known bytes. */
+/*
+ * Marks memory whose content is unknown for a reason of the caller's, 1 to 255, until the runtime overwrites it with known bytes. Reason 0
+ * takes marks away: the caller does so when it has written marked host memory itself.
+ */
 void aclsim_mark(const void *addr, size_t size, int reason);
 
 #ifdef __cplusplus
