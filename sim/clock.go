@@ -345,7 +345,11 @@ func (v *virtualClock) begin(t *Thread) {
 
 func (v *virtualClock) end(*Thread) { v.threads.Add(-1) }
 
-func (v *virtualClock) spend(t *Thread, ns int64) { v.reach(t, t.host+time.Duration(ns)) }
+func (v *virtualClock) spend(t *Thread, ns int64) {
+	if t.own == nil || *t.own == 0 {
+		v.reach(t, t.host+time.Duration(ns))
+	}
+}
 
 func (v *virtualClock) reach(t *Thread, at time.Duration) {
 	if t == nil || at <= t.host {
@@ -692,6 +696,21 @@ func isClosed(ch <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// spendCall lets the host time of a call pass that the model gives as a whole. Entering the call has spent a part of it.
+func (s *Sim) spendCall(t *Thread, ns int64) {
+	s.clock.spend(t, max(0, ns-s.model.Host.Call))
+}
+
+// waited lets the host time of a wait pass, on top of the time until the device was done, in virtual time. since is the thread's time
+// when it began to wait.
+func (s *Sim) waited(t *Thread, since time.Duration) {
+	if s.opts.Virtual && t.host > since {
+		s.clock.spend(t, s.model.Host.Sync)
+	} else {
+		s.spendCall(t, s.model.Host.Sync)
 	}
 }
 

@@ -69,6 +69,42 @@ func TestVirtualTimeIsRepeatable(t *testing.T) {
 	}
 }
 
+// A wait took its own time before the device was done, not after it, and nothing could pass time between calls, or keep that of a
+// recorder's calls out of it.
+func TestVirtualTimeOfCalls(t *testing.T) {
+	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return time.Second }}
+	m := preset(t, "ascend910b")
+	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"slow": slow}, Model: m})
+	f, s, args := e.function(e.load(testBinary(3, "slow")), "slow"), e.stream(), make([]byte, 8)
+	passed := func(call func()) time.Duration {
+		before := e.th.host
+		call()
+		return e.th.host - before
+	}
+	sync := func() { e.ok(e.th.SynchronizeStream(s)) }
+	launch := func() { e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 8, nil, 0)) }
+	var own int32
+	e.th.Own(&own)
+	for _, c := range []struct {
+		name string
+		call func()
+		own  int32
+		want int64
+	}{
+		{"launch", launch, 0, m.Host.Submit},
+		{"wait", sync, 0, m.Launch.Latency + int64(time.Second) + m.Host.Sync},
+		{"wait for nothing", sync, 0, m.Host.Sync},
+		{"work", func() { e.th.Work(5 * time.Millisecond) }, 1, int64(5 * time.Millisecond)},
+		{"a launch of the recorder's", launch, 1, 0},
+		{"a wait of the recorder's", sync, 1, m.Launch.Latency + int64(time.Second)},
+	} {
+		own = c.own
+		if d := passed(c.call); d < time.Duration(c.want) || d > time.Duration(c.want+m.Host.Call) {
+			t.Errorf("%s: %v, want %v", c.name, d, time.Duration(c.want))
+		}
+	}
+}
+
 // What takes long on the device takes no time here, and is what the model says.
 func TestVirtualTimeIsTheModels(t *testing.T) {
 	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return time.Hour / 4 }}

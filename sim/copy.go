@@ -105,7 +105,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
 	if t.sim.opts.Virtual {
-		t.sim.clock.spend(t, t.sim.model.Host.Sync+int64(t.sim.transferCost(&x)))
+		t.sim.spendCall(t, t.sim.model.Host.Sync+int64(t.sim.transferCost(&x)))
 	}
 	planned := t.sim.taskFault(taskCopy, "")
 	if planned != nil && !planned.corrupt {

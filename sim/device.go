@@ -235,7 +235,7 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 	if limit != forever {
 		deadline = time.Now().Add(limit)
 	}
-	first := acl.Error(acl.ACL_SUCCESS)
+	first, since := acl.Error(acl.ACL_SUCCESS), t.host
 	for _, m := range marks {
 		left := limit
 		if limit != forever {
@@ -247,5 +247,6 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 			first = e
 		}
 	}
+	t.sim.waited(t, since)
 	return first
 }

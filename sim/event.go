@@ -409,11 +409,12 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	if m == nil || broken("synchronize_waits_for_event") {
 		return acl.ACL_SUCCESS
 	}
-	t.sim.clock.spend(t, t.sim.model.Host.Sync)
+	since := t.host
 	if !m.complete() && !t.sim.clock.wait(t, m.done, limit) && !broken("event_timeout") {
 		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
 	}
 	t.sim.clock.reach(t, m.time)
+	t.sim.waited(t, since)
 	t.sim.strict.knows(t, &m.known)
 	if m.failure != nil {
 		return t.failWith(m.failure)

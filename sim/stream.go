@@ -476,7 +476,6 @@ func (s *stream) progress() progress {
 
 // finish waits for the work up to a moment, within a limit, and returns the error of the stream.
 func (t *Thread) finish(s *stream, p progress, limit time.Duration) acl.Error {
-	t.sim.clock.spend(t, t.sim.model.Host.Sync)
 	if !s.wait(t, p.task, limit) && !broken("synchronize_timeout") {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
 	}
@@ -687,7 +686,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 	if done, e := t.updateTask(s, k); done {
 		return e
 	}
-	t.sim.clock.spend(t, t.sim.model.Host.Submit)
+	t.sim.spendCall(t, t.sim.model.Host.Submit)
 	k.thread = t.tid
 	id, f := s.submit(t, k)
 	if f != nil {
@@ -795,7 +794,10 @@ func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
 	if broken("synchronize_waits") {
 		return acl.ACL_SUCCESS
 	}
-	return t.finish(s, s.progress(), limit)
+	since := t.host
+	e = t.finish(s, s.progress(), limit)
+	t.sim.waited(t, since)
+	return e
 }
 
 // StreamQuery tells whether the work of a stream is done.

@@ -24,6 +24,7 @@ type Thread struct {
 	lastInModel *graphTask // the last task, where it is in a model that is captured or built
 	tell        *uint64    // where the caller wants to find the id of a task that a call has made, with Told set
 	late        *int64     // by how many nanoseconds it is, see Late
+	own         *int32     // not 0 while its calls take no host time, see Own
 	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
@@ -61,6 +62,16 @@ func (t *Thread) Tell(word *uint64) {
 // Late has the tasks that the thread submits begin, in real time, as if it had come so many nanoseconds sooner as a
 // word says then: whoever plays a program again may be late, and the device need not be. The word is the caller's.
 func (t *Thread) Late(word *int64) { t.late = word }
+
+// Own has the calls that the thread makes while a word is not 0 take no host time, in virtual time: they are a recorder's own.
+// The word is the caller's.
+func (t *Thread) Own(word *int32) { t.own = word }
+
+// Work lets time of the thread pass, in virtual time, that the program needs between two calls.
+func (t *Thread) Work(d time.Duration) { t.sim.clock.reach(t, t.host+max(0, d)) }
+
+// Now is the time of a thread since the simulator began; nil stands for the latest of all.
+func (s *Sim) Now(t *Thread) time.Duration { return s.clock.now(t) - uptime }
 
 // made notes the task that the thread has made last.
 func (t *Thread) made(id uint32, s *stream, inModel *graphTask) {

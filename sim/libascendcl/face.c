@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "face.h"
 
+#include "include/aclsim/clock.h"
 #include "include/aclsim/late.h"
 #include "include/aclsim/unknown.h"
 
@@ -20,10 +21,11 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told, int64_t *late);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 	void (*mark)(uint64_t addr, uint64_t size, int reason);
+	int64_t (*clock)(uint64_t thread, int64_t work);
 } engine;
 
 static char library[PATH_MAX]; /* path of this library */
@@ -36,6 +38,7 @@ static __thread uint64_t thread_id;
 static __thread uint64_t told;
 #define TOLD (1ULL << 32)
 static __thread int64_t late;
+static __thread int own;
 
 /* The path is taken at load time: it may be relative, and the program may change its directory. */
 __attribute__((constructor)) static void find_library(void)
@@ -84,7 +87,8 @@ static void open_engine(void)
 	*(void **)&engine.thread_end = dlsym(h, "aclsim_thread_end");
 	*(void **)&engine.unknown = dlsym(h, "aclsim_unknown");
 	*(void **)&engine.mark = dlsym(h, "aclsim_mark");
-	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark) {
+	*(void **)&engine.clock = dlsym(h, "aclsim_clock");
+	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark || !engine.clock) {
 		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
 		return;
 	}
@@ -115,7 +119,7 @@ static inline uint64_t call(uint32_t fn, uint64_t *words, uint64_t without, uint
 		pthread_once(&once, open_engine);
 		if (!atomic_load(&ready))
 			return without;
-		thread_id = engine.thread_begin(&told, &late);
+		thread_id = engine.thread_begin(&told, &late, &own);
 		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
 	}
 	told = 0;
@@ -144,6 +148,20 @@ uint64_t face_ask(uint32_t fn, uint64_t *words)
 FACE_EXPORT void aclsim_late(int64_t ns)
 {
 	late = ns;
+}
+
+static int64_t engine_clock(int64_t work)
+{
+	return atomic_load(&ready) && !atomic_load(&forked) ? engine.clock(thread_id, work) : 0;
+}
+
+FACE_EXPORT int64_t aclsim_now(void) { return engine_clock(0); }
+
+FACE_EXPORT void aclsim_work(int64_t ns) { engine_clock(ns); }
+
+FACE_EXPORT void aclsim_own(int on)
+{
+	own = on;
 }
 
 FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
@@ -39,10 +40,11 @@ func newSim() *sim.Sim {
 }
 
 // aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a
-// word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late.
+// word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late, and whether its calls take no host
+// time in a third, see sim.Thread.Own.
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int) C.uint64_t {
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
 	var all []*sim.Thread
@@ -53,6 +55,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t) C.uint64_t {
 	t.SetID(uint64(C.pthread_self()))
 	t.Tell((*uint64)(told))
 	t.Late((*int64)(late))
+	t.Own((*int32)(own))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]
@@ -91,6 +94,18 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 		return C.uint64_t(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
 	}
 	return C.uint64_t(r)
+}
+
+// aclsim_clock lets nanoseconds pass on a thread, 0 for none that has made a call, and returns its time: see aclsim/clock.h.
+//
+//export aclsim_clock
+func aclsim_clock(thread C.uint64_t, work C.int64_t) C.int64_t {
+	var t *sim.Thread
+	if thread != 0 {
+		t = (*threads.Load())[thread-1]
+		t.Work(time.Duration(work))
+	}
+	return C.int64_t(device.Now(t))
 }
 
 // aclsim_unknown reports whether bytes depend on unknown kernels or on new memory: see aclsim/unknown.h.
