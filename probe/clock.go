@@ -11,6 +11,7 @@ import (
 // CLOCK_MONOTONIC itself is steered, and the counter may jump where a machine was suspended or moved to another host.
 type clock struct {
 	counter bool // false: the shim asks the system for the time of each record
+	virtual bool // the shim asks a simulator, whose time began with now.ns
 	rate    float64
 	span    int64 // nanoseconds that the rate was measured over
 	// The latest comparison, and the one that the rate is measured from.
@@ -36,8 +37,11 @@ const (
 )
 
 func (c *clock) kind() uint32 {
-	if c.counter {
+	switch {
+	case c.counter:
 		return 0
+	case c.virtual:
+		return 2
 	}
 	return 1
 }
@@ -57,6 +61,9 @@ func (c *clock) start() {
 	if c.compare == nil {
 		c.compare = compare
 	}
+	if c.virtual {
+		return
+	}
 	if c.counter = counterFit(); c.counter {
 		c.counter = c.calibrate(func() { time.Sleep(10 * time.Millisecond) })
 	}
@@ -66,6 +73,9 @@ func (c *clock) start() {
 func (c *clock) take(kind uint32) {
 	if c.compare == nil {
 		c.compare = compare
+	}
+	if c.virtual = kind == 2; c.virtual {
+		c.now.ns = monotonic()
 	}
 	if c.counter = kind == 0; c.counter {
 		c.calibrate(func() { time.Sleep(10 * time.Millisecond) })
@@ -120,7 +130,10 @@ func (c *clock) observe(n comparison) {
 }
 
 func (c *clock) nanoseconds(v uint64) int64 {
-	if !c.counter {
+	switch {
+	case c.virtual:
+		return c.now.ns + int64(v)
+	case !c.counter:
 		return int64(v)
 	}
 	return c.now.ns + int64(float64(int64(v-c.now.counter))*c.rate)

@@ -141,6 +141,8 @@ type SessionOptions struct {
 	ArenaBytes int64
 	// PayloadLimit is the size in bytes up to which a payload is captured; 0 captures none.
 	PayloadLimit uint64
+	// VirtualFrom has calls take place in the virtual time of a simulator, which begins at this moment of CLOCK_MONOTONIC; 0 for real time.
+	VirtualFrom int64
 	// NoTaskIDs leaves out the runtime's own ids of streams and tasks, which take a query of the runtime for each task.
 	NoTaskIDs bool
 	// PayloadLeast is the size in bytes below which payloads are not captured: with it, token ids and the like stay out.
@@ -264,6 +266,7 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 		return fail(err)
 	}
 	c.deviceFrom, c.deviceTo = m.Device.From, m.Device.To
+	s.clock.virtual, s.clock.now.ns = o.VirtualFrom != 0, o.VirtualFrom
 	s.clock.start()
 	c.clock = s.clock.kind()
 	s.configure(o)

@@ -37,7 +37,8 @@
 #define RING_INLINE 4096 /* pieces up to this size lie in the record of their call */
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
-enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
+/* CLOCK_RUNTIME is that of a simulator in virtual time (aclsim_now), nanoseconds from 0. */
+enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1, CLOCK_RUNTIME = 2 };
 /* GIVEN: back, by the recorder, when the process was gone. DEAD: there is no ring. */
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_DEAD = 4 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };

@@ -118,12 +118,18 @@ static inline uint64_t shim_counter(void)
 
 uint64_t shim_monotonic(void);
 
-static inline uint64_t shim_now(void)
+/* The calls that the shim makes for itself take no virtual time: all of them are outside the program's own, which is between these two. */
+enum clock_use { CALL_STARTS, CALL_ENDS, NO_CALL };
+uint64_t shim_other_clock(enum clock_use use);
+
+static inline uint64_t shim_clock(enum clock_use use)
 {
 	if (__builtin_expect(shim_control->clock == CLOCK_COUNTER, 1))
 		return shim_counter();
-	return shim_monotonic();
+	return shim_other_clock(use);
 }
+
+static inline uint64_t shim_now(void) { return shim_clock(NO_CALL); }
 
 /*
  * Whether the outermost call, whose frame is gone, was left by a longjmp or an exception. Then its record is given up and
@@ -208,13 +214,13 @@ static inline void shim_commit(struct shim_call *c)
 	if (__builtin_expect(shim_control->stack_frames != 0, 0))
 		shim_stack(c);
 	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
-	r->start = shim_now();
+	r->start = shim_clock(CALL_STARTS);
 	__atomic_store_n(&t->ring->head, t->head + r->h.size, __ATOMIC_RELEASE);
 }
 
 static inline void shim_return(struct shim_call *c, uint64_t ret)
 {
-	c->rec->end = shim_now();
+	c->rec->end = shim_clock(CALL_ENDS);
 	c->rec->ret = ret;
 }
 

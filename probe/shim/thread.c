@@ -199,6 +199,19 @@ static void measure_cost(struct shim_thread *t)
 	__atomic_store_n(&shim_control->cost, (uint32_t)least, __ATOMIC_RELAXED);
 }
 
+uint64_t shim_other_clock(enum clock_use use)
+{
+	static void *functions[2];
+	if (shim_control->clock != CLOCK_RUNTIME)
+		return shim_monotonic();
+	int64_t (*now)(void) = shim_real(&functions[0], "aclsim_now");
+	void (*own)(int) = shim_real(&functions[1], "aclsim_own");
+	if (now == NULL || own == NULL)
+		return 0; /* the runtime is not loaded yet */
+	own(use != CALL_STARTS);
+	return (uint64_t)now();
+}
+
 bool shim_open_thread(void)
 {
 	struct shim_thread *t = &shim_t;
