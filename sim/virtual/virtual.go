@@ -77,10 +77,13 @@ type Op struct {
 	Count  uint64         // of Await
 	// Gap is the host time between the end of the thread's previous op and the begin of this one.
 	Gap int64
-	// Host is the host time that the call itself takes, without waiting; Auto for the model's.
+	// Host is the host time that the call itself takes, without waiting, which comes before it; Auto for the model's.
 	Host int64
 	// Device is the device time of the task; Auto for the model's. The scale of the model's rule applies to it as well.
 	Device int64
+	// Between says that Device is the time between two events, one before the task and one after it: on an idle stream it begins
+	// with the call, and it includes the wait for cores or an engine.
+	Between bool
 	// Tag is the caller's own; it comes back in the Result.
 	Tag uint64
 }
@@ -187,6 +190,7 @@ type stream struct {
 	head     int
 	start    int64  // of the task that runs
 	want     int64  // when the task that is starved could begin
+	freed    int64  // when the latest task ended, of any kind
 	last     int64  // when the last task that took time ended
 	total    uint64 // submitted
 	done     uint64
@@ -203,11 +207,15 @@ type item struct {
 	need      need
 	kind      Kind
 	copy      model.CopyKind
-	foreign   bool // put on the stream by Submit
-	direct    bool // known to the device at once
+	asked     int64 // when the call began, of a task whose duration is the time between two events, else -1
+	foreign   bool  // put on the stream by Submit
+	direct    bool  // known to the device at once
 }
 
 func (k Kind) takesTime() bool { return k == Kernel || k == Copy || k == HostFunc }
+
+// waits reports whether a call of the kind waits for a device. It takes its host time after that.
+func (k Kind) waits() bool { return k >= SyncStream && k <= SyncDevice }
 
 // target is a thread that waits until so many tasks, or ops, are done.
 type target struct {
@@ -379,7 +387,7 @@ func (s *stream) add() *item {
 
 // fill makes a task of an op, its duration decided. It does so where the task stays: what is written in pieces is slow to copy.
 func (m *Machine) fill(it *item, op *Op) {
-	*it = item{submitted: m.now, duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy}
+	*it = item{submitted: m.now, duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy, asked: -1}
 	switch op.Kind {
 	case Kernel:
 		k := &m.kernels[op.Kernel]
@@ -521,6 +529,12 @@ func (m *Machine) advance(s *stream) {
 			if s.last > 0 {
 				at = max(at, s.last+m.model.Launch.Overhead)
 			}
+			// It stands in line from when it could begin; a stream of its own finds nothing taken.
+			if at > m.now && (len(s.dev.streams) > 1 || s.lane != nil) && it.kind.shared() {
+				s.state = delayed
+				m.push(at, s.id)
+				return
+			}
 			m.take(s, it, at)
 			return
 		}
@@ -642,6 +656,7 @@ func (m *Machine) finish(s *stream, it *item, start int64) {
 	m.sum.Tasks++
 	m.sum.Device = m.now
 	s.head++
+	s.freed = m.now
 	if s.lane != nil {
 		return
 	}
@@ -686,6 +701,8 @@ func (m *Machine) begin(s *stream, it *item, at int64) {
 	s.state, s.start = running, at
 	if it.foreign {
 		it.duration = m.o.Tasks.Begin(s.id)
+	} else if it.asked >= 0 {
+		it.duration = max(0, it.duration-(at-max(s.freed, it.asked+m.model.Launch.Latency)))
 	}
 	m.push(at+it.duration, s.id)
 }
@@ -759,7 +776,10 @@ func (m *Machine) host(t *thread) {
 				t.op.Host = m.hostTime(&t.op)
 			}
 		}
-		at := max(t.begin+t.op.Host, m.now)
+		at, after := max(t.begin+t.op.Host, m.now), int64(0)
+		if t.op.Kind.waits() {
+			at, after = max(t.begin, m.now), t.op.Host
+		}
 		if len(m.ready) > 0 || m.soonest() < at {
 			m.push(at, ^t.id)
 			return
@@ -770,7 +790,7 @@ func (m *Machine) host(t *thread) {
 			t.blocked = true
 			return
 		}
-		m.returned(t, m.now)
+		m.returned(t, m.now+after)
 	}
 }
 
@@ -791,7 +811,7 @@ func (m *Machine) hostTime(op *Op) int64 {
 	switch {
 	case op.Kind == CopyNow:
 		return m.model.Host.Sync + m.model.CopyTime(op.Copy, op.Bytes)
-	case op.Kind >= SyncStream && op.Kind <= SyncDevice:
+	case op.Kind.waits():
 		return m.model.Host.Sync
 	case op.Kind == Call, op.Kind == Await:
 		return m.model.Host.Call
@@ -835,6 +855,9 @@ func (m *Machine) do(t *thread) bool {
 	}
 	it := s.add()
 	m.fill(it, op)
+	if op.Between {
+		it.asked = t.begin
+	}
 	switch op.Kind {
 	case RecordEvent:
 		it.object = m.newMark(op.Object)

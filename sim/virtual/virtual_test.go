@@ -87,6 +87,22 @@ func TestLaunchesAndSynchronization(t *testing.T) {
 	}
 }
 
+// The time between two events around a task was taken for the task's, with what it waited for before it began.
+func TestTimesBetweenEvents(t *testing.T) {
+	between := func(s int32, d int64, tag uint64) Op {
+		o := launch(s, d, tag)
+		o.Between = true
+		return o
+	}
+	r := machine(t, Options{Model: plain(t, nil)})
+	s := r.AddStream(0, 0)
+	r.AddThread(&Ops{between(s, 1010, 1), between(s, 505, 2)})
+	r.run(t)
+	// The first event is there when its call has begun and the launch when it has ended; behind another task the overhead passes.
+	r.wantTask(t, 1, 110, 1110)
+	r.wantTask(t, 2, 1115, 1615)
+}
+
 func TestEventsAcrossStreams(t *testing.T) {
 	r := machine(t, Options{Model: plain(t, nil)})
 	a, b, ev := r.AddStream(0, 0), r.AddStream(0, 0), r.AddEvent()
