@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [file] [go]     these parts, all where none is named
+#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture cuda decoder apart pace file go
+[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif file go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -148,6 +148,12 @@ pace() {
 	rm -f $B/pace.aclt
 }
 
+# What replays in virtual time predict of recordings in real time, and what the programs then take on the changed device.
+whatif() {
+	echo "== what-if: 12 programs and 6 changes of the device, with and without device times"
+	ACLTRACE_LIB=$PWD/lib timeout 300 go test -run '^$' -bench Predictions -benchtime 1x ./replay/whatif | grep -vE '^(goos|goarch|pkg|cpu|PASS|ok)'
+}
+
 # Keeps what Go benchmarks print: "BenchmarkNAME  ROUNDS  FIGURE UNIT  FIGURE UNIT ...".
 benchmarks() { awk '/^Benchmark/ {for (i = 3; i < NF; i += 2) print "go." substr($1, 10) "." $(i + 1), $i}' >>$RESULTS; }
 
@@ -186,8 +192,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | cuda | decoder | apart | pace | file) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, file and go" >&2 && exit 2 ;;
+	capture | cuda | decoder | apart | pace | whatif | file) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, file and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

@@ -365,6 +365,22 @@ func (a *app) printReport(path string, rep *replay.Report) {
 	}
 }
 
+// printPrediction prints how long the program would take, or that the trace does not say it.
+func (a *app) printPrediction(path string, rep *whatif.Report) {
+	from, to := round(rep.BoundsNS[0]), round(rep.BoundsNS[1])
+	change := rep.ChangeBoundsPercent
+	if rep.Predicted {
+		fmt.Fprintf(a.out, "%s: %v on %s, recorded %v: %+.2f %% (between %v, %+.2f %%, and %v, %+.2f %%)\n", path, round(rep.VirtualNS), rep.Model, round(rep.RecordedNS),
+			rep.ChangePercent, from, change[0], to, change[1])
+		return
+	}
+	most := fmt.Sprintf("at most %v (%+.2f %%)", to, change[1])
+	if rep.BoundsNS[1] == whatif.Unbounded {
+		most = "no upper bound"
+	}
+	fmt.Fprintf(a.out, "%s: no prediction for %s: at least %v (%+.2f %%), %s; recorded %v\n%s\n", path, rep.Model, from, change[0], most, round(rep.RecordedNS), rep.Advice)
+}
+
 // simulate prints what a replay in virtual time has shown.
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -376,9 +392,14 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	if asJSON {
 		return a.printJSON(rep)
 	}
-	fmt.Fprintf(a.out, "%s: %v on %s, recorded %v: %+.2f %%\n", path, round(rep.VirtualNS), rep.Model, round(rep.RecordedNS), rep.ChangePercent)
+	a.printPrediction(path, rep)
 	fmt.Fprintf(a.out, "%d calls and %d tasks simulated in %v; durations: %d measured, %d alike, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
 		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Alike, rep.Durations.Estimated, rep.Durations.Modelled)
+	k := rep.Known
+	fmt.Fprintf(a.out, "of the tasks' time %.0f %% is measured, %.0f %% bracketed by waits, %.0f %% modelled\n", 100*k.Measured, 100*k.Bracketed, 100*k.Modelled)
+	if !rep.Predicted {
+		return nil
+	}
 	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream")
 	for _, s := range rep.Streams {

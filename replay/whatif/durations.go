@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"math"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/sim/model"
@@ -22,6 +23,8 @@ type shape struct {
 	base   int64 // by the base's model, on a device without anything else: a trace does not tell how many bytes a kernel touches
 	// By the model that is played:
 	rows  float64 // how many times as many rows of blocks its cores run one after the other
+	scale float64 // what a rule of it multiplies durations by
+	fixed int64   // how long it takes by it, if nothing else is known
 	given bool    // it says how long the kernel takes, whatever was recorded
 }
 
@@ -33,6 +36,7 @@ func (v *runner) fit(m *model.Model) {
 		name, blocks := v.p.kernels[s.kernel].name, max(s.blocks, 1)
 		was, is := v.base.Rule(name), m.Rule(name)
 		s.base, s.rows, s.given = v.base.KernelTime(was, blocks, 0), 1, is.Duration != 0
+		s.scale, s.fixed = scaleOf(is), m.KernelTime(is, blocks, 0)
 		if a, b := v.base.Rows(was, blocks), m.Rows(is, blocks); a > 0 && b > 0 {
 			s.rows = float64(b) / float64(a)
 		}
@@ -111,7 +115,7 @@ func (v *runner) durations() {
 			begin = max(begin, free)
 		}
 		// Where the program has hardly waited, the device may have been done long before.
-		if p.tasks.at(int(last)).open || p.waited[end] < 4*v.base.Host.Sync {
+		if p.tasks.at(int(last)).open || !v.blocked(p.waited[end]) {
 			return
 		}
 		parts = parts[:0]
@@ -122,6 +126,11 @@ func (v *runner) durations() {
 				put = t.issued + v.base.Host.Submit
 			}
 			parts = append(parts, part{put + v.base.Launch.Latency, float64(v.baseTime(t))})
+		}
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.time > 0 }) {
+			for i := range parts {
+				parts[i].time = 1 // the model does not tell them apart
+			}
 		}
 		g.span = end - v.base.Host.Sync - begin
 		f, fits := stretch(parts, free, begin, g.span, v.base.Launch.Overhead)
@@ -157,6 +166,12 @@ func (v *runner) durations() {
 		end(int32(lane))
 	}
 }
+
+// blocked reports whether a wait of this length was one for the device, and not the cost of the call.
+func (v *runner) blocked(ns int64) bool { return ns >= max(4*v.base.Host.Sync, shortWait) }
+
+// shortWait is what a wait for nothing may take, in nanoseconds.
+const shortWait = 5000
 
 // alone reports whether no device has tasks on more than one stream.
 func (v *runner) alone() bool {
@@ -251,6 +266,31 @@ func (v *runner) calibrate() bool {
 	return true
 }
 
+// measure makes durations of the times between events: a simulation shows how much of them passed before the task began.
+func (v *runner) measure() error {
+	p := v.p
+	v.measuring = true
+	_, err := v.play(v.base, 1)
+	v.measuring = false
+	if err != nil {
+		return err
+	}
+	for i := range p.shapes {
+		p.shapes[i].n, p.shapes[i].sum = 0, 0
+	}
+	for i := range p.tasks.n {
+		t := p.tasks.at(i)
+		if t.between {
+			t.known = t.over - t.began
+		}
+		if t.measured && t.kind == api.Kernel {
+			s := &p.shapes[t.shape]
+			s.n, s.sum = s.n+1, s.sum+t.known
+		}
+	}
+	return nil
+}
+
 // duration is what the model makes of what the trace tells of a task's, or unknown, and counts it by where it comes
 // from. The scale of a kernel's rule is applied by the machine; a copy takes longer as the model's copies take longer
 // than those of the base, a kernel as its blocks run in more rows on the model's cores.
@@ -271,8 +311,21 @@ func (v *runner) duration(t *task) int64 {
 	if t.kind == api.Kernel {
 		return int64(float64(known) * s.rows)
 	}
+	if v.p.walk.Lanes[t.lane].Synchronous {
+		return v.blocking(t, known, v.playing)
+	}
 	if b := v.modelTime(t, v.base); v.playing != v.base && b > 0 {
 		return int64(float64(known) * float64(v.modelTime(t, v.playing)) / float64(b))
 	}
 	return known
+}
+
+// blocking is how long a blocking copy takes by a model, of which a part is the call's own.
+func (v *runner) blocking(t *task, known int64, m *model.Model) int64 {
+	b := v.modelTime(t, v.base)
+	if m == v.base || b == 0 {
+		return known
+	}
+	own := min(known, v.base.Host.Sync)
+	return m.Host.Sync*own/max(v.base.Host.Sync, 1) + int64(float64(known-own)*float64(v.modelTime(t, m))/float64(b))
 }

@@ -40,7 +40,13 @@ type program struct {
 	put         []uint64        // tasks, by lane
 	joins       map[[2]int]join // by the lanes of the stream that is waited for and the one that waits
 	lanes       []span          // of the tasks of each lane, as they were recorded
+	records     map[int32]int32 // the latest task that records an event, by event
+	sources     map[int32]int32 // the task that records what a task waits for
+	runs        map[int32]int32 // graphs, by the call that ran them
+	blocks      []wait          // in which threads did nothing else
+	polling     int64           // between the last two questions of all that ended with "complete"
 	untimed     bool            // the trace does not say how long some task took
+	between     bool            // it says how long it was between two events around some task
 	nested      bool            // some call is not what its function says
 }
 
@@ -86,18 +92,27 @@ const (
 	inTask       // a function of the program's runs: when its task does
 )
 
+// wait is a time in which a thread has waited for a device, or for its own copy.
+type wait struct {
+	from, to int64
+	own      bool // for its own copy
+}
+
 // task is a task with its times in nanoseconds: as they were recorded, and in virtual time.
 type task struct {
 	issued, from, to int64
 	began, over      int64
+	by               int64 // when it was known to be done, also by what waited for it; math.MaxInt64 for never
 	known            int64 // how long it takes, unknown for the model to say
 	bytes            uint64
 	call             int32
 	lane             int32
+	epoch            int32 // how often its thread has waited before
 	shape            int32 // of a kernel
 	kind             api.Task
 	copy             model.CopyKind
 	measured         bool // by the device, or, of a function of the program's, by its run
+	between          bool // what was measured is the time between two events around it
 	open             bool
 	named            bool // its call names the stream
 	pageable         bool // its call waits for it
@@ -149,6 +164,7 @@ type thread struct {
 	fn    *api.Func
 	waits int32 // and what they asked
 	last  int64 // the end of what the next call comes after
+	epoch int32 // how often it has waited, for devices or other threads
 }
 
 // list grows without moving what it holds.
@@ -188,13 +204,15 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 	}
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
 		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
-		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
+		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, runs: map[int32]int32{}, records: map[int32]int32{}, sources: map[int32]int32{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
 	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
 		Call: p.call,
 		Task: func(k *timeline.Task) error {
 			t := p.tasks.at(k.Index)
 			t.from, t.to, t.open = k.From, k.To, k.Open
+			t.between = t.measured && t.known == unknown && r.Meta().DeviceTime != nil
+			p.between = p.between || t.between
 			p.lane(k.Lane).add(k.From, k.To)
 			if t.known == unknown { // else it is a run of a host function
 				if t.measured || w.Lanes[k.Lane].Synchronous {
@@ -216,6 +234,7 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 	for i := range w.Lanes {
 		p.lane(i)
 	}
+	p.done()
 	for _, g := range p.graphs {
 		for _, h := range g.hosts {
 			if h.n > 0 {
@@ -224,6 +243,35 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 		}
 	}
 	return p, nil
+}
+
+// done finds when each task was known to be done: when a task was that came after it on its stream, or on one that waited for it.
+func (p *program) done() {
+	lanes := make([]int64, len(p.walk.Lanes))
+	for i := range lanes {
+		lanes[i] = math.MaxInt64
+	}
+	records := map[int32]int64{}
+	for i := p.tasks.n - 1; i >= 0; i-- {
+		t := p.tasks.at(i)
+		at := &lanes[t.lane]
+		if p.walk.Lanes[t.lane].Synchronous {
+			t.by = t.to
+			continue
+		}
+		if by, ok := records[int32(i)]; ok {
+			*at = min(*at, by)
+		}
+		if !t.open {
+			*at = min(*at, t.to)
+		}
+		if r, ok := p.sources[int32(i)]; ok {
+			if by, ok := records[r]; !ok || *at < by {
+				records[r] = *at
+			}
+		}
+		t.by = *at
+	}
 }
 
 // lane is the recorded span of a lane's tasks.
@@ -327,6 +375,7 @@ func (p *program) edges(th *thread, c *call) {
 		last := p.calls.at(int(other.calls[n-1]))
 		*th.ops.add() = virtual.Op{Kind: virtual.Await, Object: other.id, Count: p.opsUntil(other, n)}
 		th.last = max(th.last, last.end)
+		th.epoch++
 	}
 }
 
@@ -354,6 +403,13 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 		return
 	}
 	p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
+	p.block(th, c.start, c.end, false)
+}
+
+// block notes that a thread has waited.
+func (p *program) block(th *thread, from, to int64, own bool) {
+	th.epoch++
+	p.blocks = append(p.blocks, wait{from, to, own})
 }
 
 func (p *program) syncEvent(op *virtual.Op, object int32) {
@@ -374,6 +430,11 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if !h.Complete {
 		return
 	}
+	took, period := p.calls.at(int(i)).end-p.calls.at(int(i)).start, int64(0)
+	if n := len(th.polls); n > 1 {
+		period = p.calls.at(int(i)).start - p.calls.at(int(th.polls[n-2])).start
+	}
+	p.polling += max(period, took)
 	for n, k := range th.polls {
 		c := p.calls.at(int(k))
 		op := th.ops.at(int(c.op))
@@ -382,18 +443,21 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 			op.Gap, op.Host = 0, 0
 			p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
 		case h.Fn.Sync == api.PollStream:
-			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, virtual.Auto
+			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, took+period/2
 		default:
-			p.syncEvent(op, h.Waits)
+			if p.syncEvent(op, h.Waits); op.Kind == virtual.SyncEvent {
+				op.Host = took + period/2
+			}
 		}
 	}
+	p.block(th, p.calls.at(int(th.polls[0])).start, p.calls.at(int(i)).end, false)
 	th.polls = th.polls[:0]
 }
 
 // task makes an op one that puts a task on its stream.
 func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	t := p.tasks.add()
-	*t = task{issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), kind: k.Kind,
+	*t = task{epoch: th.epoch, issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), kind: k.Kind,
 		named: k.Fn.Stream >= 0, pageable: k.Pageable}
 	synchronous := p.walk.Lanes[k.Lane].Synchronous
 	op.Tag, op.Stream, op.Bytes, op.Device = tag(i, int32(k.Index)), t.lane, k.Bytes, unknown
@@ -416,6 +480,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 			break
 		}
 		op.Kind, op.Object = virtual.RunGraph, n
+		p.runs[i] = n
 		g := &p.graphs[n]
 		p.extra += g.extra
 		if !g.ran {
@@ -431,7 +496,11 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	if op.Kind == virtual.Call {
 		op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
 	}
+	if op.Kind == virtual.CopyNow {
+		p.block(th, k.Issued, k.Returned, true)
+	}
 	if k.Pageable || k.Kind == api.GraphRun && synchronous {
+		p.block(th, k.Issued, k.Returned, false)
 		if k.Pageable {
 			op.Host = virtual.Auto
 		}
@@ -577,8 +646,12 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 		p.strange(k, fmt.Sprintf("a %s has no counterpart", k.Object.Kind))
 	case k.Kind == api.Record:
 		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.events)
+		p.records[op.Object] = int32(k.Index)
 	case k.Kind == api.Wait:
 		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.events)
+		if r, ok := p.records[op.Object]; ok {
+			p.sources[int32(k.Index)] = r
+		}
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -45,16 +47,56 @@ type Report struct {
 	RecordedNS int64  `json:"recorded_ns"`
 	VirtualNS  int64  `json:"virtual_ns"`
 	// ChangePercent is how much longer it takes than it did, by the two figures above.
-	ChangePercent float64   `json:"change_percent"`
-	Calls         uint64    `json:"calls"`
-	Tasks         uint64    `json:"tasks"`
-	Durations     Durations `json:"durations"`
-	Streams       []Stream  `json:"streams"`
+	ChangePercent float64 `json:"change_percent"`
+	// BoundsNS are between what the time lies if the models are true to the two devices, whatever the tasks took that nobody has measured.
+	BoundsNS            [2]int64   `json:"bounds_ns"`
+	ChangeBoundsPercent [2]float64 `json:"change_bounds_percent"`
+	// Predicted says that the bounds are near enough for a prediction. Else VirtualNS and ChangePercent are null, Streams is empty, and
+	// Advice says what to do.
+	Predicted bool      `json:"predicted"`
+	Advice    string    `json:"advice,omitempty"`
+	Known     Known     `json:"known"`
+	Calls     uint64    `json:"calls"`
+	Tasks     uint64    `json:"tasks"`
+	Durations Durations `json:"durations"`
+	Streams   []Stream  `json:"streams"`
 	// Unsupported are calls that here take their time on the host and do nothing else.
 	Unsupported []replay.Unsupported `json:"unsupported"`
 	// SimulatedIn is the time that it took to find out.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
 }
+
+// Known says what part of the tasks' time stands on what: the three make 1, or 0 where no task takes time.
+type Known struct {
+	Measured  float64 `json:"measured"`  // by the device, or by the call that did the work itself
+	Bracketed float64 `json:"bracketed"` // shares of the time that the program waited for them
+	Modelled  float64 `json:"modelled"`
+}
+
+// MarshalJSON leaves out what is not predicted.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	type plain Report
+	o := struct {
+		*plain
+		VirtualNS           *int64      `json:"virtual_ns"`
+		ChangePercent       *float64    `json:"change_percent"`
+		BoundsNS            [2]*int64   `json:"bounds_ns"`
+		ChangeBoundsPercent [2]*float64 `json:"change_bounds_percent"`
+		Streams             []Stream    `json:"streams"`
+	}{plain: (*plain)(r), Streams: []Stream{}}
+	if r.Predicted {
+		o.VirtualNS, o.ChangePercent, o.Streams = &r.VirtualNS, &r.ChangePercent, r.Streams
+	}
+	for i, ns := range r.BoundsNS {
+		if ns != Unbounded {
+			o.BoundsNS[i], o.ChangeBoundsPercent[i] = &r.BoundsNS[i], &r.ChangeBoundsPercent[i]
+		}
+	}
+	return json.Marshal(&o)
+}
+
+// Unbounded is the upper bound if the trace gives none. It is null in JSON.
+const Unbounded = math.MaxInt64 / 4
 
 // Durations says where those of kernels, copies and other tasks that take time come from.
 type Durations struct {
@@ -132,6 +174,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	v.rep.SimulatedIn = time.Since(began)
 	v.report()
 	if v.o.Output != "" {
+		if !v.rep.Predicted {
+			return nil, fmt.Errorf("write %s: %s", v.o.Output, v.rep.Advice)
+		}
 		if err := v.write(ctx); err != nil {
 			return nil, err
 		}
@@ -149,8 +194,12 @@ type runner struct {
 	devices     map[[2]int]int32 // process and device
 	first       map[uint32]int32 // device of a process
 	groups      []covered
-	settled     bool   // the durations of groups are what a simulation would make of them
-	lanes       []span // of the tasks of each, in virtual time
+	settled     bool    // the durations of groups are what a simulation would make of them
+	lanes       []span  // of the tasks of each, in virtual time
+	measuring   bool    // times between events become durations
+	quiet       bool    // times of calls and tasks are not kept
+	given       []int64 // durations that are played instead of those of the prediction; nil for none
+	bounds      bounds
 }
 
 // recorded is a model of the device that a trace comes from: what was recorded is not scaled there.
@@ -177,24 +226,41 @@ func (v *runner) run() error {
 	v.fit(v.base)
 	v.durations()
 	var sum *virtual.Summary
+	if v.p.between {
+		if err := v.measure(); err != nil {
+			return err
+		}
+	}
+	original := int64(-1) // how long it takes on the recorded device, with no calls at other times
 	if len(v.groups) > 0 && !v.settled {
 		for range calibrations {
 			var err error
 			if sum, err = v.play(v.base, 1); err != nil {
 				return err
 			}
+			original = sum.End()
 			if !v.calibrate() {
 				break
 			}
 			sum = nil // of other durations
 		}
 	}
-	if sum == nil || v.model != v.base || v.scale != 1 {
+	if changed := v.model != v.base || v.scale != 1; sum == nil || changed {
 		var err error
+		if original < 0 && changed {
+			if original, err = v.extreme(v.base, 1, nil); err != nil {
+				return err
+			}
+		}
 		if sum, err = v.play(v.model, v.scale); err != nil {
 			return err
 		}
+		if !changed {
+			original = sum.End()
+		}
 	}
+	v.bounds.err = max(original-v.recordedNS(), v.recordedNS()-original)
+	v.rep.RecordedNS = v.recordedNS()
 	v.rep.Tasks, v.rep.VirtualNS, v.rep.Unsupported = sum.Tasks-v.p.extra, sum.End(), v.p.unsupported
 	for i, l := range v.p.walk.Lanes {
 		if !l.Synchronous {
@@ -202,7 +268,15 @@ func (v *runner) run() error {
 				RecordedNS: v.p.lanes[i].length(), VirtualNS: v.lanes[i].length()})
 		}
 	}
-	return nil
+	return v.limit()
+}
+
+// recordedNS is how long the recorded program took.
+func (v *runner) recordedNS() int64 {
+	if v.p.calls.n == 0 {
+		return 0
+	}
+	return v.p.walk.End - v.p.calls.at(0).start
 }
 
 // source hands out what a thread does, with the durations that are known.
@@ -225,7 +299,12 @@ func (h *source) Next(op *virtual.Op) bool {
 	}
 	if _, i, _ := tagged(op.Tag); i >= 0 {
 		if t := h.v.p.tasks.at(i); takesTime(t.kind) {
-			op.Device = h.v.duration(t)
+			if h.v.given != nil {
+				op.Device = h.v.given[i]
+			} else {
+				op.Device = h.v.duration(t)
+			}
+			op.Between = h.v.measuring && t.between
 			if op.Kind == virtual.CopyNow && op.Device != unknown {
 				op.Host = op.Device
 			}
@@ -238,17 +317,19 @@ func (h *source) Next(op *virtual.Op) bool {
 func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	p := v.p
 	calls, tasks := &p.calls, &p.tasks
-	v.lanes, v.rep.Durations = nothings(len(p.walk.Lanes)), Durations{}
+	o := &virtual.Options{Model: m, Devices: len(v.devices), Seed: v.o.Seed}
+	v.rep.Durations = Durations{}
 	v.fit(m)
-	mach, err := virtual.New(&virtual.Options{Model: m, Devices: len(v.devices), Seed: v.o.Seed,
-		Task: func(r virtual.Result) {
+	if !v.quiet {
+		v.lanes = nothings(len(p.walk.Lanes))
+		o.Task = func(r virtual.Result) {
 			if _, task, _ := tagged(r.Tag); task >= 0 {
 				t := tasks.at(task)
 				t.began, t.over = r.Start, r.End
 				v.lanes[t.lane].add(r.Start, r.End)
 			}
-		},
-		Call: func(r virtual.Result) {
+		}
+		o.Call = func(r virtual.Result) {
 			call, _, again := tagged(r.Tag)
 			if call < 0 {
 				return
@@ -258,7 +339,9 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 				c.began = r.Start
 			}
 			c.over = r.End
-		}})
+		}
+	}
+	mach, err := virtual.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -325,10 +408,7 @@ func (v *runner) device(process uint32, n int) int32 {
 func (v *runner) report() {
 	rep, p := v.rep, v.p
 	rep.Model, rep.Source, rep.Calls = v.model.Name, v.model.Source, uint64(p.calls.n)
-	if p.calls.n > 0 {
-		rep.RecordedNS = p.walk.End - p.calls.at(0).start
-	}
-	rep.ChangePercent = 100 * (float64(rep.VirtualNS)/float64(max(rep.RecordedNS, 1)) - 1)
+	v.conclude()
 	slices.SortFunc(rep.Unsupported, func(a, b replay.Unsupported) int { return cmp.Compare(a.Func, b.Func) })
 	if !p.nested {
 		return

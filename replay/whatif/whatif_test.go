@@ -80,7 +80,7 @@ func pipeline(t *testing.T) string {
 	return tl.Reader.Path()
 }
 
-func simulate(t *testing.T, path string, o *whatif.Options) *whatif.Report {
+func simulate(t testing.TB, path string, o *whatif.Options) *whatif.Report {
 	t.Helper()
 	r, err := whatif.Run(context.Background(), path, acl.Model, o)
 	if err != nil {
@@ -232,7 +232,8 @@ func TestKinds(t *testing.T) {
 		}
 		b.Call(0, 53*us, 54*us, "aclrtStreamQuery", story.A(streamA, 0x7ffe0010), story.Outs("status", 0))
 		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 4, 1), Base: same})
-		if r.VirtualNS != 202*us {
+		// The next question comes half of the time between two later, and takes its time.
+		if r.VirtualNS != 202*us+4*us+1*us {
 			t.Errorf("%d ns", r.VirtualNS)
 		}
 	})
@@ -257,9 +258,9 @@ func TestKinds(t *testing.T) {
 		b.Call(0, 4*us, 5*us, "aclmdlRICaptureEnd", story.A(streamA, 0x7ffe0000), story.Outs("modelRI", graph))
 		b.Call(0, 5*us, 6*us, "aclmdlRIExecuteAsync", story.A(graph, streamA))
 		b.Call(0, 6*us, 7*us, "aclmdlRIExecuteAsync", story.A(0x99, streamA))
-		b.Call(0, 7*us, 8*us, "aclrtSynchronizeStream", story.A(streamA))
-		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: same, Base: same})
-		if r.VirtualNS != 56*us || len(r.Unsupported) != 1 || r.Unsupported[0].Calls != 1 || r.Unsupported[0].Call != 6 {
+		b.Call(0, 7*us, 56*us, "aclrtSynchronizeStream", story.A(streamA))
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "narrow", 1, 0.5), Base: same})
+		if r.VirtualNS != 106*us || len(r.Unsupported) != 1 || r.Unsupported[0].Calls != 1 || r.Unsupported[0].Call != 6 {
 			t.Errorf("%+v", r)
 		}
 	})

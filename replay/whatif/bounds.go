@@ -1,0 +1,584 @@
+package whatif
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/sim/virtual"
+)
+
+// The bounds of a prediction hold whatever the unmeasured tasks really took, as long as the trace is true to its program and the
+// models are true to their devices: in what tasks share, in launch latency, overhead and the cost of a wait, and in how many times
+// as long a task takes on the one device as on the other. How long it takes is not believed: the base's copy rates and kernel times
+// count in the prediction, not in its bounds.
+//
+// Two arguments give bounds, and the narrower ones count.
+//
+//   - Dilation. Every moment of the recording belongs to a host thread that works, or to tasks that may be in flight. Let time run
+//     slower by the largest factor of those, and by induction everything has happened by then; by the smallest, and nothing has
+//     happened before then. See runner.dilate.
+//   - Schedules. The program is simulated with the shortest and with the longest tasks that the trace allows. Tasks that a thread
+//     has put on one stream without a wait share the time until they were known to be done: see runner.brackets.
+type bounds struct {
+	low, high  []int64 // of each task, as virtual.Op.Device
+	unknown    bool    // some task was not measured
+	endless    bool    // the trace ends before some task
+	unbounded  bool    // the trace gives some task no upper bound that a schedule could use
+	err        int64   // how far a simulation of the recorded device is off the recording
+	lo, hi     int64   // of the total
+	sharing    sharing
+	minF, maxF float64 // the smallest and the largest factor of a task, and 1
+}
+
+// sharing compares what tasks share on the device that is asked for with what they shared on the recorded one.
+type sharing struct{ less, more bool }
+
+// near is how many times the lower bound the upper one may be for a number to be printed.
+const near = 1.25
+
+// reordered is how much the bounds are widened, as a part of the time, if several streams share a device. Tasks that wait for the same
+// cores or engine may come in another order then: more time for one task can mean less for all.
+const reordered = 0.01
+
+// resolution is that of times between events, in nanoseconds: two ticks of a device's clock.
+const resolution = 40
+
+// factor is how many times as long a task takes with the model that is asked for as it took on the recorded device. It is not
+// known if the model replaces the duration.
+func (v *runner) factor(t *task) (f float64, known bool) {
+	if t.kind == api.Kernel {
+		s := &v.p.shapes[t.shape]
+		if s.given {
+			return 0, false
+		}
+		return s.rows * s.scale, true
+	}
+	if b := v.modelTime(t, v.base); b > 0 {
+		return float64(v.modelTime(t, v.model)) / float64(b), true
+	}
+	return 1, true
+}
+
+func scaleOf(k *model.Kernel) float64 {
+	if k.Scale == 0 {
+		return 1
+	}
+	return k.Scale
+}
+
+// compare says which device has more to share.
+func (v *runner) compare() (s sharing) {
+	one := func(was, is int) {
+		if was == 0 {
+			was = math.MaxInt
+		}
+		if is == 0 {
+			is = math.MaxInt
+		}
+		s.less, s.more = s.less || is < was, s.more || is > was
+	}
+	one(v.base.Streams, v.model.Streams)
+	one(v.base.Cores.Cube, v.model.Cores.Cube)
+	one(v.base.Cores.Vector, v.model.Cores.Vector)
+	for k := range model.NumCopyKinds {
+		one(v.base.Copies[k].Engines, v.model.Copies[k].Engines)
+	}
+	for i := range v.p.shapes {
+		h := &v.p.shapes[i]
+		name, blocks := v.p.kernels[h.kernel].name, max(h.blocks, 1)
+		was, is := v.base.Demand(v.base.Rule(name), blocks), v.model.Demand(v.model.Rule(name), blocks)
+		s.less = s.less || is.Cube > was.Cube || is.Vector > was.Vector
+		s.more = s.more || is.Cube < was.Cube || is.Vector < was.Vector
+	}
+	return s
+}
+
+// limit finds the bounds of the prediction, which is known.
+func (v *runner) limit() error {
+	b := &v.bounds
+	b.minF, b.maxF = 1, 1
+	durations := v.rep.Durations
+	defer func() { v.rep.Durations = durations }()
+	v.fit(v.model)
+	b.sharing = v.compare()
+	v.brackets()
+	// A program that asks again and again learns of an end by the next question.
+	polling := int64(float64(v.p.polling) * max(1, b.maxF))
+	b.err += polling
+	point := v.rep.VirtualNS
+	if v.model == v.base && v.scale == 1 {
+		b.lo, b.hi = v.recordedNS(), v.recordedNS() // it is what was recorded
+		return nil
+	}
+	if !b.unknown && !v.p.between {
+		b.lo, b.hi = max(0, point-b.err), point+b.err
+		return nil
+	}
+	low, err := v.extreme(v.model, v.scale, b.low)
+	if err != nil {
+		return err
+	}
+	high := int64(Unbounded)
+	if !b.unbounded {
+		if high, err = v.extreme(v.model, v.scale, b.high); err != nil {
+			return err
+		}
+	}
+	low, high = low-b.err, high+b.err
+	if !b.unknown {
+		low, high = min(low, point-b.err), max(high, point+b.err)
+	} else {
+		lo, hi := v.dilate()
+		low, high = max(low, lo-polling), min(high, hi+polling)
+		if low > high {
+			low, high = high, low // the models do not fit the trace
+		}
+	}
+	if !v.alone() {
+		low, high = int64(float64(low)*(1-reordered)), int64(float64(high)*(1+reordered))
+	}
+	b.lo, b.hi = max(0, low), min(high, Unbounded)
+	if b.endless {
+		b.hi = Unbounded
+	}
+	return nil
+}
+
+// extreme returns how long the program takes with the given durations, nil for those of the prediction.
+func (v *runner) extreme(m *model.Model, scale float64, times []int64) (int64, error) {
+	v.given, v.quiet = times, true
+	sum, err := v.play(m, scale)
+	v.given, v.quiet = nil, false
+	if err != nil {
+		return 0, err
+	}
+	return sum.End(), nil
+}
+
+// conclude says in the report what is predicted, how far it can be off, and what it stands on.
+func (v *runner) conclude() {
+	rep, b := v.rep, &v.bounds
+	whole := float64(max(rep.RecordedNS, 1))
+	percent := func(ns int64) float64 { return 100 * (float64(ns)/whole - 1) }
+	rep.BoundsNS = [2]int64{b.lo, b.hi}
+	rep.ChangeBoundsPercent = [2]float64{percent(b.lo), percent(b.hi)}
+	if rep.Predicted = float64(b.hi) <= near*float64(b.lo); rep.Predicted {
+		rep.VirtualNS = min(max(rep.VirtualNS, b.lo), b.hi)
+	}
+	rep.ChangePercent = percent(rep.VirtualNS)
+	var sum, measured, bracketed float64
+	for i := range v.p.tasks.n {
+		t := v.p.tasks.at(i)
+		if !takesTime(t.kind) && t.kind != api.GraphRun {
+			continue
+		}
+		d := float64(t.over - t.began)
+		if v.p.walk.Lanes[t.lane].Synchronous {
+			d = float64(v.p.calls.at(int(t.call)).over - v.p.calls.at(int(t.call)).began)
+		}
+		sum += d
+		switch _, ok := v.factor(t); {
+		case !ok || t.kind == api.GraphRun:
+		case v.known(t):
+			measured += d
+		case t.known != unknown:
+			bracketed += d
+		}
+	}
+	if sum > 0 {
+		rep.Known = Known{Measured: measured / sum, Bracketed: bracketed / sum, Modelled: max(0, 1-(measured+bracketed)/sum)}
+	}
+	if !rep.Predicted {
+		rep.Advice = "the trace does not say how long its tasks took: record with --device-time=all"
+		if !b.unknown {
+			rep.Advice = "the models do not fit the trace: name that of the recorded device with --base"
+		}
+	}
+}
+
+// known reports whether a task's duration was measured.
+func (v *runner) known(t *task) bool { return t.measured || v.p.walk.Lanes[t.lane].Synchronous }
+
+// bracket are tasks that one thread has put on one stream, one after the other, while it waited for nothing.
+type bracket struct {
+	first, last int32 // tasks, -1 for none
+	n           int
+	min, max    float64
+	synced      bool // the task of the stream before them was known to be done when the first was put there
+	crossed     bool // a task of the stream, or one of the thread's, may have kept some of them waiting
+}
+
+// brackets finds the shortest and the longest durations that the trace allows.
+func (v *runner) brackets() {
+	p, b := v.p, &v.bounds
+	b.low, b.high = make([]int64, p.tasks.n), make([]int64, p.tasks.n)
+	flights := v.flights()
+	open := make([]bracket, len(p.walk.Lanes))
+	before := make([]int32, len(p.walk.Lanes)) // the latest task of each lane
+	crossed := make([]bool, len(p.walk.Lanes)) // its stream has waited for something else since
+	for i := range open {
+		open[i].first, before[i] = -1, -1
+	}
+	for i := range p.tasks.n {
+		t := p.tasks.at(i)
+		if t.kind == api.GraphRun {
+			b.unknown, b.unbounded, b.endless = true, true, b.endless || t.by == math.MaxInt64
+		}
+		g := &open[t.lane]
+		if !takesTime(t.kind) {
+			if t.kind == api.Record {
+				if g.first >= 0 && g.max < 1 {
+					v.settle(g, t.lane, flights) // others may wait for those so far
+				}
+				continue
+			}
+			v.settle(g, t.lane, flights)
+			crossed[t.lane] = true
+			continue
+		}
+		f, ok := v.factor(t)
+		if ok {
+			b.minF, b.maxF = min(b.minF, f), max(b.maxF, f)
+		}
+		if !ok || v.known(t) {
+			v.settle(g, t.lane, flights)
+			before[t.lane] = int32(i)
+			b.low[i], b.high[i] = unknown, unknown
+			if ok {
+				b.low[i] = v.duration(t)
+				b.high[i] = b.low[i]
+				if t.between && b.low[i] != unknown {
+					d := int64(resolution * max(1, f))
+					b.low[i], b.high[i] = max(0, b.low[i]-d), b.high[i]+d
+				}
+			}
+			continue
+		}
+		b.unknown, b.endless = true, b.endless || t.by == math.MaxInt64
+		if g.first >= 0 {
+			l := p.tasks.at(int(g.last))
+			if l.epoch != t.epoch || p.calls.at(int(l.call)).thread != p.calls.at(int(t.call)).thread || l.by != t.by {
+				v.settle(g, t.lane, flights)
+			}
+		}
+		if g.first < 0 {
+			*g = bracket{first: int32(i), min: math.Inf(1), synced: true, crossed: crossed[t.lane]}
+			if n := before[t.lane]; n >= 0 {
+				l := p.tasks.at(int(n))
+				g.synced = l.by <= t.issued
+			}
+			crossed[t.lane] = false
+		}
+		g.n++
+		g.last, g.min, g.max = int32(i), min(g.min, f), max(g.max, f)
+		before[t.lane] = int32(i)
+	}
+	for lane := range open {
+		v.settle(&open[lane], int32(lane), flights)
+	}
+}
+
+// settle decides the bounds of the tasks of a bracket, and empties it. All of the time until they were known to be done may be that
+// of the first one, or of the last, which is what matters where tasks get longer, and shorter.
+func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
+	p, b := v.p, &v.bounds
+	if g.first < 0 {
+		return
+	}
+	first, last := p.tasks.at(int(g.first)), p.tasks.at(int(g.last))
+	by := min(last.by, p.walk.End)
+	slow, fast := max(1, v.scale), min(1, v.scale) // of the program's own time between the first and the last
+	apart := float64(last.issued - first.issued)
+	switch {
+	// A stream that waits for nothing but the program, on a device that does nothing else.
+	case g.crossed || !v.aloneIn(flights, lane, first.issued, last.by):
+		b.unbounded = true
+	case g.max >= slow:
+		b.high[g.first] = v.asDevice(first, g.max*float64(by-first.issued))
+	case g.synced:
+		b.high[g.last] = v.asDevice(last, g.max*float64(by-last.issued)+max(0, g.max-fast)*apart)
+	default:
+		b.high[g.last] = v.asDevice(last, g.max*float64(by-first.issued))
+	}
+	if !b.unbounded && g.synced && v.blocked(p.waited[last.by]) {
+		idle := v.base.Host.Sync + v.base.Launch.Latency + int64(g.n)*v.base.Launch.Overhead
+		rest := float64(last.by - p.calls.at(int(last.call)).end - idle)
+		b.low[g.last] = v.asDevice(last, max(0, g.min*rest+min(0, g.min-slow)*apart))
+	}
+	*g = bracket{first: -1}
+}
+
+// asDevice is the duration of a task as virtual.Op.Device has it: the machine scales kernels.
+func (v *runner) asDevice(t *task, d float64) int64 {
+	if t.kind == api.Kernel {
+		if f := v.p.shapes[t.shape].scale; f > 0 {
+			d /= f
+		}
+	}
+	return int64(min(d, Unbounded))
+}
+
+// window is a time in which a task may have been in flight, and the factors of its duration.
+type window struct {
+	from, to int64
+	min, max float64
+}
+
+// flights are the times in which each lane may have had a task in flight, those that touch as one.
+func (v *runner) flights() [][]window {
+	all := make([][]window, len(v.p.walk.Lanes))
+	for i := range v.p.tasks.n {
+		t := v.p.tasks.at(i)
+		if takesTime(t.kind) || t.kind == api.GraphRun {
+			all[t.lane] = joined(all[t.lane], window{from: t.issued, to: t.by})
+		}
+	}
+	return all
+}
+
+// joined adds a window that begins no earlier than the others.
+func joined(all []window, w window) []window {
+	if n := len(all); n > 0 && w.from <= all[n-1].to {
+		l := &all[n-1]
+		l.to, l.min, l.max = max(l.to, w.to), min(l.min, w.min), max(l.max, w.max)
+		return all
+	}
+	return append(all, w)
+}
+
+// aloneIn reports whether no other stream of the lane's device may have had a task in flight.
+func (v *runner) aloneIn(flights [][]window, lane int32, from, to int64) bool {
+	lanes := v.p.walk.Lanes
+	d := v.device(lanes[lane].Process, lanes[lane].Device)
+	for i, l := range lanes {
+		if int32(i) == lane || l.Synchronous || v.device(l.Process, l.Device) != d {
+			continue
+		}
+		n, _ := slices.BinarySearchFunc(flights[i], from, func(w window, at int64) int { return cmp.Compare(w.to, at+1) })
+		if n < len(flights[i]) && flights[i][n].from < to {
+			return false
+		}
+	}
+	return true
+}
+
+// edge is the begin or the end of a window, or of a time in which a thread worked.
+type edge struct {
+	at       int64
+	min, max float64
+	begin    bool
+	thread   bool
+}
+
+// dilate returns how long the program takes at least and at most by the factors of what went on at each moment.
+func (v *runner) dilate() (lo, hi int64) {
+	p := v.p
+	was, is := v.base, v.model
+	begin, end := p.calls.at(0).start, p.walk.End
+	edges, given, tasks, lanes := v.windows(begin, end)
+	for _, h := range p.threads {
+		if n := len(h.calls); n > 0 {
+			edges = append(edges, edge{at: begin, begin: true, thread: true}, edge{at: p.calls.at(int(h.calls[n-1])).end, thread: true})
+		}
+	}
+	edges = append(edges, v.waits()...)
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+
+	slow, fast := max(1, v.scale), min(1, v.scale)
+	var least, most, serial float64
+	working, active := 0, map[[2]float64]int{}
+	from, lowest, highest := begin, 1.0, 1.0
+	for i := 0; i < len(edges); {
+		at := edges[i].at
+		if d := float64(at - from); d > 0 {
+			l, h := lowest, highest
+			if working > 0 {
+				l, h, serial = min(l, fast), max(h, slow), serial+slow*d
+			}
+			least, most = least+l*d, most+h*d
+			from = at
+		}
+		changed := false
+		for ; i < len(edges) && edges[i].at == at; i++ {
+			e := edges[i]
+			step := -1
+			if e.begin {
+				step = 1
+			}
+			if e.thread {
+				working += step
+				continue
+			}
+			k := [2]float64{e.min, e.max}
+			if active[k] += step; active[k] == 0 {
+				delete(active, k)
+			}
+			changed = true
+		}
+		if !changed {
+			continue
+		}
+		lowest, highest = math.Inf(1), 0
+		for k := range active {
+			lowest, highest = min(lowest, k[0]), max(highest, k[1])
+		}
+		if len(active) == 0 {
+			lowest, highest = 1, 1
+		}
+	}
+	least, most = least+float64(end-from), most+float64(end-from)
+
+	// What a way from one task to the next takes besides them: a wait and a launch for each time that it leads through a thread.
+	more := func(n int, d float64) float64 { return float64(n) * max(0, d) }
+	waits := len(p.blocks)
+	latency, sync := float64(is.Launch.Latency-was.Launch.Latency), float64(is.Host.Sync-was.Host.Sync)
+	now, then := float64(is.Launch.Overhead), float64(was.Launch.Overhead)
+	most += given + more(waits+1, latency) + more(waits, sync) + more(tasks, now-min(1, v.bounds.minF)*then)
+	least -= more(waits+1, -latency) + more(waits, -sync) + more(tasks, max(1, v.bounds.maxF)*then-now)
+	if v.bounds.sharing.less {
+		// Something goes on at each moment, but nothing need go on beside it.
+		for _, l := range lanes {
+			for _, w := range l {
+				serial += w.max * float64(w.to-w.from)
+			}
+		}
+		most = given + serial + float64(waits+1)*float64(is.Launch.Latency) + float64(tasks)*now + float64(waits)*float64(is.Host.Sync)
+	}
+	if v.bounds.sharing.more {
+		least = 0
+	}
+	return int64(max(0, least)), int64(math.Ceil(min(most, Unbounded)))
+}
+
+// windows are those of the tasks of a trace, and of each lane; the time that the model gives some tasks, and how many tasks there are.
+func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks int, lanes [][]window) {
+	p, b := v.p, &v.bounds
+	off := int64(0) // of measured times on the clock of the calls
+	if d := p.walk.Reader.Meta().DeviceTime; d != nil {
+		off = d.ErrorNS
+	}
+	last, lanes := make([]window, len(p.walk.Lanes)), make([][]window, len(p.walk.Lanes))
+	put := func(w window) {
+		if w.to > w.from {
+			edges = append(edges, edge{at: w.from, min: w.min, max: w.max, begin: true}, edge{at: w.to, min: w.min, max: w.max})
+		}
+	}
+	for i := range p.tasks.n {
+		t := p.tasks.at(i)
+		w := window{t.issued, t.by, 1, 1}
+		switch {
+		case t.kind == api.GraphRun:
+			var n int
+			var d float64
+			w.min, w.max, d, n = v.graphFactors(t)
+			given, tasks = given+d, tasks+n
+		case !takesTime(t.kind):
+			continue
+		case p.walk.Lanes[t.lane].Synchronous:
+			if took := t.to - t.from; took > 0 {
+				f := float64(v.blocking(t, took, v.model)) / float64(took)
+				w.from, w.min, w.max = t.from, f, f
+			}
+			if f, ok := v.factor(t); !ok || f == 1 {
+				w.min, w.max = 1, 1
+			}
+		default:
+			tasks++
+			if f, ok := v.factor(t); ok {
+				w.min, w.max = f, f
+			} else {
+				w.min = 0
+				given += float64(p.shapes[t.shape].fixed)
+			}
+			if t.measured {
+				w.from, w.to = max(t.issued, t.from-off), t.to+off
+			}
+		}
+		w.from, w.to = max(w.from, begin), min(w.to, end)
+		b.minF, b.maxF = min(b.minF, w.min), max(b.maxF, w.max)
+		lanes[t.lane] = joined(lanes[t.lane], w)
+		if l := &last[t.lane]; w.min == l.min && w.max == l.max && w.from <= l.to {
+			l.to = max(l.to, w.to)
+		} else {
+			put(*l)
+			*l = w
+		}
+	}
+	for _, w := range last {
+		put(w)
+	}
+	return edges, given, tasks, lanes
+}
+
+// graphFactors are the smallest and the largest factor of what a graph holds, the time that the model gives some of it, and how many
+// tasks it has.
+func (v *runner) graphFactors(t *task) (least, most, given float64, tasks int) {
+	least, most = 1, 1
+	n, ok := v.p.runs[t.call]
+	if !ok {
+		return
+	}
+	for _, lane := range v.p.graphs[n].lanes {
+		for i := range lane {
+			op := &lane[i]
+			f := 1.0
+			switch op.Kind {
+			case virtual.Kernel:
+				name, blocks := v.p.kernels[op.Kernel].name, max(op.Blocks, 1)
+				was, is := v.base.Rule(name), v.model.Rule(name)
+				if is.Duration != 0 {
+					given += float64(v.model.KernelTime(is, blocks, 0))
+					f = 0
+				} else {
+					f = scaleOf(is)
+					if a, b := v.base.Rows(was, blocks), v.model.Rows(is, blocks); a > 0 && b > 0 {
+						f *= float64(b) / float64(a)
+					}
+				}
+			case virtual.Copy:
+				if b := v.base.CopyTime(op.Copy, op.Bytes); b > 0 {
+					f = float64(v.model.CopyTime(op.Copy, op.Bytes)) / float64(b)
+				}
+			case virtual.HostFunc:
+			default:
+				continue
+			}
+			tasks++
+			least, most = min(least, f), max(most, f)
+		}
+	}
+	return
+}
+
+// waits are the ends and the begins of the threads' own time around what they have waited for. A launch is on its way to the device for
+// a while, and the end of a wait is on its way back.
+func (v *runner) waits() []edge {
+	p := v.p
+	var edges []edge
+	var issued []int64 // ends of the calls that have put tasks on streams, in order
+	for i := range p.tasks.n {
+		if t := p.tasks.at(i); !p.walk.Lanes[t.lane].Synchronous {
+			issued = append(issued, p.calls.at(int(t.call)).end)
+		}
+	}
+	slices.Sort(issued)
+	for _, w := range p.blocks {
+		from, to := w.from, w.to-v.base.Host.Sync
+		if !w.own && !v.blocked(w.to-w.from) {
+			continue
+		}
+		if w.own {
+			to = w.to
+		}
+		if n, _ := slices.BinarySearch(issued, w.from+1); n > 0 && !w.own {
+			from = max(from, issued[n-1]+v.base.Launch.Latency)
+		}
+		if to > from {
+			edges = append(edges, edge{at: from, thread: true}, edge{at: to, thread: true, begin: true})
+		}
+	}
+	return edges
+}
