@@ -757,6 +757,10 @@ type Simulator struct {
 	Library string // its library's file, in the folder of acltrace's libraries
 	Symbol  string // that its library exports, and the vendor's does not
 	Kernels string // variable of the environment with the files of its kernel libraries
+	Loaded  string // variable of the environment with the file that it appends the kernel libraries to that it loads (internal/kernellib)
+	// Beside is the variable of the environment that has it, if it is 1, look for a kernel library beside each binary that a program
+	// loads; "" for one that does not. A replay never sets it: the paths in a trace are a stranger's.
+	Beside string
 	Base    string // variable of the environment with the first address of device memory, in hexadecimal
 	Place   string // variable of the environment with the file that says where allocations go
 	// Strict is the variable of the environment that has it look for mistakes, where it is 1, and Findings the one with the file that

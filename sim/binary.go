@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,6 +25,7 @@ type kernelBinary struct {
 	handle uint64
 	dev    *device // nil where it serves all
 	names  *kernelbin.File
+	beside Kernels // of the library beside its file; nil for none
 	data   []byte
 	lazy   bool // has no place on the device
 
@@ -59,12 +61,18 @@ func parseBinary(b []byte) (*kernelBinary, error) {
 
 func (f *kernelBinary) has(name string) bool { return f.names.Has(name) }
 
-// byEntry finds the kernel with a tiling key: by what the file says, or by the kernel library.
-func (f *kernelBinary) byEntry(entry uint64, k Kernels) (string, bool) {
+// byEntry finds the kernel with a tiling key: by what the file says, or by the kernel libraries.
+func (s *Sim) byEntry(f *kernelBinary, entry uint64) (string, bool) {
 	if n, ok := f.names.ByEntry(entry); ok {
 		return n, true
 	}
-	if k != nil && entry != 0 {
+	if entry == 0 {
+		return "", false
+	}
+	for _, k := range []Kernels{s.opts.Kernels, f.beside} {
+		if k == nil {
+			continue
+		}
 		for _, n := range f.names.Kernels {
 			if e := k.Lookup(n, entry); e != nil && e.Entry == entry {
 				return n, true
@@ -74,24 +82,38 @@ func (f *kernelBinary) byEntry(entry uint64, k Kernels) (string, bool) {
 	return "", false
 }
 
-func (t *Thread) loadBinary(b []byte, what string, lazy bool, h *acl.BinHandle) acl.Error {
+// kernel looks a kernel of a binary up: in the named libraries, then in the one beside the binary.
+func (s *Sim) kernel(f *kernelBinary, name string, entry uint64) *Kernel {
+	for _, k := range []Kernels{s.opts.Kernels, f.beside} {
+		if k == nil {
+			continue
+		}
+		if found := k.Lookup(name, entry); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// loadBinary loads a binary for the device of the thread. path is "" for one in memory.
+func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	c, e := t.context()
 	if e != 0 {
 		return e
 	}
-	return t.addBinary(c.dev, b, what, lazy, h)
+	return t.addBinary(c.dev, b, path, lazy, h)
 }
 
-// addBinary makes a handle for a binary of one device, or of all where it is nil.
-func (t *Thread) addBinary(d *device, b []byte, what string, lazy bool, h *acl.BinHandle) acl.Error {
+// addBinary makes a handle for a binary of one device, or of all where it is nil. path is "" for a binary in memory.
+func (t *Thread) addBinary(d *device, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
 	}
 	f, err := parseBinary(b)
 	if err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", what, err)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
-	f.dev, f.lazy = d, lazy
+	f.dev, f.lazy, f.beside = d, lazy, t.sim.beside(path, b)
 	if f.handle = t.sim.binaries.add(f); f.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
 	}
@@ -133,7 +155,7 @@ func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Err
 		}
 		return t.badHandle(kindImage, uint64(binary))
 	}
-	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "the data", false, binHandle)
+	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "", false, binHandle)
 }
 
 // BinaryLoadFromFile loads a binary from a file.
@@ -178,7 +200,7 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	if broken("from_memory") {
 		b = hostBytes(data, length)
 	}
-	return t.loadBinary(b, "the data", lazy, binHandle)
+	return t.loadBinary(b, "", lazy, binHandle)
 }
 
 // loadOptions checks the options of a binary, and tells whether it is to be loaded when it is first used.
@@ -243,7 +265,7 @@ func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uin
 	if e != 0 {
 		return e
 	}
-	name, ok := f.byEntry(funcEntry, t.sim.opts.Kernels)
+	name, ok := t.sim.byEntry(f, funcEntry)
 	if !ok {
 		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel with entry %d", funcEntry)
 	}
@@ -277,10 +299,7 @@ func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.Fun
 		if f.found == nil {
 			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.handle)
 		}
-		fn = &function{name: name, bin: f, rule: t.sim.model.Rule(name)}
-		if k := t.sim.opts.Kernels; k != nil {
-			fn.kernel = k.Lookup(name, entry)
-		}
+		fn = &function{name: name, bin: f, kernel: t.sim.kernel(f, name, entry), rule: t.sim.model.Rule(name)}
 		if fn.kernel == nil {
 			n, _ := t.sim.unknown.LoadOrStore(name, new(atomic.Int64))
 			fn.launches = n.(*atomic.Int64)

@@ -38,7 +38,7 @@ func (t *Thread) rtLoad(data, length, handle uint64) acl.Error {
 	if data == 0 || length == 0 || length > maxBinary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
 	}
-	return t.addBinary(nil, bytes.Clone(hostBytes(data, length)), "the data", false, at[acl.BinHandle](handle))
+	return t.addBinary(nil, bytes.Clone(hostBytes(data, length)), "", false, at[acl.BinHandle](handle))
 }
 
 // stubFunc is a kernel that an address of the program's stands for.

@@ -56,6 +56,9 @@ type Options struct {
 	Place []uint64
 	// Kernels knows what the kernels do; nil for none.
 	Kernels Kernels
+	// Beside returns the kernels of the library that belongs to a binary's file, nil for none. It is nil if libraries are not looked for
+	// beside the binaries that programs load.
+	Beside func(path string) Kernels
 	// Caller calls functions of the program; nil where there is no program to call.
 	Caller Caller
 	// Model tells how long tasks take on the device; nil stands for the default preset.

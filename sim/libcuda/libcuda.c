@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -1265,13 +1266,34 @@ struct module {
 	bool library;
 };
 
+/* Adds a library of kernels that was loaded to the list that a recording or a replay reads: a line with its build id, which is not
+ * known here, and its path. */
+static void report_library(const char *path)
+{
+	const char *list = getenv("FAKECUDA_KERNELS_LOG");
+	char file[PATH_MAX], line[PATH_MAX + 3];
+	int fd;
+
+	if (!list || !*list || !realpath(path, file) || (fd = open(list, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)
+		return;
+	int n = snprintf(line, sizeof line, "- %s\n", file);
+	if (write(fd, line, (size_t)n) != n)
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS_LOG: %s is not reported\n", file);
+	close(fd);
+}
+
 static fakecuda_kernel *kernel_named(const char *name)
 {
 	static void *library;
 	static bool asked;
 	const char *path = getenv("FAKECUDA_KERNELS");
-	if (!asked && path && *path && (library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+	if (!asked && path && *path) {
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (library)
+			report_library(path);
+		else
+			fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+	}
 	asked = true;
 	return library ? (fakecuda_kernel *)dlsym(library, name) : NULL;
 }

@@ -3,6 +3,7 @@ package main
 /*
 #cgo CFLAGS: -I${SRCDIR}/../include
 #cgo LDFLAGS: -ldl
+#define _GNU_SOURCE // dladdr
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,10 +51,11 @@ static void watch_crashes(void)
 	}
 }
 
-static const aclsim_kernel_library *kernels_open(const char *path, const char **why)
+static const aclsim_kernel_library *kernels_open(const char *path, const char **file, const char **why)
 {
 	const aclsim_kernel_library *(*list)(void);
 	const aclsim_kernel_library *lib;
+	Dl_info info;
 	void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
 	if (!h) {
@@ -70,6 +72,7 @@ static const aclsim_kernel_library *kernels_open(const char *path, const char **
 		*why = "it was made for another version of aclsim/kernel.h";
 		return NULL;
 	}
+	*file = dladdr(*(void **)&list, &info) && info.dli_fname ? info.dli_fname : path;
 	return lib;
 }
 
@@ -104,30 +107,78 @@ static uint64_t kernel_duration(const aclsim_kernel *k, const aclsim_launch *l)
 import "C"
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/sim"
 )
 
-// libraries are the kernel libraries that the environment names. They are opened at the first question.
-type libraries struct {
-	paths   string
+// libraries are kernel libraries in the order in which they are searched.
+type libraries []*library
+
+// library is a kernel library. It is opened at the first Lookup.
+type library struct {
+	path    string
 	once    sync.Once
 	kernels []*sim.Kernel
 }
 
-func newLibraries(paths string) sim.Kernels {
-	if paths == "" {
+// besides holds the libraries that were found beside binaries, by path.
+var besides sync.Map
+
+// watching starts when the first library is opened.
+var watching sync.Once
+
+// named returns the libraries of a list of paths, nil for an empty one.
+func named(paths string) sim.Kernels {
+	var l libraries
+	for path := range strings.SplitSeq(paths, ":") {
+		if path != "" {
+			l = append(l, &library{path: path})
+		}
+	}
+	if l == nil {
 		return nil
 	}
-	return &libraries{paths: paths}
+	return l
 }
 
-// Lookup finds a kernel by name, or by name and entry. Libraries and the kernels in them are asked in order.
-func (l *libraries) Lookup(name string, entry uint64) *sim.Kernel {
+// beside returns the kernel library of a binary: x.so for x.o. It returns nil if that file does not exist or is no kernel library.
+func beside(binary string) sim.Kernels {
+	path, err := filepath.Abs(strings.TrimSuffix(binary, filepath.Ext(binary)) + ".so")
+	if err != nil {
+		return nil
+	}
+	if l, ok := besides.Load(path); ok {
+		return l.(*library)
+	}
+	if !kernellib.Exports(path, "aclsim_kernels") {
+		return nil
+	}
+	l, _ := besides.LoadOrStore(path, &library{path: path})
+	return l.(*library)
+}
+
+// Lookup finds a kernel by name, or by name and entry. Libraries and their kernels are searched in order.
+func (l libraries) Lookup(name string, entry uint64) *sim.Kernel {
+	for _, lib := range l {
+		lib.once.Do(lib.open) // all of them, so that the first question reports every library that can't be used
+	}
+	for _, lib := range l {
+		if k := lib.Lookup(name, entry); k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// Lookup is as that of libraries.
+func (l *library) Lookup(name string, entry uint64) *sim.Kernel {
 	l.once.Do(l.open)
 	for _, k := range l.kernels {
 		if k.Name == name && (entry == 0 || k.Entry == 0 || k.Entry == entry) {
@@ -137,30 +188,41 @@ func (l *libraries) Lookup(name string, entry uint64) *sim.Kernel {
 	return nil
 }
 
-func (l *libraries) open() {
-	for _, path := range strings.Split(l.paths, ":") {
-		if path == "" {
+func (l *library) open() {
+	path := C.CString(l.path)
+	defer C.free(unsafe.Pointer(path))
+	var file, why *C.char
+	lib := C.kernels_open(path, &file, &why)
+	if lib == nil {
+		warn("kernel library %s can't be used: %s", l.path, C.GoString(why))
+		return
+	}
+	report(C.GoString(file))
+	for i := range unsafe.Slice(lib.kernels, lib.num_kernels) {
+		k := &unsafe.Slice(lib.kernels, lib.num_kernels)[i]
+		if k.name == nil || k.run == nil || (k.num_args > 0 && k.args == nil) {
+			warn("kernel library %s: kernel %d has no name, no function or no arguments, and is left out", l.path, i)
 			continue
 		}
-		cpath := C.CString(path)
-		var why *C.char
-		lib := C.kernels_open(cpath, &why)
-		C.free(unsafe.Pointer(cpath))
-		if lib == nil {
-			warn("kernel library %s can't be used: %s", path, C.GoString(why))
-			continue
-		}
-		for i := range unsafe.Slice(lib.kernels, lib.num_kernels) {
-			k := &unsafe.Slice(lib.kernels, lib.num_kernels)[i]
-			if k.name == nil || k.run == nil || (k.num_args > 0 && k.args == nil) {
-				warn("kernel library %s: kernel %d has no name, no function or no arguments, and is left out", path, i)
-				continue
-			}
-			l.kernels = append(l.kernels, wrap(k))
-		}
+		l.kernels = append(l.kernels, wrap(k))
 	}
 	if len(l.kernels) > 0 {
-		C.watch_crashes()
+		watching.Do(func() { C.watch_crashes() })
+	}
+}
+
+// report adds a library that was loaded to the list that a recording or a replay reads.
+func report(path string) {
+	list := os.Getenv("ACLSIM_KERNELS_LOG")
+	if list == "" {
+		return
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		err = kernellib.Append(list, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
+	}
+	if err != nil {
+		warn("ACLSIM_KERNELS_LOG: %v; kernel library %s is not reported", err, path)
 	}
 }
 

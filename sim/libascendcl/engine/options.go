@@ -15,7 +15,10 @@ import (
 
 // optionsFromEnv reads the simulator's options. What can't be understood is said and left out.
 func optionsFromEnv() *sim.Options {
-	o := &sim.Options{Kernels: newLibraries(os.Getenv("ACLSIM_KERNELS"))}
+	o := &sim.Options{Kernels: named(os.Getenv("ACLSIM_KERNELS"))}
+	if os.Getenv("ACLSIM_KERNELS_BESIDE") == "1" {
+		o.Beside = beside
+	}
 	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
 		base, err := parseHex(v)
 		if err != nil || base == 0 || base%(2<<20) != 0 {

@@ -3,7 +3,8 @@
  *
  * A kernel library is a shared object that exports aclsim_kernels(). The simulator opens the libraries that
  * ACLSIM_KERNELS names (paths, separated by colons) when a program first asks a binary for a kernel, and finds it there by
- * the name that the program asks for, or by its entry (tiling key). The binary that the program loads is an ELF file
+ * the name that the program asks for, or by its entry (tiling key). With ACLSIM_KERNELS_BESIDE=1 a kernel that they lack may be in the
+ * library beside the binary, x.so for x.o. The binary that the program loads is an ELF file
  * whose symbols say which kernels are in it; what they do is here.
  *
  * Device memory lies at the addresses that the program's arguments hold, so a kernel follows them as a device would. It
