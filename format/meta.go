@@ -32,8 +32,9 @@ type Meta struct {
 	Tracer          Tracer            `json:"tracer"`
 	Coverage        Coverage          `json:"coverage"`
 	Libraries       []Library         `json:"libraries,omitempty"`
-	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
-	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
+	KernelLibraries []string          `json:"kernel_libraries,omitempty"` // that the simulator loaded
+	KernelBuildIDs  map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
+	DeviceTime      *DeviceTime       `json:"device_time,omitempty"`      // nil: no task was to be measured by the device's clock
 	// Ended says what is known of the program's end where that is not all in ExitCode and ExitSignal, empty where it is.
 	Ended string `json:"ended,omitempty"`
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.

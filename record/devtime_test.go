@@ -52,6 +52,7 @@ func devtimeModel(t *testing.T) {
 
 func devtimeProgram(t *testing.T) (program, binary string) {
 	t.Helper()
+	t.Setenv("ACLSIM_KERNELS_BESIDE", "0") // durations are those of the model
 	return testenv.CompileC(t, "devtime", []string{source("devtime.c")}), testenv.Built(t, "lib/aclsim_kernels.o")
 }
 

@@ -170,6 +170,8 @@ type recorder struct {
 	since    int64       // time since which it is
 	simDir   string
 
+	kernelList string // file of the kernel libraries that the simulator has loaded, "" if it does not report them
+
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
 	ended   int64             // when the last calls were seen, where that is before the end; else 0
 	late    sync.Mutex        // of unseen, which another goroutine adds to
@@ -258,7 +260,7 @@ func prepare(opts *Options) (*recorder, error) {
 		if r.simDir, err = artifacts.SimulatorDir(o.Model); err != nil {
 			return nil, err
 		}
-		r.env = Simulate(r.env, r.simDir)
+		r.env = Simulate(o.Model, r.env, r.simDir)
 	}
 	return r, nil
 }
@@ -352,11 +354,6 @@ func policyName(block bool) string {
 		return "block"
 	}
 	return "drop"
-}
-
-// Simulate returns an environment in which a program finds the simulator's libraries in dir.
-func Simulate(env []string, dir string) []string {
-	return prepend(env, "LD_LIBRARY_PATH", dir, ":")
 }
 
 // prepend puts a value before those that a variable has.
@@ -484,6 +481,9 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	inherited, outer := takeOver(r.env)
 	env := prepend(inherited, "LD_PRELOAD", shim.path, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
+	if env, err = r.listKernels(env, filepath.Join(s.Dir(), kernelList)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
 	if r.o.Bind == "audit" {
 		if env, err = shim.audited(r.path, env); err != nil {
 			return nil, fmt.Errorf("%w: --bind audit: %w", ErrStart, err)
@@ -902,7 +902,7 @@ func (r *recorder) describe(m *format.Meta) {
 	if m.Device.Name = b.device; m.Simulated {
 		m.Device.Name = "simulator"
 	}
-	m.KernelLibraries = b.kernelLibs
+	r.kernelLibraries(m)
 	m.TakenEarly = b.early
 	m.Coverage.Unsized, m.Coverage.CutArguments = b.unsized, b.cutArguments
 	m.Coverage.Hooked = 0
@@ -990,7 +990,7 @@ func RunSimulated(m *api.Model, command []string, stdout, stderr *os.File) (int,
 		return 0, err
 	}
 	r := recorder{o: Options{Command: command, Stdout: stdout, Stderr: stderr}, path: path}
-	cmd := r.command(context.Background(), Simulate(os.Environ(), dir))
+	cmd := r.command(context.Background(), Simulate(m, os.Environ(), dir))
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

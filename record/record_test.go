@@ -391,6 +391,7 @@ func TestKilled(t *testing.T) {
 	if !r.Complete() {
 		t.Error("the file has no end")
 	}
+	loaded(t, r.Meta(), os.Getenv("ACLSIM_KERNELS")) // the simulator reports a library when it loads it
 }
 
 // A recorder that is killed or stopped costs data, never the program. What it had written is readable.

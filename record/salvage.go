@@ -115,6 +115,9 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 		r.begun(os.Environ())
 	}
 	r.flight = newFlight(Ring{}, r)
+	if list := filepath.Join(dir, kernelList); exists(list) {
+		r.kernelList = list
+	}
 	r.b = newBuilder(m, nil, r.meta.StartMono)
 	fl := r.flight
 	fl.dir = folder

@@ -30,7 +30,16 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	cmd := r.command(ctx, r.env)
+	list, removeList, err := listFile()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer removeList()
+	env, err := r.listKernels(r.env, list)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	cmd := r.command(ctx, env)
 	resume, err := startStopped(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)

@@ -117,7 +117,7 @@ apart() {
 	c++ -O2 -Wall -Wextra -Werror -fPIC -shared -o $B/tokens.so probe/shim/bench/tokens.cpp
 	token() {
 		rm -f "$SCRATCH/token"
-		ACLSIM_KERNELS=$kernels LD_PRELOAD=$PWD/$B/tokens.so TOKENS=$SCRATCH/token "$@" --tokens 200 >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
+		ACLSIM_KERNELS=$kernels ACLSIM_KERNELS_BESIDE=0 LD_PRELOAD=$PWD/$B/tokens.so TOKENS=$SCRATCH/token "$@" --tokens 200 >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
 		cat "$SCRATCH/token"
 	}
 	for _ in $(seq $((2 * ROUNDS))); do
@@ -138,7 +138,7 @@ pace() {
 			kernels=bin/examples/decoder_kernels.so pause=0
 			[ $what != modelled ] || kernels=
 			[ $what != pauses ] || pause=2
-			ACLSIM_KERNELS=$kernels bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 --sleep-ms $pause >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
+			ACLSIM_KERNELS=$kernels ACLSIM_KERNELS_BESIDE=0 bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 --sleep-ms $pause >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
 			bin/acltrace replay --pace recorded --json $B/pace.aclt | awk -F '[:,]' -v k=$what '
 				/"error_percent"/ && !n++ { error = $2 < 0 ? -$2 : $2; print "pace.error." k, error }
 				/"unexplained_percent"/ { left = $2 < 0 ? -$2 : $2; print "pace.left." k, left; print k ": " error " % off, " left " % without the time without a core" >"/dev/stderr" }

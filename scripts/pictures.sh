@@ -16,7 +16,7 @@ T=$(mktemp -d)
 PIDS=
 trap 'for p in $PIDS; do kill $p 2>/dev/null || true; done; rm -rf "$T"' EXIT INT TERM
 
-ACLSIM_KERNELS="$PWD/bin/examples/decoder_kernels.so" bin/acltrace record -q --sim --device-time -o "$T/demo.aclt" -- bin/examples/tiny_decoder >/dev/null
+bin/acltrace record -q --sim --device-time -o "$T/demo.aclt" -- bin/examples/tiny_decoder >/dev/null
 bin/acltrace export chrome --no-args "$T/demo.aclt" -o "$T/demo.json"
 bin/acltrace export pprof "$T/demo.aclt" -o "$T/demo.pb.gz"
 bin/acltrace export perfetto "$T/demo.aclt" -o "$T/demo.pftrace"

@@ -17,6 +17,7 @@ func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Version: version, Drop: true, Stdout: a.stdout, Stderr: a.stderr}
 	flags := recordFlags{Options: &o}
 	var quiet bool
+	var kernels string
 	var live liveFlags
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
@@ -30,13 +31,19 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
 			if err := flags.parse(args[0]); err != nil {
 				return err
 			}
 			if o.Probe != "shim" && o.Probe != "ebpf" {
 				return usage("--probe %s: there are shim and ebpf", o.Probe)
+			}
+			if c.Flags().Changed("kernels") {
+				if !o.Sim {
+					return usage("--kernels is for --sim")
+				}
+				setKernels(o.Model, kernels)
 			}
 			o.Notice = func(why string) { fmt.Fprintln(a.err, "acltrace: NOT RECORDED:", why) }
 			if !quiet {
@@ -58,6 +65,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	blobFile(f, &o)
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
+	f.StringVar(&kernels, "kernels", "", "with --sim: "+kernelsUsage)
 	live.add(f)
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c

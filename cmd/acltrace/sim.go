@@ -44,7 +44,7 @@ given, or for all.`,
 			}
 			variable := func(name string) string { return rt.Simulator.Prefix + name }
 			for flag, v := range settings {
-				if *v == "" {
+				if !c.Flags().Changed(flag) {
 					continue
 				}
 				name := strings.ToUpper(flag)
@@ -52,6 +52,9 @@ given, or for all.`,
 					return usage("--%s: the simulator of %s's runtime has no such setting; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
 				}
 				os.Setenv(variable(name), *v)
+			}
+			if c.Flags().Changed("kernels") {
+				setKernels(rt, *settings["kernels"])
 			}
 			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
 				return usage("the clock is real or virtual, not %s", clock)
@@ -82,7 +85,7 @@ given, or for all.`,
 		{"clock", "real: the device runs beside the program; virtual: a discrete-event simulation"},
 		{"model", "cost model: a preset, or a JSON `file`"},
 		{"seed", "`number` that the chance in the model's times and in the faults begins with"},
-		{"kernels", "kernel `libraries`, separated by colons"},
+		{"kernels", kernelsUsage},
 		{"devices", "`number` of devices"},
 		{"faults", "errors that the program is to meet"},
 		{"strict", "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
@@ -91,6 +94,17 @@ given, or for all.`,
 	}
 	f.Lookup("strict").NoOptDefVal = "1"
 	return c
+}
+
+const kernelsUsage = "kernel `libraries`, separated by colons, before those beside the program's binaries; \"\" for none"
+
+// setKernels sets the kernel libraries of a program that this process starts. An empty list means none, not even those beside the
+// program's binaries.
+func setKernels(m *api.Model, libraries string) {
+	os.Setenv(m.Simulator.Kernels, libraries)
+	if libraries == "" && m.Simulator.Beside != "" {
+		os.Setenv(m.Simulator.Beside, "0")
+	}
 }
 
 func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bool) error {
