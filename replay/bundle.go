@@ -137,8 +137,11 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 		b.file(name, string(lib))
 		own = append(own, name)
 	}
-	if len(own) > 0 {
+	if len(own) > 0 || o.KernelLibraries != nil {
 		set(b.p.model.Simulator.Kernels, strings.Join(own, ":"))
+	}
+	if name := b.p.model.Simulator.Beside; name != "" {
+		set(name, "")
 	}
 	if name := b.p.model.Simulator.Uninitialised; name != "" {
 		set(name, "1")

@@ -39,6 +39,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -70,7 +71,8 @@ type Options struct {
 	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
 	PlanOnly io.Writer     // takes the plan as text; nothing is run
 	Env      []string      // NAME=value, before those of this process
-	// KernelLibraries tell the simulator what kernels do; default those that the trace names, where they exist.
+	// KernelLibraries tell the simulator what kernels do. If it is nil, they are those of the trace that exist, or else those of the
+	// environment. If it is empty, there are none.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
 	// Repeat is how often the plan is played, default once. Results that differ from one time to another are reported.
@@ -183,6 +185,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
 	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
+	if err := kernellib.Create(kernelList(dir)); err != nil {
+		return nil, err
+	}
 	res, err := s.play(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
@@ -203,6 +208,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	rep := p.report(res, &opts, varying)
 	rep.repeated(p, res, varying, times, launches)
 	if rep.Findings, err = s.findings(); err != nil {
+		return nil, fmt.Errorf("replay %s: %w", path, err)
+	}
+	if rep.KernelLibraries, err = s.loadedKernels(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	if rep.Crash != nil {
@@ -391,7 +399,7 @@ func (s *session) library() (string, error) {
 // keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no
 // file that is written to.
 func keeps(sim *api.Simulator, name string) bool {
-	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Place, sim.Strict, sim.Findings, sim.Uninitialised}, name)
+	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Loaded, sim.Beside, sim.Place, sim.Strict, sim.Findings, sim.Uninitialised}, name)
 }
 
 // env is the environment of the player; of variables that are there twice the last one counts.
@@ -403,17 +411,7 @@ func (s *session) env() []string {
 			env = append(env, name+"="+value)
 		}
 	}
-	libs := s.o.KernelLibraries
-	if libs == nil {
-		for _, l := range s.meta.KernelLibraries {
-			if _, err := os.Stat(l); err == nil {
-				libs = append(libs, l)
-			}
-		}
-	}
-	if len(libs) > 0 {
-		env = append(env, sim.Kernels+"="+strings.Join(libs, string(os.PathListSeparator)))
-	}
+	env = append(env, s.kernelVariables()...)
 	for _, v := range s.p.env {
 		env = append(env, v)
 	}
@@ -423,7 +421,7 @@ func (s *session) env() []string {
 	if s.o.Strict {
 		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))
 	}
-	return append(env, s.o.Env...)
+	return loadsNothingBeside(sim, append(env, s.o.Env...))
 }
 
 // allocate gives a file its size and the storage for it.

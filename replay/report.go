@@ -26,6 +26,8 @@ type Report struct {
 	Identical bool `json:"identical"`
 	// TrustsKernels is true if the library can't report kernels that it lacks: results are proved on the assumption that it ran all.
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
+	// KernelLibraries are those that the simulator has loaded.
+	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
 	// Results counts the recorded results by their outcome.
 	Results  verify.Tally `json:"results"`
 	Verified struct {
@@ -436,7 +438,7 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 	f := &p.found
 	r := &Report{
 		Verdict:    verify.NotCompared,
-		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
+		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{}, KernelLibraries: []KernelLibrary{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
 		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
 		Lost: f.absent, AskedFor: f.asked,

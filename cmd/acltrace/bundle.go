@@ -43,6 +43,6 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 	f.StringVarP(&dir, "output", "o", "", "folder to write, empty or new")
 	f.StringVar(&o.Place, "place", "auto", "on the simulator: where allocations lie, same, move or auto")
 	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded, or scaled:X")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording)")
 	return c
 }

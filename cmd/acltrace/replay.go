@@ -151,7 +151,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
 	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
 	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording)")
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
 	f.BoolVar(&o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
@@ -347,6 +347,11 @@ func (a *app) printReport(path string, rep *replay.Report) {
 				}
 				fmt.Fprintf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
 			}
+		}
+	}
+	for i := range rep.KernelLibraries {
+		if k := &rep.KernelLibraries[i]; k.Other() {
+			fmt.Fprintln(a.out, k)
 		}
 	}
 	if rep.Verdict == verify.NotCompared {
