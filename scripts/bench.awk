@@ -73,6 +73,11 @@ END {
 		at_least("rate of the call / of memcpy, payload " names[i], median("copy.rate." kinds[i]), 0.8)
 		at_least("the same by processor time, without waiting for a core", median("copy.processor." kinds[i]), 0.8)
 	}
+	if ("copy.hashed-1MiB" in values) {
+		number("copy of 1 MiB, payload hashed as by default, us", "copy.hashed-1MiB")
+		number("memcpy of as much, us", "copy.memcpy.hashed-1MiB")
+		at_most("time that the copy gains / memcpy", 1 / median("copy.rate.hashed-1MiB"), 2)
+	}
 	if ("cuda.recorded" in values) {
 		number("cuLaunchKernelEx, bare, ns", "cuda.bare")
 		number("cuLaunchKernelEx, recorded, ns", "cuda.recorded")

@@ -63,7 +63,7 @@ uftrace_run() {
 
 capture() {
 	programs
-	echo "== one launch with 64 bytes of arguments: bare, recorded, LTTng-UST, uftrace; a copy of 64 MiB; $ROUNDS rounds"
+	echo "== one launch with 64 bytes of arguments: bare, recorded, LTTng-UST, uftrace; copies of 64 MiB and 1 MiB; $ROUNDS rounds"
 	lttng=yes
 	lttng_start || { echo "LTTng-UST is left out: no session could be made" && lttng=; }
 	for _ in $(seq "$ROUNDS"); do
@@ -80,6 +80,7 @@ capture() {
 		record -o $B/copy.aclt --replayable -- $B/copy kept 9
 		record -o /dev/shm/acltrace-bench.aclt --replayable -- $B/copy kept-in-memory 9
 		record -o $B/copy.aclt -- $B/copy hashed 9
+		record -o $B/copy.aclt -- $B/copy hashed-1MiB 999 1024
 		rm -f $B/copy.aclt /dev/shm/acltrace-bench.aclt
 	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2; print "copy.processor." $1, $8 / $6}' >>$RESULTS
 }

@@ -1,12 +1,12 @@
 /*
- * What a copy of 64 MiB from the host costs, beside memcpy of as much. The runtime's own copy is nothing here, so that
- * the difference is the capture of the payload.
+ * Measures a copy from the host beside memcpy of the same length. The runtime's own copy takes no time here: the
+ * difference is the capture of the payload.
  *
- *	copy NAME [ROUNDS]
+ *	copy NAME [ROUNDS [KIB]]
  *
- * prints "NAME MICROSECONDS memcpy MICROSECONDS processor MICROSECONDS memcpy MICROSECONDS": the medians of the rounds, of the
- * time and of the thread's own processor time, which leaves out what it waits for a core. Between rounds the recorder may
- * catch up.
+ * copies KIB KiB, 64 MiB by default, and prints "NAME MICROSECONDS memcpy MICROSECONDS processor MICROSECONDS memcpy
+ * MICROSECONDS": the medians of the rounds, of the time and of the thread's own processor time, which leaves out the time that
+ * it waits for a core. The recorder may catch up between the rounds of copies of more than 1 MiB.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -18,7 +18,8 @@
 
 #include "acl/acl.h"
 
-enum { SIZE = 64 << 20, MOST = 1000 };
+enum { MOST = 1000 };
+static size_t size = 64 << 20;
 
 enum { TIME, PROCESSOR, CLOCKS };
 
@@ -41,7 +42,7 @@ static int ascending(const void *a, const void *b)
 static void *memory(void)
 {
 	/* Shared, like the memory that the capture copies to, and touched. */
-	void *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (p == MAP_FAILED)
 		abort();
 	return p;
@@ -51,19 +52,21 @@ int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "bare";
 	int rounds = argc > 2 && atoi(argv[2]) < MOST ? atoi(argv[2]) : 30;
+	if (argc > 3)
+		size = (size_t)atoi(argv[3]) << 10;
 	static double call[CLOCKS][MOST], plain[CLOCKS][MOST];
 	uint64_t *from = memory(), *to = memory();
 	uint64_t x = 88172645463325252ULL;
-	for (size_t i = 0; i < SIZE / 8; i++) {
+	for (size_t i = 0; i < size / 8; i++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		from[i] = x;
 	}
 	for (int r = 0; r < rounds; r++) {
 		double a[CLOCKS], b[CLOCKS], c[CLOCKS];
 		now(a);
-		memcpy(to, from, SIZE);
+		memcpy(to, from, size);
 		now(b);
-		if (aclrtMemcpy((void *)0x124000000000, SIZE, from, SIZE, ACL_MEMCPY_HOST_TO_DEVICE) != ACL_SUCCESS)
+		if (aclrtMemcpy((void *)0x124000000000, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE) != ACL_SUCCESS)
 			abort();
 		now(c);
 		for (int i = 0; i < CLOCKS; i++) {
@@ -71,13 +74,14 @@ int main(int argc, char **argv)
 			call[i][r] = c[i] - b[i];
 		}
 		struct timespec pause = {0, 200000000};
-		nanosleep(&pause, NULL);
+		if (size > 1 << 20)
+			nanosleep(&pause, NULL);
 	}
 	for (int i = 0; i < CLOCKS; i++) {
 		qsort(call[i], (size_t)rounds, sizeof *call[i], ascending);
 		qsort(plain[i], (size_t)rounds, sizeof *plain[i], ascending);
 	}
-	printf("%s %.0f memcpy %.0f processor %.0f memcpy %.0f\n", name, call[TIME][rounds / 2], plain[TIME][rounds / 2],
+	printf("%s %.1f memcpy %.1f processor %.1f memcpy %.1f\n", name, call[TIME][rounds / 2], plain[TIME][rounds / 2],
 	       call[PROCESSOR][rounds / 2], plain[PROCESSOR][rounds / 2]);
 	return 0;
 }
