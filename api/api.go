@@ -512,6 +512,9 @@ func (f *Field) Counts(b []byte) bool {
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.
 const (
+	// RecordingParam is how many nanoseconds the recorder has kept the thread between its call before and this one, to hash and copy
+	// payloads. That time is not the program's own.
+	RecordingParam = 249
 	// TaskStartParam and TaskEndParam are the time of the task that the call has made, as the device spent it: nanoseconds on
 	// the clock of the call's own times. They come together.
 	TaskStartParam = 250

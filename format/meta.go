@@ -102,6 +102,17 @@ type Tracer struct {
 	CostNS  float64 `json:"cost_ns,omitempty"` // added to one call, measured at start
 	// ClockJumps is how often the processor's counter was found to have jumped: times in the 100 ms before may be wrong.
 	ClockJumps int `json:"clock_jumps,omitempty"`
+	// PayloadNS is the time of the program's threads that hashing and copying payloads took, Copies the part of copies.
+	PayloadNS int64           `json:"payload_ns,omitempty"`
+	Copies    *RecordedCopies `json:"copies,omitempty"`
+}
+
+// RecordedCopies sums up the payloads of copies that were hashed or copied.
+type RecordedCopies struct {
+	Count       uint64 `json:"count"`
+	Bytes       uint64 `json:"bytes"`
+	RecordingNS int64  `json:"recording_ns"` // that they took the program's threads
+	CallsNS     int64  `json:"calls_ns"`     // that the calls took, without that
 }
 
 // Coverage counts the functions that were seen and those that went past the recorder.

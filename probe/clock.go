@@ -55,6 +55,14 @@ func (c *clock) ticks(d time.Duration) uint32 {
 	return uint32(min(n, math.MaxUint32))
 }
 
+// duration is how many nanoseconds so many ticks of the shim's clock are.
+func (c *clock) duration(ticks uint64) int64 {
+	if c.counter {
+		return int64(float64(ticks) * c.rate)
+	}
+	return int64(ticks)
+}
+
 // start compares the two clocks over some milliseconds: 50 ppm of error in the rate are 50 ns in the first millisecond,
 // and later comparisons make it better. A counter that does not keep its rate even so long is not used.
 func (c *clock) start() {

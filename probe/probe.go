@@ -88,9 +88,11 @@ type Call struct {
 	Seq        uint64 // number within the thread
 	Func       api.ID
 	Start, End int64 // CLOCK_MONOTONIC, nanoseconds; End is 0 where the call never returned
-	Ret        uint64
-	Words      []uint64
-	Pieces     []Piece
+	// Recording is how many nanoseconds the probe has kept the thread, for hashing and copying payloads, between the call before and this one.
+	Recording int64
+	Ret       uint64
+	Words     []uint64
+	Pieces    []Piece
 }
 
 // Unfinished reports whether the call never returned.
@@ -103,6 +105,8 @@ type Payload struct {
 	Piece           // Len is the size of the whole
 	Offset   uint64 // of Bytes in the whole; parts come in ascending order
 	Time     int64  // CLOCK_MONOTONIC, nanoseconds, of the capture
+	// Recording is how many nanoseconds of a thread of the program the part took. It is in Call.Recording too, of that thread's next call.
+	Recording int64
 }
 
 // Gap is a number of calls of a thread that were lost.

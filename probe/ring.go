@@ -35,6 +35,8 @@ const (
 	pieceOut, pieceBytes, far    = 1, 2, 4
 	pieceEarly                   = 8
 
+	recordingTicks = 16
+
 	slotLive, slotGiven, slotDead = 2, 3, 4
 
 	offEnded, offWaiting         = 1, 2
@@ -686,6 +688,8 @@ type ring struct {
 	given    bool   // back, so that another thread may have the slot
 	last     int64  // when the latest call began or ended, as far as that is known
 	at       Call   // the call at hand, kept for its memory
+	// recording is how many nanoseconds payloads have taken the thread since its latest call.
+	recording int64
 }
 
 // owner is a thread that has, or has had, a ring: its calls are those from the number first on, and the thread had made
@@ -721,7 +725,7 @@ func (r *ring) change(s *Session, sink Sink) error {
 
 // own notes that a thread has got the ring.
 func (r *ring) own(s *Session) {
-	r.pid, r.tid = uint32(r.member.pid), r.slot.tid
+	r.pid, r.tid, r.recording = uint32(r.member.pid), r.slot.tid, 0
 	key := [2]uint32{r.pid, r.tid}
 	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
 	s.names[key] = string(name)
@@ -952,7 +956,7 @@ func (r *ring) end(s *Session, sink Sink, b []byte) error {
 		return errRing
 	}
 	c.End, c.Ret = max(behind(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
-	r.last = c.End
+	r.last, r.recording = c.End, 0 // which was within the call
 	if err := c.pieces(s.model.Func(c.Func), b[callHeader:]); err != nil {
 		return err
 	}
@@ -971,8 +975,8 @@ func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
 	}
 	_, seq := r.number(r.seq)
 	c := &r.at
-	*c = Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Pieces: c.Pieces[:0]}
-	r.last = c.Start
+	*c = Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
+	r.last, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
 		if c.End == 0 {
@@ -1069,6 +1073,9 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		p.Dir = Out
 	}
 	p.Early = b[13]&pieceEarly != 0
+	// The time is that of the thread that wrote the record, which is another one than that of the call if it has waited for its result.
+	p.Recording = s.clock.duration(uint64(le.Uint32(b[68:])) * recordingTicks)
+	r.recording += p.Recording
 	return sink.Payload(&p)
 }
 

@@ -35,6 +35,8 @@ type builder struct {
 
 	calls, failed, unfinished, lost uint64
 	early                           uint64                   // payloads that may not be what was copied
+	payloadNS                       int64                    // of the program's threads, for hashing and copying payloads
+	copies                          format.RecordedCopies    // their part of it
 	unsized, cutArguments           uint64                   // launches without arguments, and arguments, that are not in the trace
 	lacks                           format.Reason            // why calls are missing, waits for results among them perhaps; none where all are there
 	last                            int64                    // latest time seen
@@ -109,6 +111,7 @@ type openCall struct {
 	place
 	fn     *api.Func
 	left   int    // payloads to come; less than 0 where nothing tells how many
+	took   int64  // nanoseconds of the call
 	result int    // the parameter with an asynchronous result that has not come, -1 for none
 	addr   uint64 // of that result, and its length
 	len    uint64
@@ -125,6 +128,7 @@ type part struct {
 	data format.Data
 	blob *format.Blobber
 	got  uint64
+	took int64 // nanoseconds of the program's threads
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
@@ -346,6 +350,9 @@ func (b *builder) Call(c *probe.Call) error {
 			}
 		}
 	}
+	if c.Recording > 0 {
+		out.Outs = append(out.Outs, format.Out{Param: api.RecordingParam, Value: uint64(c.Recording)})
+	}
 	timed, group := false, group(f, c.Words)
 	results := 0 // that come of a graph's copies to the host
 	for i := range c.Pieces {
@@ -411,7 +418,7 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	if oc.left += results; oc.left != 0 {
 		kept := oc
-		kept.place = place{b.seg, index}
+		kept.place, kept.took = place{b.seg, index}, out.End-out.Start
 		t.open[c.Seq] = &kept
 	}
 	if len(b.ahead) == 0 {
@@ -529,6 +536,15 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 	return oc
 }
 
+// recorded counts a payload of a call that was hashed or copied, and the time that it took.
+func (b *builder) recorded(t *thread, p *probe.Payload, took int64) {
+	if took == 0 || !t.copied(p.Seq, p.Param) {
+		return
+	}
+	c := &b.copies
+	c.Count, c.Bytes, c.RecordingNS, c.CallsNS = c.Count+1, c.Bytes+p.Len, c.RecordingNS+took, c.CallsNS+t.open[p.Seq].took
+}
+
 // came notes that a payload of an open call is complete, or known to be missing.
 func (t *thread) came(seq uint64, param uint8) {
 	oc := t.open[seq]
@@ -548,12 +564,14 @@ func (b *builder) Payload(p *probe.Payload) error {
 	}
 	ck := callKey{k, p.Seq}
 	call, ok := t.open[p.Seq]
+	if !ok && p.Seq >= t.next {
+		q := *p
+		q.Bytes = append([]byte(nil), p.Bytes...)
+		b.ahead[ck] = append(b.ahead[ck], q)
+		return nil
+	}
+	b.payloadNS += p.Recording
 	if !ok {
-		if p.Seq >= t.next {
-			q := *p
-			q.Bytes = append([]byte(nil), p.Bytes...)
-			b.ahead[ck] = append(b.ahead[ck], q)
-		}
 		return nil
 	}
 	at := call.place
@@ -579,6 +597,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 			if d.Blob, err = at.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
 				return err
 			}
+			b.recorded(t, p, p.Recording)
 		}
 		t.came(p.Seq, p.Param)
 		return at.data(&d)
@@ -606,7 +625,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.LimitReached)
 	}
-	cur.got += uint64(len(p.Bytes))
+	cur.got, cur.took = cur.got+uint64(len(p.Bytes)), cur.took+p.Recording
 	if cur.blob == nil {
 		cur.data.Bytes = append(cur.data.Bytes, p.Bytes...)
 	} else if _, err := cur.blob.Write(p.Bytes); err != nil {
@@ -616,6 +635,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		return nil
 	}
 	delete(b.parts, pk)
+	b.recorded(t, p, cur.took)
 	t.came(p.Seq, p.Param)
 	if cur.blob != nil {
 		if cur.data.Blob, err = cur.blob.Close(); err != nil {

@@ -904,6 +904,10 @@ func (r *recorder) describe(m *format.Meta) {
 	}
 	r.kernelLibraries(m)
 	m.TakenEarly = b.early
+	if m.Tracer.PayloadNS = b.payloadNS; b.copies.Count > 0 {
+		copies := b.copies
+		m.Tracer.Copies = &copies
+	}
 	m.Coverage.Unsized, m.Coverage.CutArguments = b.unsized, b.cutArguments
 	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {

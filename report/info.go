@@ -302,6 +302,9 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
 	}
+	if ns := in.Tracer.PayloadNS; ns > 0 {
+		row("recording", "%s%s of the program's threads in all", recordedCopies(in.Tracer.Copies, "", "; "), Duration(ns))
+	}
 	if d := in.DeviceTime; d != nil {
 		in.deviceTime(row)
 	}

@@ -24,6 +24,8 @@ type Stats struct {
 	Streams   []LaneStats `json:"streams"`
 	Idle      []IdleStats `json:"idle"` // the longest times in which streams had nothing to do, at most ten
 	Errors    []ErrStats  `json:"errors"`
+	// Recording is the recorder's own time in the program's threads, which is in no call and not the program's.
+	Recording RecordingStats `json:"recording"`
 	// PeakDeviceBytes is the greatest sum of live device allocations.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached it, null where nothing was allocated.
@@ -65,6 +67,13 @@ type StatsOptions struct {
 	Progress func(done, total int) // called now and then with the number of calls
 }
 
+// RecordingStats are how long the recorder kept threads of the program to hash and copy payloads, between calls.
+type RecordingStats struct {
+	NS int64 `json:"ns"`
+	// Copies sums up the payloads of copies, null if none was hashed or copied.
+	Copies *format.RecordedCopies `json:"copies"`
+}
+
 // By are the groups that StatsOptions.By may name.
 var By = []string{"step", "thread", "stream", "kernel"}
 
@@ -101,11 +110,13 @@ type IdleStats struct {
 	Next    string `json:"next"` // task that ended it
 	Step    int    `json:"step"` // that it ended in, -1 for none
 	// Call is the longest call of the thread in that time, null where it made none; InCallNS is its part of the time, InCallsNS that of
-	// all calls of the thread. The rest is the program's own.
+	// all calls of the thread, RecordingNS that of the recorder between them. The rest is the program's own.
 	Call      *uint64 `json:"call"`
 	Func      string  `json:"func"`
 	InCallNS  int64   `json:"in_call_ns"`
 	InCallsNS int64   `json:"in_calls_ns"`
+
+	RecordingNS int64 `json:"recording_ns"`
 }
 
 // RangeStats are the ranges, or the marks, of one name. Those that the trace does not show the end of count to its end.
@@ -150,15 +161,19 @@ type FuncStats struct {
 	P50NS   int64  `json:"p50_ns"`
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
+	// RecordingNS is how long the recorder kept the threads after these calls, in no call, to hash and copy payloads.
+	RecordingNS int64 `json:"recording_ns"`
 }
 
-// TaskStats are the launches of one kernel, or the copies of one direction. HostNS is the time of the calls.
+// TaskStats are the launches of one kernel, or the copies of one direction. HostNS is the time of the calls, RecordingNS the time
+// that the recorder took after them.
 type TaskStats struct {
-	Name    string `json:"name"`
-	Count   uint64 `json:"count"`
-	Bytes   uint64 `json:"bytes,omitempty"`
-	HostNS  int64  `json:"host_ns"`
-	Streams int    `json:"streams"`
+	Name        string `json:"name"`
+	Count       uint64 `json:"count"`
+	Bytes       uint64 `json:"bytes,omitempty"`
+	HostNS      int64  `json:"host_ns"`
+	RecordingNS int64  `json:"recording_ns,omitempty"`
+	Streams     int    `json:"streams"`
 	// Measured counts those whose time on the device was measured; DeviceNS adds these times up, and the others tell of them.
 	Measured uint64 `json:"measured"`
 	DeviceNS int64  `json:"device_ns"`
@@ -233,7 +248,10 @@ type LaneStats struct {
 	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
 	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
 	WaitedNS      int64 `json:"waited_ns"`
-	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, "device" where the host has
+	// RecordingNS is how long the recorder kept the threads that issued the tasks, each since its task before. The stream may have had
+	// nothing to do for that long because of the recorder.
+	RecordingNS int64 `json:"recording_ns"`
+	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, without what the recorder may have taken, "device" where the host has
 	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell, or nothing where the host's time
 	// is not known.
 	Bound string `json:"bound"`
@@ -241,11 +259,13 @@ type LaneStats struct {
 
 // bound judges a stream by what the brackets allow.
 func (l *LaneStats) bound() string {
-	span := l.BusyAtMostNS + l.IdleAtLeastNS
+	recording := min(l.RecordingNS, l.IdleAtLeastNS)
+	idle := l.IdleAtLeastNS - recording
+	span := l.BusyAtMostNS + idle
 	switch {
 	case span == 0:
 		return ""
-	case 2*l.IdleAtLeastNS >= span:
+	case 2*idle >= span:
 		return "host"
 	case 2*l.WaitedNS >= span, l.Measured == l.Tasks:
 		return "device"
@@ -323,6 +343,7 @@ type summer struct {
 	ranges  map[rangeKey]int
 	retries map[retryKey]int
 	idles   *timeline.Idles
+	threads []latest
 	steps   histogram
 	within  within
 	groups  *groups
@@ -350,7 +371,38 @@ type retryKey struct {
 
 type laneSum struct {
 	LaneStats
-	until int64 // up to which the stream's time is accounted for
+	until     int64 // up to which the stream's time is accounted for
+	recording int64 // of the thread that issued its latest task, up to that
+	thread    uint32
+}
+
+// latest is the latest call of a thread, and how long the recorder has kept the thread so far.
+type latest struct {
+	recording int64
+	fn        *funcSum
+	tasks     [2]*TaskStats
+}
+
+// recorded takes in how long the recorder has kept a thread after the call before this one.
+func (x *summer) recorded(h *timeline.HostCall) *latest {
+	for int(h.Thread) >= len(x.threads) {
+		x.threads = append(x.threads, latest{})
+	}
+	l := &x.threads[h.Thread]
+	if h.Recording == 0 {
+		return l
+	}
+	x.s.Recording.NS += h.Recording
+	l.recording += h.Recording
+	if l.fn != nil {
+		l.fn.RecordingNS += h.Recording
+	}
+	for _, t := range l.tasks {
+		if t != nil {
+			t.RecordingNS += h.Recording
+		}
+	}
+	return l
 }
 
 func (x *summer) function(h *timeline.HostCall) *funcSum {
@@ -378,8 +430,9 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	s := x.s
 	s.Calls++
-	f := x.function(h)
+	f, l := x.function(h), x.recorded(h)
 	f.Calls++
+	l.fn, l.tasks = f, [2]*TaskStats{}
 	if h.Failed() {
 		f.Failed++
 		s.Failed++
@@ -396,7 +449,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.retry(h)
 	}
 	if k != nil {
-		x.issued(h, k)
+		l.tasks = x.issued(h, k, l)
 	}
 	x.within.call(h, k)
 	if x.groups != nil {
@@ -417,8 +470,8 @@ func (x *summer) retry(h *timeline.HostCall) {
 	s.Retries[i].Count++
 }
 
-// issued takes in a task with its call.
-func (x *summer) issued(h *timeline.HostCall, k *timeline.Task) {
+// issued takes in a task with its call, and returns the sums that they are part of.
+func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*TaskStats {
 	for k.Lane >= len(x.lanes) {
 		x.lanes = append(x.lanes, laneSum{})
 	}
@@ -445,11 +498,17 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task) {
 	case api.Copy:
 		l.Copies++
 	}
-	for _, t := range x.taskStats(k) {
+	if l.thread == h.Thread {
+		l.RecordingNS += by.recording - l.recording
+	}
+	l.thread, l.recording = h.Thread, by.recording
+	sums := x.taskStats(k)
+	for _, t := range sums {
 		if t != nil {
 			t.issued(k, host)
 		}
 	}
+	return sums
 }
 
 // taskStats returns the sums that a task is part of: of its name, and of the size of a copy.
@@ -564,6 +623,7 @@ func (x *summer) finish() (*Stats, error) {
 		s.SpanNS = w.End - w.Start
 	}
 	s.GivenUp = w.GivenUp
+	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	s.Steps = stepStats(w, s.Steps.Count, &x.steps)
 	s.Steps.Threads, s.Steps.MeanNS = x.within.list()
 	for _, f := range x.funcs {
@@ -613,7 +673,7 @@ func (x *summer) finish() (*Stats, error) {
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
-		g := IdleStats{Stream: l.Name, Process: l.Process, Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS}
+		g := IdleStats{Stream: l.Name, Process: l.Process, Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
 		if d.Call != timeline.NoCall {
 			g.Call, g.Func = &d.Call, d.Func
 		}

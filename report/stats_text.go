@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+
+	"github.com/acltrace/acltrace/format"
 )
 
 // most is how many rows a table for people has.
@@ -102,9 +104,22 @@ func (s *Stats) totals(w io.Writer) {
 		}
 		fmt.Fprintf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
 	}
+	if r := &s.Recording; r.NS > 0 {
+		fmt.Fprintf(w, "recording took %s of the program's threads%s\n", Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
+	}
 	if s.Peak != nil {
 		fmt.Fprintf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, Bytes(s.Peak.Bytes), Duration(s.Peak.Time))
 	}
+}
+
+// recordedCopies says which part of a copy, as the program saw it, was the recorder's: nothing if no copy was recorded.
+func recordedCopies(c *format.RecordedCopies, before, behind string) string {
+	if c == nil || c.Count == 0 {
+		return ""
+	}
+	n := int64(c.Count)
+	return fmt.Sprintf("%s%s of %s of each %s copy, mean of %s%s", before, Duration(c.RecordingNS/n), Duration((c.RecordingNS+c.CallsNS)/n), Bytes(c.Bytes/c.Count),
+		Plural(c.Count, "payload"), behind)
 }
 
 func (s *Stats) kernelText(w io.Writer, t *table) {
@@ -123,6 +138,14 @@ func (s *Stats) kernelText(w io.Writer, t *table) {
 	rest(w, len(s.Kernels), "kernels")
 }
 
+// recordingCell is a cell of a table with a column for the recorder's time, which only traces with some have.
+func (s *Stats) recordingCell(text string) string {
+	if s.Recording.NS == 0 {
+		return ""
+	}
+	return text + "\t"
+}
+
 func (s *Stats) copyText(t *table) {
 	if len(s.Copies) == 0 {
 		return
@@ -135,9 +158,9 @@ func (s *Stats) copyText(t *table) {
 				rate = ">= " + rate
 			}
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), k.Measured, rate, name)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), s.recordingCell(Duration(k.RecordingNS)), k.Measured, rate, name)
 	}
-	fmt.Fprintln(t, "\ncopies\tbytes\tin the calls\tmeasured\trate\t  direction and size")
+	fmt.Fprintf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", s.recordingCell("recording"))
 	for i := range s.Copies {
 		k := &s.Copies[i]
 		row(k, k.Name)
@@ -158,11 +181,13 @@ func (s *Stats) streamText(t *table) {
 		}
 	}
 	if len(s.Idle) > 0 {
-		fmt.Fprintln(t, "\nidle\tat\tstep\tin calls\tstream\t  the longest of these calls, and the task behind")
+		fmt.Fprintf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  the longest of these calls, and the task behind\n", s.recordingCell("recording"))
 		for _, d := range s.Idle {
 			step, call := "-", "the program's own time"
 			if s.untimed() {
 				call = "not known"
+			} else if 2*d.RecordingNS > d.NS {
+				call = "recording"
 			}
 			if d.Step >= 0 {
 				step = fmt.Sprint(d.Step)
@@ -172,7 +197,7 @@ func (s *Stats) streamText(t *table) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
 				}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), d.Stream, call, d.Next)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), s.recordingCell(Duration(d.RecordingNS)), d.Stream, call, d.Next)
 		}
 	}
 }

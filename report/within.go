@@ -20,7 +20,8 @@ type ThreadStats struct {
 	LaunchingNS int64  `json:"launching_ns"` // in calls that launch kernels and graphs
 	CopyingNS   int64  `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64  `json:"other_ns"`     // in other calls
-	OwnNS       int64  `json:"own_ns"`       // in none
+	RecordingNS int64  `json:"recording_ns"` // in none, while the recorder hashed and copied payloads
+	OwnNS       int64  `json:"own_ns"`       // in none, and the program's own
 	// DeviceNS is what was measured on the device of the tasks that the thread has issued in the step.
 	DeviceNS int64 `json:"device_ns"`
 }
@@ -31,6 +32,7 @@ const (
 	launching
 	copying
 	other
+	recording // between calls
 	doings
 )
 
@@ -106,6 +108,9 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 	d, end := &x.threads[h.Thread], x.w.CallEnd(h)
 	x.latest = h.Start
+	if h.Step >= 0 {
+		d.now[recording] += h.Recording
+	}
 	if end > d.until {
 		what := x.doing(h, k)
 		if h.Step >= 0 {
@@ -158,8 +163,9 @@ func (x *within) list() (out []ThreadStats, mean int64) {
 		if !d.some {
 			continue
 		}
-		t := ThreadStats{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, DeviceNS: d.onSum / n}
-		t.OwnNS = max(mean-t.inCalls(), 0)
+		t := ThreadStats{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, RecordingNS: d.sum[recording] / n, DeviceNS: d.onSum / n}
+		t.RecordingNS = min(t.RecordingNS, max(mean-t.inCalls(), 0))
+		t.OwnNS = max(mean-t.inCalls()-t.RecordingNS, 0)
 		var th format.Thread
 		if i < len(threads) {
 			th = threads[i]
@@ -191,13 +197,21 @@ func (s *StepStats) threadText(t *table) {
 	if len(s.Threads) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\na step\twaiting\tlaunching\tcopying\tother calls\tits own time\ton the device\t  thread, mean of typical steps")
+	recorder, head := slices.ContainsFunc(s.Threads, func(d ThreadStats) bool { return d.RecordingNS > 0 }), ""
+	if recorder {
+		head = "recording\t"
+	}
+	fmt.Fprintf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {
 			device = Duration(d.DeviceNS)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
-			Duration(d.OwnNS), device, d.Thread)
+		took := ""
+		if recorder {
+			took = Duration(d.RecordingNS) + "\t"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
+			took, Duration(d.OwnNS), device, d.Thread)
 	}
 }

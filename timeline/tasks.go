@@ -53,8 +53,11 @@ type HostCall struct {
 	Name       string
 	Kernel     string
 	Start, End int64
-	Ret        uint64
-	Task       int // Task.Index of what it has put on a lane, -1 for none
+	// Recording is how many nanoseconds of the time since RecordingFrom, the end of the thread's calls before, the recorder has taken the
+	// thread for hashing and copying payloads: the rest up to Start is the program's own.
+	Recording, RecordingFrom int64
+	Ret                      uint64
+	Task                     int // Task.Index of what it has put on a lane, -1 for none
 	Step       int // Step.Index of the step that it began in, -1 for none
 	// Retries is the launch that has failed on this thread just before and that this call has done with success, NoCall for none;
 	// RetriedCode its error.

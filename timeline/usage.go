@@ -137,10 +137,12 @@ type Idle struct {
 	From, To int64 // nanoseconds since the beginning of the trace
 	Task     Task  // that ended it
 	// Call is the call in which the thread that ended it has spent most of the time, NoCall where it made none;
-	// InCallNS is how much that was, and InCallsNS how much all its calls were. The rest is the program's own time.
+	// InCallNS is how much that was, and InCallsNS how much all its calls were. RecordingNS is how much the recorder took between
+	// them. The rest is the program's own time.
 	Call                uint64
 	Func                string
 	InCallNS, InCallsNS int64
+	RecordingNS         int64
 }
 
 // Before orders idle times: the shortest first.
@@ -185,20 +187,26 @@ func (f *Idles) Task(k *Task) {
 
 // Longest returns what was found, the longest first. It reads the calls of these times for what the host did in them.
 func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
-	out := make([]Idle, f.found.Len())
-	for i := len(out) - 1; i >= 0; i-- {
-		out[i] = f.found.Pop()
-		d := &out[i]
-		for c, err := range r.CallsByStart(&format.Filter{From: d.From, To: d.To, Threads: []uint32{d.Task.Thread}, NoArgs: true, NoData: true}) {
+	idles := make([]Idle, f.found.Len())
+	for i := len(idles) - 1; i >= 0; i-- {
+		idles[i] = f.found.Pop()
+		d := &idles[i]
+		until := d.From
+		for c, err := range r.CallsByStart(&format.Filter{From: d.From, To: d.To + 1, Threads: []uint32{d.Task.Thread}, NoData: true}) {
 			if err != nil {
 				return nil, err
 			}
-			in := min(c.End, d.To) - max(c.Start, d.From)
+			if c.Start > until {
+				ns, _ := out(c, api.RecordingParam)
+				d.RecordingNS += int64(min(ns, uint64(min(c.Start, d.To)-until)))
+			}
+			until = max(until, c.End)
+			in := max(min(c.End, d.To)-max(c.Start, d.From), 0) // the call that ends the time begins with its end
 			d.InCallsNS += in
 			if in > d.InCallNS {
 				d.InCallNS, d.Call, d.Func = in, c.Index, r.Schema().FuncName(c.Func)
 			}
 		}
 	}
-	return out, nil
+	return idles, nil
 }

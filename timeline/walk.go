@@ -45,7 +45,8 @@ type Walk struct {
 	single   Task               // one that has ended with its call
 	whole    int64              // until when no call is missing that changes what later ones mean
 	host     HostCall
-	tasks    int // so far
+	until    []int64 // by thread, the end of its calls so far
+	tasks    int     // so far
 	seen     int // objects
 	shown    int // lanes
 	pending  int // tasks, on all lanes
@@ -291,6 +292,7 @@ func (w *Walk) call(c *format.Call) error {
 	h := &w.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
 		Task: -1, Waits: -1, Step: -1, Retries: NoCall, Raw: c}
+	w.recording(h, c)
 	ended, err := w.objects(c, e)
 	if err != nil {
 		return err
@@ -373,6 +375,21 @@ func (w *Walk) call(c *format.Call) error {
 		}
 	}
 	return nil
+}
+
+// recording learns how long the recorder has kept the thread before a call: not longer than it was in no call.
+func (w *Walk) recording(h *HostCall, c *format.Call) {
+	for int(h.Thread) >= len(w.until) {
+		w.until = append(w.until, math.MaxInt64)
+	}
+	until := &w.until[h.Thread]
+	if ns, ok := out(c, api.RecordingParam); ok && *until < h.Start {
+		h.RecordingFrom, h.Recording = *until, int64(min(ns, uint64(h.Start-*until)))
+	}
+	if *until == math.MaxInt64 {
+		*until = h.End
+	}
+	*until = max(*until, h.End)
 }
 
 // CallEnd is the end of a call, and that of the trace for one that never returned.

@@ -214,6 +214,6 @@ void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *strea
 			continue;
 		}
 		give_up_pending(e->addr, extent_of(e->len, e->pitch, e->width), COPIED_OVER);
-		payload_rows(&d, e->pitch, e->width);
+		payload_rows(&d, e->pitch, e->width, true);
 	}
 }

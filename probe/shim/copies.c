@@ -5,6 +5,12 @@
 /* From memory that is not pinned the runtime copies before it returns. */
 static uint8_t early(const void *p, bool async) { return async && (maybe_pinned() || pinned((uint64_t)p)) ? PIECE_EARLY : 0; }
 
+/*
+ * A synchronous copy that has succeeded has just read or written all of its host memory. So the memory is mapped, and stays mapped unless
+ * another thread unmaps it before the call returns to the program: the payload is read directly. Otherwise it is read with
+ * process_vm_readv, which fails instead of faulting: if the copy may run on after the call, or if so many allocations are live that the
+ * address may be one of the device.
+ */
 void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async)
 {
 	if (p == NULL || len == 0 || on_device((uint64_t)p))
@@ -39,7 +45,7 @@ void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const vo
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
-	payload_rows(&d, pitch, width);
+	payload_rows(&d, pitch, width, async || maybe_on_device());
 }
 
 void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
@@ -52,7 +58,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		if (async && maybe_pinned())
 			payload_missing(&d, MISSING_TABLE_FULL);
 		else
-			payload_rows(&d, pitch, width);
+			payload_rows(&d, pitch, width, async || maybe_on_device());
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)

@@ -41,13 +41,14 @@ struct payload {
 	bool run; /* of a graph, which brings this with all others of the same call */
 	uint32_t item;
 	uint64_t seq, addr, len;
+	uint64_t since; /* clock: the time from here on goes with the next record of the payload; 0 while nothing is read */
 };
 
 struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
 /* Streams memory to the recorder. Memory that the runtime has not just touched is read with care. */
 void payload_bytes(struct payload *p, bool careful);
-/* Rows become one piece without the gaps between them; pitch 0: they are one already. */
-void payload_rows(struct payload *p, uint64_t pitch, uint64_t width);
+/* Rows become one piece without the gaps between them, which are read with care; pitch 0: they are one already. */
+void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
 void payload_missing(struct payload *p, uint8_t why);
 /* What lies there before the call, into its record, where that is to be kept and has room. */
 void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);

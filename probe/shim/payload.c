@@ -15,13 +15,31 @@
 #endif
 #define PART (256 * 1024)
 
-/* One record with a part of a payload, or with the reason why it is missing. False where there is no room. */
-static struct payload_record *begin_part(const struct payload *p, uint64_t offset, uint64_t bytes)
+/*
+ * The thread's time from here on is the recorder's: it hashes, copies, or waits for room. The time goes to the recorder with the records of
+ * the payload, and costs other calls nothing.
+ */
+static void begin_payload(struct payload *p) { p->since = shim_now(); }
+
+/* The time that no record has taken yet goes with the thread's next payload. */
+static void keep_time(struct payload *p)
+{
+	if (p->since == 0)
+		return;
+	uint64_t now = shim_now();
+	shim_t.recording += now - p->since;
+	p->since = now;
+}
+
+/* One record with a part of a payload, or with the reason why it is missing. NULL if there is no room. */
+static struct payload_record *begin_part(struct payload *p, uint64_t offset, uint64_t bytes)
 {
 	struct shim_thread *t = &shim_t;
 	uint64_t need = sizeof(struct payload_record) + round8(bytes);
-	if (!shim_room(need + sizeof(struct lost_record)))
+	if (!shim_room(need + sizeof(struct lost_record))) {
+		keep_time(p);
 		return NULL;
+	}
 	struct payload_record *r = (struct payload_record *)(t->base + (t->head & (t->size - 1)));
 	*r = (struct payload_record){
 		.h = {.size = (uint32_t)need, .type = REC_PAYLOAD, .state = STATE_DONE},
@@ -31,9 +49,13 @@ static struct payload_record *begin_part(const struct payload *p, uint64_t offse
 	return r;
 }
 
-static void end_part(struct payload_record *r)
+static void end_part(struct payload *p, struct payload_record *r)
 {
 	struct shim_thread *t = &shim_t;
+	keep_time(p);
+	uint64_t spent = t->recording / RECORDING_TICKS;
+	r->recording = spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
+	t->recording = 0;
 	t->head += r->h.size;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
 }
@@ -43,7 +65,7 @@ void payload_missing(struct payload *p, uint8_t why)
 	p->missing = why;
 	struct payload_record *r = begin_part(p, 0, 0);
 	if (r)
-		end_part(r);
+		end_part(p, r);
 }
 
 /* What is too large to be kept is known by its hash. */
@@ -62,7 +84,7 @@ static void payload_hash(struct payload *p, bool careful)
 		if (r == NULL)
 			return;
 		small_copy(r + 1, hash, sizeof hash);
-		end_part(r);
+		end_part(p, r);
 	}
 }
 
@@ -168,7 +190,7 @@ static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool caref
 	}
 	r->bytes = (uint32_t)n;
 	r->chunk = (uint32_t)chunk + 1;
-	end_part(r);
+	end_part(p, r);
 	return 1;
 }
 
@@ -179,6 +201,8 @@ void payload_bytes(struct payload *p, bool careful)
 		payload_missing(p, MISSING_NOT_ASKED);
 		return;
 	}
+	if (shim_control->payload_limit != 0)
+		begin_payload(p);
 	if (p->len > shim_control->payload_limit) {
 		payload_hash(p, careful);
 		return;
@@ -208,7 +232,7 @@ void payload_bytes(struct payload *p, bool careful)
 			payload_missing(p, MISSING_UNREADABLE);
 			return;
 		}
-		end_part(r);
+		end_part(p, r);
 		off += n;
 		if (n == 0)
 			return;
@@ -225,6 +249,7 @@ void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint6
 	if (p == NULL || len <= RING_INLINE)
 		return;
 	struct payload d = payload_of(seq, param, 0, item, p, len);
+	begin_payload(&d);
 	/* Arguments and binaries are kept whatever the limit on copies is: without them nothing can be understood. */
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	for (uint64_t off = 0; off < len; off += part) {
@@ -233,7 +258,7 @@ void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint6
 		if (r == NULL)
 			return;
 		memcpy(r + 1, (const uint8_t *)p + off, n);
-		end_part(r);
+		end_part(&d, r);
 	}
 }
 
@@ -249,6 +274,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 		return;
 	bool regular = sys2(__NR_fstat, fd, &st) == 0 && (st.st_mode & KIND) == REGULAR;
 	struct payload d = payload_of(seq, param, 0, 1, NULL, regular ? (uint64_t)st.st_size : 0);
+	begin_payload(&d);
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	for (uint64_t off = 0; off < d.len;) {
 		uint64_t n = d.len - off < part ? d.len - off : part;
@@ -258,7 +284,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 		long got = sys3(__NR_read, fd, r + 1, n);
 		if (got != (long)n)
 			break;
-		end_part(r);
+		end_part(&d, r);
 		off += n;
 	}
 	sys1(__NR_close, fd);
@@ -286,10 +312,10 @@ static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint6
 }
 
 
-void payload_rows(struct payload *p, uint64_t pitch, uint64_t width)
+void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
 {
 	if (pitch == 0 || pitch == width) {
-		payload_bytes(p, true);
+		payload_bytes(p, careful);
 		return;
 	}
 	if (p->len > shim_control->payload_limit) {
@@ -301,6 +327,7 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width)
 		return;
 	}
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	begin_payload(p);
 	uint64_t rows = width ? p->len / width : 0, at_once = part / width ? part / width : 1;
 	for (uint64_t row = 0; row < rows;) {
 		uint64_t k = rows - row < at_once ? rows - row : at_once;
@@ -311,7 +338,7 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width)
 			payload_missing(p, MISSING_UNREADABLE);
 			return;
 		}
-		end_part(r);
+		end_part(p, r);
 		row += k;
 	}
 }
@@ -328,6 +355,8 @@ void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t 
 	*f = (struct far){.addr = addr, .len = len, .item = item};
 	*(uint64_t *)(to + padded - 8) = 0;
 	const uint8_t *from = (const uint8_t *)addr;
+	uint64_t since = shim_now();
 	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
 		c->end += need;
+	shim_t.recording += shim_now() - since;
 }

@@ -405,7 +405,7 @@ static void take_released(enum reach which, void *stream, uint64_t until)
 		else if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else
-			payload_rows(&e->what, e->pitch, e->width);
+			payload_rows(&e->what, e->pitch, e->width, true);
 		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
 		give_entry(e);

@@ -34,6 +34,7 @@
 #define PROCESS_BYTES 16384 /* of a file `process.N` */
 #define ARENA_CHUNK (1024 * 1024) /* bytes */
 #define ARENA_WORDS 64 /* of the map of free chunks: at most 4096 */
+#define RECORDING_TICKS 16 /* of the clock: 20 s of a counter of 3 GHz fit into 32 bits */
 #define RING_INLINE 4096 /* pieces up to this size lie in the record of their call */
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
@@ -189,7 +190,8 @@ struct payload_record {
 	uint32_t item;
 	uint32_t bytes; /* that follow, padded to 8, or that lie in the chunk */
 	uint32_t chunk; /* 1 + its number, 0: the bytes follow */
-	uint32_t pad2;
+	/* The thread's time that went into payloads since the payload record before: RECORDING_TICKS of the clock each. */
+	uint32_t recording;
 };
 
 struct lost_record {

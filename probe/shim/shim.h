@@ -56,6 +56,7 @@ struct shim_thread {
 	uint32_t ran;        /* runs of functions of the program's that are kept beside the ring: see host.c */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
+	uint64_t recording; /* clock: the thread's time that has gone into payloads since the last record of one */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -693,6 +694,10 @@ static inline void shim_task(struct shim_call *c, void *stream)
 bool shim_careful_copy(void *to, const void *from, uint64_t len);
 /* The XXH3-128 of len bytes, more than 240, as {low, high}; false where they can't be read. */
 bool shim_hash(const void *data, uint64_t len, bool careful, uint64_t out[2]);
+/* The same with vectors of so many lanes, and the widest ones that the processor has. */
+enum shim_vectors { VECTORS_PLAIN, VECTORS_OF_TWO, VECTORS_OF_FOUR };
+bool shim_hash_by(enum shim_vectors v, const void *data, uint64_t len, bool careful, uint64_t out[2]);
+enum shim_vectors shim_hash_vectors(void);
 
 /* Tells the recorder who this process is, and locks what tells it: see process.c. False where the process is not to be recorded. */
 bool shim_register(void) __attribute__((visibility("hidden")));
