@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 10
+	planVersion = 11
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -37,9 +37,10 @@ const (
 	opWait
 	opTake
 	opMark
+	opPlace
 )
 
-var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark"}
+var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark", opPlace: "place"}
 
 const (
 	instStop  = 1

@@ -9,43 +9,50 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
-// The simulator puts the nth allocation of device memory at the nth address of the file that a variable names
-// (api.Simulator.Place), where there is room, and the others from api.Simulator.Base on. Other libraries know nothing
-// of either and place as they like; for some of them the player knows how to have them place where it was
-// (player/place.h), where PlaceSame asks for it.
+// The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
+// allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
+// place allocations at their recorded addresses (player/place.h), if Options.Place is PlaceSame.
 
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000
 
-// placement notes where a call's allocation of device memory, or of addresses for it, was.
-func (p *planner) placement(c *format.Call, f *api.Func) {
-	for i := range f.Params {
-		if q := &f.Params[i]; q.Role != api.New || !placeable(q.Object) {
+// placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
+// allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
+func (p *planner) placement() {
+	if p.o.Place == PlaceMove || p.o.Backend == Null || !p.simulated() {
+		return
+	}
+	for i := range p.f.Params {
+		q := &p.f.Params[i]
+		if q.Role != api.New || !placeable(q.Object) {
 			continue
 		}
-		v, ok := p.stored(i)
-		if ok && p.ok {
-			p.placed(v, c.End)
-		} else if e := p.model.Exhausted; int32(c.Ret) >= e[0] && int32(c.Ret) <= e[1] {
-			// It failed for want of memory, not for its parameters: it counts, and may lie anywhere.
-			p.placed(0, c.End)
+		at, ok := p.stored(i)
+		if e := p.model.Exhausted; !p.ok && int32(p.c.Ret) >= e[0] && int32(p.c.Ret) <= e[1] {
+			size, _ := q.Size.Bytes(p.f, p.c.Args)
+			at, ok = p.behind(size)
+		}
+		if ok && at != 0 {
+			p.before = append(p.before, instruction{Op: opPlace, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(imm(at))})
 		}
 	}
 }
 
-// placed adds an address to the list, which is in the order of the ends of the calls, as overlapping allocations are replayed.
-func (p *planner) placed(addr uint64, end int64) {
-	pr := &p.procs[p.threads[p.at.thread].process]
-	i := len(pr.placeEnds)
-	for i > 0 && pr.placeEnds[i-1] > end {
-		i--
+// behind returns addresses after those of all allocations of the trace, false if there are none.
+func (p *planner) behind(size uint64) (uint64, bool) {
+	const unit = 2 << 20
+	if p.spareAt == 0 && p.window.To != 0 {
+		p.spareAt = (p.window.To + unit) / unit * unit
 	}
-	pr.placeEnds = slices.Insert(pr.placeEnds, i, end)
-	pr.place = slices.Insert(pr.place, i, addr)
+	at := p.spareAt
+	if at == 0 || at > 1<<46 || size > 1<<40 {
+		return 0, false
+	}
+	p.spareAt += (size + 2*unit) / unit * unit
+	return at, true
 }
 
 // simulated reports whether the library is the simulator.
@@ -53,27 +60,21 @@ func (p *Plan) simulated() bool {
 	return p.o == nil || p.o.Backend == "" || artifacts.Simulates(p.model, p.o.Backend)
 }
 
-// environment returns the variables that make the simulator place a process's allocations as wanted.
+// environment returns the variables that make a library place a process's allocations as wanted.
 func (p *Plan) environment(process int) ([]string, error) {
 	if p.dir == "" {
 		return nil, nil // only to look at
 	}
 	pr := &p.procs[process]
-	low := ^uint64(0)
-	for _, a := range pr.place {
-		if a != 0 {
-			low = min(low, a)
-		}
-	}
-	if low == ^uint64(0) {
+	blocks := slices.DeleteFunc(slices.Clone(p.found.deviceBlocks), func(d deviceBlock) bool { return d.object.Process != pr.process })
+	if len(blocks) == 0 {
 		return nil, nil
 	}
-	var b strings.Builder
 	if !p.simulated() {
 		if p.o.Place != PlaceSame {
 			return nil, nil
 		}
-		blocks := slices.DeleteFunc(slices.Clone(p.found.deviceBlocks), func(d deviceBlock) bool { return d.object.Process != pr.process })
+		var b strings.Builder
 		slices.SortStableFunc(blocks, func(a, b deviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
 		for _, d := range blocks {
 			fmt.Fprintf(&b, "%#x %d\n", d.object.Handle, d.object.Size)
@@ -81,15 +82,21 @@ func (p *Plan) environment(process int) ([]string, error) {
 		return p.placeFile("ACLTRACE_PLACE", process, b.String())
 	}
 	sim := &p.model.Simulator
+	own := []string{sim.Place + "="}
+	if p.o.Place != PlaceMove {
+		return own, nil
+	}
+	// The simulator has a range of its own for managed memory, outside the device's, which stays.
 	const unit = 2 << 20
-	base := low / unit * unit
-	if p.o.Place == PlaceMove {
-		return []string{fmt.Sprintf("%s=%#x", sim.Base, base+moveBy), sim.Place + "="}, nil
+	device, low := p.model.Device, ^uint64(0)
+	within := func(d deviceBlock) bool { return d.object.Handle >= device.From && d.object.Handle < device.To }
+	some := slices.ContainsFunc(blocks, within)
+	for _, d := range blocks {
+		if !some || within(d) {
+			low = min(low, d.object.Handle)
+		}
 	}
-	for _, a := range pr.place {
-		fmt.Fprintf(&b, "%#x\n", a)
-	}
-	return p.placeFile(sim.Place, process, b.String())
+	return append(own, fmt.Sprintf("%s=%#x", sim.Base, low/unit*unit+moveBy)), nil
 }
 
 // placeFile writes a list of addresses, which a variable names.

@@ -55,8 +55,6 @@ type planned struct {
 	process      uint32 // index into the trace's processes
 	first, count int    // in Plan.threads
 	pid          int
-	place        []uint64 // where its device memory was, in the order in which it was allocated
-	placeEnds    []int64  // of the calls behind it
 }
 
 // program is the part of one captured thread: its calls in order, and after layOut its instructions.
@@ -514,6 +512,8 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
 	case opMark:
 		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
+	case opPlace:
+		fmt.Fprint(w, op(0))
 	case opWait:
 		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
 	}

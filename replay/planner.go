@@ -57,6 +57,7 @@ type planner struct {
 	sent      map[uint64]operand        // words of payloads that were taken for addresses
 	flying    map[*timeline.Object][]flight
 	ownMemory map[uint32]*timeline.Object // memory of the host's in each process that no call has allocated
+	spareAt   uint64                      // first free address after all allocations, see behind
 	zeros     uint64                      // size of the memory that stands for payloads that are missing
 	files     int
 	streams   map[memoryKey][]task
@@ -545,6 +546,7 @@ func (p *planner) call(e *timeline.Event) error {
 	if p.ok && f.RetError && makes(f) {
 		in.Flags |= instStop
 	}
+	p.placement()
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
 	for _, n := range p.pending {
 		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
@@ -571,7 +573,6 @@ func (p *planner) call(e *timeline.Event) error {
 			delete(p.flying, u.Object)
 		}
 	}
-	p.placement(c, f)
 	return nil
 }
 

@@ -75,12 +75,16 @@ func (m *managedMemory) free(addr uint64) bool {
 	return ok
 }
 
-// alloc finds addresses behind those that were given out last. Those that something else in the process lies at are passed over.
-func (m *managedMemory) alloc(size uint64) uint64 {
+// alloc finds addresses behind those that were given out last, or takes the wanted ones if they are free. Those that something else in
+// the process lies at are passed over.
+func (m *managedMemory) alloc(size, want uint64) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cursor == 0 {
 		m.cursor = managedBase
+	}
+	if want >= managedBase && want%granularity == 0 && want < managedBase+managedSize {
+		m.cursor = want
 	}
 	for tries := 0; size <= managedSize && tries < 1<<14; tries++ {
 		if m.cursor+size > managedBase+managedSize {
@@ -124,9 +128,14 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	if f := t.sim.outOfMemory(); f != nil {
 		return t.failWith(f)
 	}
-	a := t.sim.managed.alloc(roundUp(size, granularity))
-	if a == 0 {
-		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
+	a, f := t.placed(func(want uint64) (uint64, *failure) {
+		if a := t.sim.managed.alloc(roundUp(size, granularity), want); a != 0 {
+			return a, nil
+		}
+		return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
+	})
+	if f != nil {
+		return t.failWith(f)
 	}
 	t.sim.strict.gets(t, a, size, managedBytes)
 	*ptr = a

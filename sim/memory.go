@@ -526,7 +526,7 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	if size > maxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
 	}
-	addr, f := t.sim.alloc(d, roundUp(size, allocUnit)+pad, block{how: byMalloc, access: Read | Write})
+	addr, f := t.allocDevice(d, roundUp(size, allocUnit)+pad, block{how: byMalloc, access: Read | Write})
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -535,21 +535,28 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	return acl.ACL_SUCCESS
 }
 
-// alloc allocates memory of a device, at the next wanted address where there is a list of them. Allocations and reservations
-// take from the list, unless they fail.
-func (s *Sim) alloc(d *device, size uint64, b block) (uint64, *failure) {
+// allocDevice allocates memory of a device, at the wanted address if there is one.
+func (t *Thread) allocDevice(d *device, size uint64, b block) (uint64, *failure) {
+	s := t.sim
 	if f := s.outOfMemory(); f != nil {
 		return 0, f
 	}
-	addr, f := s.place(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
+	addr, f := t.placed(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
 	if f == nil {
 		s.fresh(span{addr, size})
 	}
 	return addr, f
 }
 
-// place calls a function that takes addresses with the next wanted one, 0 for none.
-func (s *Sim) place(take func(want uint64) (uint64, *failure)) (uint64, *failure) {
+// placed calls a function that allocates addresses with the wanted address, 0 for any: the one that the thread has wished for, or else
+// the next one of Options.Place. An allocation that fails takes none from that list.
+func (t *Thread) placed(take func(want uint64) (uint64, *failure)) (uint64, *failure) {
+	s := t.sim
+	if t.wish != nil && *t.wish != 0 {
+		want := *t.wish
+		*t.wish = 0
+		return take(want)
+	}
 	if len(s.opts.Place) == 0 {
 		return take(0)
 	}

@@ -160,7 +160,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	p.used += size
 	p.high = max(p.high, p.used)
 	p.mu.Unlock()
-	addr, f := t.sim.alloc(p.dev, size, block{how: byPool, access: Read | Write, pool: p})
+	addr, f := t.allocDevice(p.dev, size, block{how: byPool, access: Read | Write, pool: p})
 	if f != nil {
 		p.freed(size)
 		return t.failWith(f)

@@ -25,6 +25,7 @@ type Thread struct {
 	tell        *uint64    // where the caller wants to find the id of a task that a call has made, with Told set
 	late        *int64     // by how many nanoseconds it is, see Late
 	own         *int32     // not 0 while its calls take no host time, see Own
+	wish        *uint64    // address of the next allocation, see Wish
 	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
@@ -72,6 +73,10 @@ func (t *Thread) Work(d time.Duration) { t.sim.clock.reach(t, t.host+max(0, d)) 
 
 // Now is the time of a thread since the simulator began; nil stands for the latest of all.
 func (s *Sim) Now(t *Thread) time.Duration { return s.clock.now(t) - uptime }
+
+// Wish has the next allocation of device memory that the thread makes lie at the address that a word holds then, if that is free, and
+// clears the word. 0 is no wish. The word is the caller's.
+func (t *Thread) Wish(word *uint64) { t.wish = word }
 
 // made notes the task that the thread has made last.
 func (t *Thread) made(id uint32, s *stream, inModel *graphTask) {

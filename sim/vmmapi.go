@@ -24,7 +24,7 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 	case flags > 1:
 		return t.invalid("flags are %#x: 0, or 1 for huge pages", flags)
 	}
-	addr, f := t.sim.place(func(want uint64) (uint64, *failure) { return c.dev.mem.reserveRange(size, want) })
+	addr, f := t.placed(func(want uint64) (uint64, *failure) { return c.dev.mem.reserveRange(size, want) })
 	if f != nil {
 		return t.failWith(f)
 	}

@@ -29,7 +29,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 10
+#define PLAN_VERSION 11
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_THREADS };
@@ -44,6 +44,7 @@ enum plan_op {
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
 	OP_TAKE,     /* store at operand 0 the number that the file of the process operand 1 by the descriptor operand 2 gets here */
 	OP_MARK,     /* tell the library, if it can take note, that len bytes at operand 0 are unknown, for the reason with number bits */
+	OP_PLACE,    /* a simulator puts what the thread allocates next at the address operand 0 */
 };
 
 /*

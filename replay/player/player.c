@@ -72,6 +72,7 @@ static struct {
 	int64_t spin_ns; /* before a call is due: sleeps are not that exact */
 	void (*late)(int64_t ns); /* of a simulator: by how much the thread is, so that its device need not be; NULL elsewhere */
 	void (*mark)(const void *addr, size_t size, int reason); /* of a simulator, as unknown */
+	void (*place)(uint64_t addr); /* of a simulator: see aclsim/place.h; NULL elsewhere */
 	int (*unknown)(const void *addr, size_t size, char *kernel, size_t n); /* of a simulator: see aclsim/unknown.h; NULL elsewhere */
 } P;
 
@@ -286,6 +287,7 @@ static void open_library(const char *path)
 		return;
 	if (P.plan->paced)
 		*(void **)&P.late = dlsym(lib, "aclsim_late");
+	*(void **)&P.place = dlsym(lib, "aclsim_place");
 	*(void **)&P.unknown = dlsym(lib, "aclsim_unknown");
 	*(void **)&P.mark = dlsym(lib, "aclsim_mark");
 	if (P.unknown)
@@ -608,6 +610,9 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 	case OP_MARK:
 		if (P.mark != NULL)
 			P.mark((const void *)(uintptr_t)operand(in->operands), rest(in)->len, in->bits);
+	case OP_PLACE:
+		if (P.place)
+			P.place(operand(in->operands));
 		break;
 	}
 	return true;

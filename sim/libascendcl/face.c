@@ -3,6 +3,7 @@
 
 #include "include/aclsim/clock.h"
 #include "include/aclsim/late.h"
+#include "include/aclsim/place.h"
 #include "include/aclsim/unknown.h"
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 	void (*mark)(uint64_t addr, uint64_t size, int reason);
@@ -39,6 +40,8 @@ static __thread uint64_t told;
 #define TOLD (1ULL << 32)
 static __thread int64_t late;
 static __thread int own;
+/* Where the thread's next allocation is to lie, 0 for anywhere. */
+static __thread uint64_t wish;
 
 /* The path is taken at load time: it may be relative, and the program may change its directory. */
 __attribute__((constructor)) static void find_library(void)
@@ -119,7 +122,7 @@ static inline uint64_t call(uint32_t fn, uint64_t *words, uint64_t without, uint
 		pthread_once(&once, open_engine);
 		if (!atomic_load(&ready))
 			return without;
-		thread_id = engine.thread_begin(&told, &late, &own);
+		thread_id = engine.thread_begin(&told, &late, &own, &wish);
 		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
 	}
 	told = 0;
@@ -162,6 +165,11 @@ FACE_EXPORT void aclsim_work(int64_t ns) { engine_clock(ns); }
 FACE_EXPORT void aclsim_own(int on)
 {
 	own = on;
+}
+
+FACE_EXPORT void aclsim_place(uint64_t addr)
+{
+	wish = addr;
 }
 
 FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)

@@ -208,9 +208,17 @@ static void erase(struct block *b)
 	memmove(b, b + 1, (size_t)(&blocks[--blocks_count] - b) * sizeof *b);
 }
 
-/* The nth allocation lies at the nth address of the file that FAKECUDA_PLACE names, if that is free. */
+/* As aclsim/place.h describes it. */
+static __thread uint64_t place_wish;
+void aclsim_place(uint64_t addr) { place_wish = addr; }
+
+/* An allocation lies where its thread wishes, or else the nth one at the nth address of the file that FAKECUDA_PLACE names, if that is free. */
 static uint64_t placed(void)
 {
+	uint64_t wish = place_wish;
+	place_wish = 0;
+	if (wish)
+		return wish;
 	static FILE *f;
 	static bool asked;
 	const char *name = getenv("FAKECUDA_PLACE");

@@ -41,10 +41,10 @@ func newSim() *sim.Sim {
 
 // aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a
 // word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late, and whether its calls take no host
-// time in a third, see sim.Thread.Own.
+// time in a third, see sim.Thread.Own. The fourth is for sim.Thread.Wish.
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t) C.uint64_t {
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
 	var all []*sim.Thread
@@ -56,6 +56,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int) C.uint64
 	t.Tell((*uint64)(told))
 	t.Late((*int64)(late))
 	t.Own((*int32)(own))
+	t.Wish((*uint64)(wish))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]

@@ -257,7 +257,7 @@ func TestExports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_mark": true, "aclsim_late": true, "aclsim_now": true, "aclsim_work": true, "aclsim_own": true}
+	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_mark": true, "aclsim_late": true, "aclsim_now": true, "aclsim_work": true, "aclsim_own": true, "aclsim_place": true}
 	for _, fn := range acl.Model.Funcs {
 		if fn.Layer == "acl" || fn.Layer == "rt" {
 			want[fn.Name] = true

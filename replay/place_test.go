@@ -1,0 +1,39 @@
+package replay
+
+import (
+	"context"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/verify"
+)
+
+// An allocation that failed for want of memory took the address of the next one in the replay, so that --place same was refused.
+func TestReplayPlacesAllocationsAfterFailedOnes(t *testing.T) {
+	program := testenv.CompileC(t, "exhausted", []string{"testdata/exhausted.c"})
+	binary := kernels(t)
+	simulate(t)
+	path := recorded(t, program, binary)
+	for _, place := range []string{PlaceSame, PlaceAuto, PlaceMove} {
+		r := run(t, path, &Options{Verify: true, Place: place})
+		identical(t, r, 2*2*4*3)
+		if (r.Placement == "moved") != (place == PlaceMove) {
+			t.Errorf("place %s: %s", place, r.Placement)
+		}
+	}
+}
+
+// An allocation that fails here only in the recording took a later one's address, too.
+func TestReplayPlacesAllocationsThatFailedInTheRecording(t *testing.T) {
+	program := testenv.CompileC(t, "retry", []string{"testdata/retry.c"})
+	binary := kernels(t)
+	simulate(t)
+	t.Setenv("ACLSIM_FAULTS", "oom:4")
+	path := recorded(t, program, binary)
+	t.Setenv("ACLSIM_FAULTS", "")
+	r, err := Run(context.Background(), path, acl.Model, &Options{Verify: true, Place: PlaceSame, Env: []string{"ACLSIM_FAULTS="}})
+	if err != nil || r.Placement != "same" || r.Verdict != verify.Different {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
