@@ -17,7 +17,7 @@ import (
 type gaps struct {
 	all   []format.Gap
 	marks []gapMark      // by time
-	zeros int64          // when a copy first brought zeros instead of data, noTime for never
+	other []gapMark      // when memory first became unknown for other reasons, by time
 	seen  map[uint32]int // marks made in each process
 }
 
@@ -36,7 +36,7 @@ func gapReason(g *format.Gap) verify.Reason {
 }
 
 func newGaps(c *format.Completeness) gaps {
-	gs := gaps{all: append(slices.Clone(c.Lost), c.Outside...), seen: map[uint32]int{}, zeros: noTime}
+	gs := gaps{all: append(slices.Clone(c.Lost), c.Outside...), seen: map[uint32]int{}}
 	slices.SortFunc(gs.all, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	for i := range gs.all {
 		g := &gs.all[i]
@@ -51,10 +51,22 @@ func (gs *gaps) reason(at int64) verify.Reason {
 	switch {
 	case len(gs.all) > 0 && gs.all[0].From < at:
 		return gapReason(&gs.all[0])
-	case gs.zeros != noTime && gs.zeros < at:
-		return verify.Data
+	case len(gs.other) > 0 && gs.other[0].at < at:
+		return gs.other[0].code
 	}
 	return ""
+}
+
+// since notes that memory is unknown for a reason from a time on.
+func (gs *gaps) since(code verify.Reason, at int64) {
+	if !gs.has(code) {
+		gs.other = append(gs.other, gapMark{at, code})
+	}
+}
+
+// has reports whether memory became unknown for a reason besides missing calls.
+func (gs *gaps) has(code verify.Reason) bool {
+	return slices.ContainsFunc(gs.other, func(m gapMark) bool { return m.code == code })
 }
 
 // due returns the reason of the marks that a process has to make before a call that begins at a time, "" if there are none.
@@ -98,9 +110,7 @@ func (p *Plan) mark(at operand, size uint64, code verify.Reason) instruction {
 // zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
 // of data that the trace lacks.
 func (p *planner) zerosIn(pinned *timeline.Object, at operand, n uint64) {
-	if p.gaps.zeros == noTime {
-		p.gaps.zeros = p.c.Start
-	}
+	p.gaps.since(verify.Data, p.c.Start)
 	p.found.substituted[len(p.found.substituted)-1].marked = true
 	if pinned != nil {
 		p.zeroed[pinned] = true
@@ -108,9 +118,15 @@ func (p *planner) zerosIn(pinned *timeline.Object, at operand, n uint64) {
 	}
 }
 
+// unknown marks memory, from before the current call on.
+func (p *planner) unknown(at operand, size uint64, code verify.Reason) {
+	p.gaps.since(code, p.c.Start)
+	p.before = append(p.before, p.mark(at, size, code))
+}
+
 // markZeros marks the memory of zeros in each process before its first call.
 func (p *planner) markZeros() {
-	if p.gaps.zeros == noTime || !p.o.compares() || p.zeros == 0 {
+	if !p.gaps.has(verify.Data) || !p.o.compares() || p.zeros == 0 {
 		return
 	}
 	for i := range p.procs {

@@ -13,9 +13,10 @@ import (
 
 // capture is what a graph has that a replay must look after, or a stream's capture that becomes one.
 type capture struct {
-	copies []*graphCopy
-	hosts  []*hostLaunch
-	inner  []subgraph
+	copies  []*graphCopy
+	sources []*graphSource
+	hosts   []*hostLaunch
+	inner   []subgraph
 }
 
 // subgraph is a graph within another one.
@@ -37,6 +38,18 @@ type graphCopy struct {
 	at       place // behind which what lay there at one moment is compared
 	recorded int64 // when that was, noTime for never
 	runs     []graphRun
+}
+
+// graphSource is host memory that a graph copies from at each run. The program may have changed it since the run before without a call, so
+// a recording has its content of each run, as an item of the call that runs the graph. Recordings before format 1.1 do not.
+type graphSource struct {
+	call uint64
+	node *timeline.Object // as in graphCopy
+	op   operand
+	addr uint64 // as recorded
+	size rows
+
+	unknown bool // it is marked
 }
 
 type graphRun struct {
@@ -77,6 +90,13 @@ func (p *planner) capture(g graphCopy) {
 	}
 }
 
+// captureSource notes that the current call puts a copy from host memory into a graph.
+func (p *planner) captureSource(g graphSource) {
+	c := p.target()
+	g.call, g.node = p.c.Index, p.node()
+	c.sources = append(c.sources, &g)
+}
+
 // replace puts a copy in the place of what its node made before.
 func (c *capture) replace(g *graphCopy) bool {
 	if i := slices.IndexFunc(c.copies, func(old *graphCopy) bool { return old.node == g.node }); i >= 0 {
@@ -89,6 +109,7 @@ func (c *capture) replace(g *graphCopy) bool {
 // drop takes away what a node does, but for what a call has it do from now on.
 func (c *capture) drop(node *timeline.Object, but uint64) {
 	c.copies = slices.DeleteFunc(c.copies, func(g *graphCopy) bool { return g.node == node && g.call != but })
+	c.sources = slices.DeleteFunc(c.sources, func(g *graphSource) bool { return g.node == node && g.call != but })
 	c.inner = slices.DeleteFunc(c.inner, func(in subgraph) bool { return in.node == node })
 	for _, in := range c.inner {
 		in.graph.drop(node, but)
@@ -97,7 +118,7 @@ func (c *capture) drop(node *timeline.Object, but uint64) {
 
 // add gives a capture what another one has, as it is now.
 func (c *capture) add(of *capture) {
-	c.copies, c.hosts = append(c.copies, of.copies...), append(c.hosts, of.hosts...)
+	c.copies, c.sources, c.hosts = append(c.copies, of.copies...), append(c.sources, of.sources...), append(c.hosts, of.hosts...)
 	for _, in := range of.inner {
 		n := &capture{}
 		n.add(in.graph)
@@ -120,7 +141,7 @@ func (c *capture) put(in subgraph) {
 // count is how much a graph has, with what runs in it.
 func (c *capture) count() int {
 	n := 1
-	c.each(false, func(c *capture, _ bool) { n += len(c.copies) + len(c.hosts) + len(c.inner) })
+	c.each(false, func(c *capture, _ bool) { n += len(c.copies) + len(c.sources) + len(c.hosts) + len(c.inner) })
 	return n
 }
 
@@ -154,7 +175,7 @@ func (p *planner) graph() error {
 	case p.f.Capture == api.CaptureEnd:
 		if graph := p.graphUsed(); graph != nil {
 			c, of := p.captureOf(graph), p.captureOf(p.e.Stream)
-			c.copies, c.hosts = append(c.copies, of.copies...), append(c.hosts, of.hosts...)
+			c.copies, c.sources, c.hosts = append(c.copies, of.copies...), append(c.sources, of.sources...), append(c.hosts, of.hosts...)
 			for _, in := range of.inner {
 				c.put(in)
 			}
@@ -302,6 +323,9 @@ func (p *planner) followRun(graph *capture) error {
 	}
 	var all []copied
 	index := map[key]int{}
+	if err := p.sources(graph); err != nil {
+		return err
+	}
 	graph.each(false, func(c *capture, maybe bool) {
 		for _, l := range c.hosts {
 			if !maybe {
@@ -344,7 +368,7 @@ func (p *planner) followRun(graph *capture) error {
 			}
 			f.sure = run.result == ""
 		}
-		if d := p.pieceAt(c.graphCopy, format.DirOut); d != nil {
+		if d := p.pieceAt(c.addr, c.size.len, format.DirOut); d != nil {
 			f.until = comes(d)
 			if run.result == "" {
 				if err := p.graphResult(c.graphCopy, &run, d); err != nil {
@@ -363,13 +387,58 @@ func (p *planner) followRun(graph *capture) error {
 	return nil
 }
 
+// sources stores what the host memory that a graph copies from held at the current run of it. If the trace lacks that, what depends on it
+// is unproved.
+func (p *planner) sources(graph *capture) error {
+	type key struct {
+		op  operand
+		len uint64
+	}
+	done := map[key]bool{}
+	var failed error
+	graph.each(false, func(c *capture, _ bool) {
+		for _, g := range c.sources {
+			k := key{g.op, g.size.len}
+			if done[k] || failed != nil {
+				continue
+			}
+			done[k] = true
+			o, off := p.hostAt(g.addr)
+			if p.inFlight(o, off, off+g.size.span()) {
+				continue // a copy from the device is on its way there again
+			}
+			d := p.pieceAt(g.addr, g.size.len, format.DirIn)
+			if d == nil || d.Status != format.Whole {
+				if p.o.compares() {
+					g.unknown = true
+					p.unknown(g.op, g.size.span(), verify.Managed)
+				}
+				continue
+			}
+			was := *d
+			was.Dir = format.DirOut // no argument of the call
+			from, relocs, err := p.content(&was, true)
+			if err != nil {
+				failed = err
+				return
+			}
+			p.store(g.op, from, relocs, g.size)
+			if g.unknown || p.zeroed[o] {
+				g.unknown = false
+				p.before = append(p.before, p.mark(g.op, g.size.span(), ""))
+			}
+		}
+	})
+	return failed
+}
+
 // shift is from where to where the replay has moved the memory.
 func (c *graphCopy) shift() operand { return operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr} }
 
-// pieceAt is what the call at hand, a run of a graph, has found or left where a copy goes.
-func (p *planner) pieceAt(c *graphCopy, dir format.Dir) *format.Data {
+// pieceAt is what the call at hand, a run of a graph, has found or left at an address.
+func (p *planner) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 	for k := range p.pieces {
-		if d := &p.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == c.addr && d.Len == c.size.len {
+		if d := &p.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
 			return d
 		}
 	}
@@ -390,7 +459,7 @@ func (p *planner) laidBefore(c *graphCopy) (string, error) {
 			covered = covered || f.off <= off && off+c.size.span() <= f.end
 		}
 	}
-	d := p.pieceAt(c, format.DirIn)
+	d := p.pieceAt(c.addr, c.size.len, format.DirIn)
 	switch {
 	case covered:
 		return "", nil // it comes there again

@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 11
+	planVersion = 12
 	planData    = 4096 // offset of the data; the header has the page before
 )
 

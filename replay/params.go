@@ -597,6 +597,17 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 // source is host memory that a copy reads: what the program had there is put there again.
 func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
 	d := p.find(i, item, format.DirIn)
+	if p.e.Captured != nil && p.ok && s.len > 0 {
+		addr := p.c.Args[p.f.Params[i].Word]
+		if item > 0 {
+			addr = p.arrays[i][item-1]
+		}
+		if own {
+			op, own = p.region(addr, s.span()), false // each run of the graph reads it
+			in, off = p.hostAt(addr)
+		}
+		p.captureSource(graphSource{op: op, addr: addr, size: s})
+	}
 	if d == nil || d.Status != format.Whole || d.Len != s.len {
 		if s.len == 0 || !p.ok {
 			if own {

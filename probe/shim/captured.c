@@ -4,6 +4,9 @@
  *
  * A graph may have parts, graphs that run when a condition says so: what is made of it has the copies of its parts, too. Nothing but
  * the device knows whether one of these is made. So what lies in its memory is recorded twice, before a run and once that is waited for.
+ *
+ * The host memory that a graph copies to the device is remembered, too. The program may change it between two runs without a call, so its
+ * content is recorded at each run.
  */
 #include "parts.h"
 #include "sys.h"
@@ -16,6 +19,7 @@ static struct captured {
 	void *graph; /* NULL until the end of the capture */
 	void *part; /* of the graph: no copy */
 	void *event; /* that each run records: no copy */
+	bool source; /* memory that the graph reads */
 	const void *node; /* that makes the copy or records the event, NULL for a capture's */
 	uint64_t addr, len, pitch, width;
 } captured[CAPTURED];
@@ -47,6 +51,11 @@ static void add_entry(struct captured *c)
 void add_captured(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
 {
 	add_entry(&(struct captured){.graph = graph, .node = node, .addr = addr, .len = len, .pitch = pitch, .width = width});
+}
+
+void add_source(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+{
+	add_entry(&(struct captured){.graph = graph, .node = node, .source = true, .addr = addr, .len = len, .pitch = pitch, .width = width});
 }
 
 /* The next one that is there, from *at on; NULL at the end. */
@@ -164,14 +173,17 @@ void shim_graph_copied(void *to, void *from)
 	copy_captured(to, from, false, 0);
 }
 
-/* The next copy of a graph. */
-static struct captured *next_copy(uint32_t *at, const void *graph)
+/* The next copy of a graph to the host, or the next memory that it reads. */
+static struct captured *next_of(uint32_t *at, const void *graph, bool source)
 {
 	struct captured *e;
-	while ((e = next_captured(at)) != NULL && (e->graph != graph || e->part != NULL || e->event != NULL))
+	while ((e = next_captured(at)) != NULL && (e->graph != graph || e->part != NULL || e->event != NULL || e->source != source))
 		;
 	return e;
 }
+
+static struct captured *next_copy(uint32_t *at, const void *graph) { return next_of(at, graph, false); }
+static struct captured *next_source(uint32_t *at, const void *graph) { return next_of(at, graph, true); }
 
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph)
 {
@@ -188,7 +200,7 @@ void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph)
 	uint32_t at = 0, item = 0;
 	bool pending = any_pending();
 	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
-		if (e->graph != graph || e->part != NULL)
+		if (e->graph != graph || e->part != NULL || e->source)
 			continue;
 		if (e->event != NULL) {
 			shim_event_ends(e->event);
@@ -200,6 +212,10 @@ void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph)
 		if (e->maybe)
 			payload_before(c, param, item, e->addr, e->len, e->pitch, e->width);
 	}
+	at = 0;
+	for (struct captured *e; (e = next_source(&at, graph)) != NULL;)
+		if (fits_before(e->len))
+			payload_before(c, param, ++item, e->addr, e->len, e->pitch, e->width);
 }
 
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async)
@@ -216,4 +232,11 @@ void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *strea
 		give_up_pending(e->addr, extent_of(e->len, e->pitch, e->width), COPIED_OVER);
 		payload_rows(&d, e->pitch, e->width, true);
 	}
+	/* Sources that are too large for the record of the call. */
+	at = 0;
+	for (struct captured *e; (e = next_source(&at, graph)) != NULL;)
+		if (!fits_before(e->len) && e->len <= shim_control->payload_limit) {
+			struct payload d = payload_of(c->seq, param, PIECE_EARLY, ++item, (const void *)e->addr, e->len);
+			payload_rows(&d, e->pitch, e->width, true);
+		}
 }

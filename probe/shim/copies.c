@@ -18,6 +18,8 @@ void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, len);
 	/* A copy that may still run on has not touched all of it yet. */
 	payload_bytes(&d, async || maybe_on_device());
+	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		add_source(NULL, NULL, d.addr, len, 0, 0);
 }
 
 void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream)
@@ -46,6 +48,8 @@ void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const vo
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
 	payload_rows(&d, pitch, width, async || maybe_on_device());
+	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		add_source(NULL, NULL, d.addr, d.len, pitch, width);
 }
 
 void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
@@ -131,9 +135,10 @@ void shim_block_captured(void *graph, const void *node, const void *s, const str
 	const uint8_t *p;
 	uint64_t pitch, rows;
 	graph = drop_node(graph, node);
-	if (graph == NULL || !host_side(s, b, &b->to, &p, &pitch, &rows))
-		return;
 	uint64_t width = field(s, b->width);
 	/* Rows without gaps are one piece. */
-	add_captured(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
+	if (graph != NULL && host_side(s, b, &b->to, &p, &pitch, &rows))
+		add_captured(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
+	if (graph != NULL && host_side(s, b, &b->from, &p, &pitch, &rows))
+		add_source(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
 }

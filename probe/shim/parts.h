@@ -51,6 +51,7 @@ void payload_bytes(struct payload *p, bool careful);
 void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
 void payload_missing(struct payload *p, uint8_t why);
 /* What lies there before the call, into its record, where that is to be kept and has room. */
+bool fits_before(uint64_t len);
 void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
 
 /* Bytes from the first to behind the last, with the gaps between rows. */
@@ -81,6 +82,8 @@ void forget_pending(void);
 /* captured.c */
 
 void add_captured(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
+/* Host memory that the graph reads at each run. */
+void add_source(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
 /* A node of a graph, or of the one that it was put into where that is NULL, makes its copy no more. The graph, NULL where none is known. */
 void *drop_node(void *graph, const void *node);
 /* Host memory has ended. */

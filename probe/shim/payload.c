@@ -343,10 +343,12 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool carefu
 	}
 }
 
+bool fits_before(uint64_t len) { return len <= shim_t.size / 4; }
+
 void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
 {
 	uint64_t padded = round8(len), need = sizeof(struct piece) + sizeof(struct far) + padded;
-	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || len > shim_t.size / 4 || !grow(c, need))
+	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || !fits_before(len) || !grow(c, need))
 		return;
 	struct piece *h = (struct piece *)c->end;
 	struct far *f = (struct far *)(h + 1);

@@ -610,6 +610,7 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 	case OP_MARK:
 		if (P.mark != NULL)
 			P.mark((const void *)(uintptr_t)operand(in->operands), rest(in)->len, in->bits);
+		break;
 	case OP_PLACE:
 		if (P.place)
 			P.place(operand(in->operands));
