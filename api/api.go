@@ -160,6 +160,8 @@ const (
 	Descriptor Object = "descriptor"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
+	// Physical is device memory without an address.
+	Physical Object = "physical memory"
 )
 
 // Memory reports whether objects of the kind are ranges of addresses.

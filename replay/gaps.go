@@ -124,6 +124,14 @@ func (p *planner) unknown(at operand, size uint64, code verify.Reason) {
 	p.before = append(p.before, p.mark(at, size, code))
 }
 
+// because describes why results have a reason.
+func (p *planner) because(code verify.Reason, why string) {
+	if p.found.because == nil {
+		p.found.because = map[verify.Reason]string{}
+	}
+	p.found.because[code] = why
+}
+
 // markZeros marks the memory of zeros in each process before its first call.
 func (p *planner) markZeros() {
 	if !p.gaps.has(verify.Data) || !p.o.compares() || p.zeros == 0 {

@@ -411,6 +411,7 @@ func (p *planner) sources(graph *capture) error {
 			if d == nil || d.Status != format.Whole {
 				if p.o.compares() {
 					g.unknown = true
+					p.because(verify.Managed, fmt.Sprintf("the graph of call %d copies from host memory of %s that the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
 					p.unknown(g.op, g.size.span(), verify.Managed)
 				}
 				continue
@@ -430,6 +431,14 @@ func (p *planner) sources(graph *capture) error {
 		}
 	})
 	return failed
+}
+
+// memoryOf names host memory by the call that made it.
+func memoryOf(o *timeline.Object) string {
+	if o.Kind == "" || o.Created == timeline.NoCall {
+		return "the program"
+	}
+	return fmt.Sprintf("call %d", o.Created)
 }
 
 // shift is from where to where the replay has moved the memory.

@@ -113,6 +113,7 @@ type findings struct {
 	calls        uint64
 	cut          string // why the end of the recording is missing, "" if it is there
 	deviceBlocks []deviceBlock
+	because      map[verify.Reason]string // why results have a reason, if it can be said in more detail
 }
 
 // deviceBlock is an allocation of device memory whose address is compared after the run.

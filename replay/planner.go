@@ -65,16 +65,17 @@ type planner struct {
 	holdings  map[uint32][]holding     // by process
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
-	contexts contexts
-	maps     bool // the player has memory mapped where it was
-	numbered map[numberPlace]*numbered
-	counted  int // calls that make objects of api.Model.Numbers
-	contents map[*timeline.Object]*content
-	captured map[*timeline.Object]bool // what tasks of graphs touch
-	blind    bool                      // a payload is missing that may have had addresses
-	gaps     gaps
-	zeroed   map[*timeline.Object]bool // pinned memory in which zeros took the place of data
-	see      func(*planner) error      // is called for every call, where it is not nil
+	contexts  contexts
+	maps      bool // the player has memory mapped where it was
+	numbered  map[numberPlace]*numbered
+	counted   int // calls that make objects of api.Model.Numbers
+	contents  map[*timeline.Object]*content
+	captured  map[*timeline.Object]bool // what tasks of graphs touch
+	blind     bool                      // a payload is missing that may have had addresses
+	gaps      gaps
+	outsiders outsiders
+	zeroed    map[*timeline.Object]bool // pinned memory in which zeros took the place of data
+	see       func(*planner) error      // is called for every call, where it is not nil
 
 	// Of the call at hand.
 	touches []touch
@@ -180,7 +181,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{}, zeroed: map[*timeline.Object]bool{},
 	}
-	p.contexts = newContexts(plan.model)
+	p.contexts, p.outsiders = newContexts(plan.model), newOutsiders()
 	p.maps = o.Place == PlaceSame && !p.simulated()
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
 	p.tolerance = o.Tolerance
@@ -556,6 +557,8 @@ func (p *planner) call(e *timeline.Event) error {
 	p.hostLaunch(in.Operands)
 	p.poison()
 	p.markGaps()
+	p.exports()
+	p.markOutsiders()
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)

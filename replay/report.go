@@ -565,7 +565,10 @@ func (s *resultState) count(r *Report) {
 }
 
 // reason describes why the library does not vouch for a result.
-func (o *outcome) reason(code verify.Reason, res *resultInstruction) string {
+func (p *Plan) reason(o *outcome, code verify.Reason, res *resultInstruction) string {
+	if why := p.found.because[code]; why != "" {
+		return why
+	}
 	if n := res.Flags >> resultKernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
 		return fmt.Sprintf("kernel %s computes it, which no library here implements", o.kernels[n-1])
 	}
@@ -585,7 +588,7 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 	why := code.Text()
 	if n := uint8(res.Flags >> resultReasonShift); n != 0 && code == "" {
 		code = verify.ByCode(n)
-		why = o.reason(code, res)
+		why = p.reason(o, code, res)
 	}
 	switch {
 	case res.Flags&resultDone == 0:
