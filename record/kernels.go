@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/internal/kernellib"
 )
 
-// kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads.
+// kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads, and the kernels that none implements.
 const kernelList = "kernel-libraries"
 
 // Simulate returns an environment in which a program finds the simulator's libraries in dir, and the simulator finds kernel libraries
@@ -63,6 +63,15 @@ func (r *recorder) kernelLibraries(m *format.Meta) {
 		}
 		m.KernelBuildIDs[l.Path] = l.BuildID
 	}
+}
+
+// missingKernels returns the names of the kernels that were launched and that no kernel library implements.
+func (r *recorder) missingKernels() []string {
+	if r.kernelList == "" {
+		return nil
+	}
+	names, _ := kernellib.Missing(r.kernelList)
+	return names
 }
 
 // listFile makes the list of a recording without a session. The returned function removes it.

@@ -106,6 +106,7 @@ type Result struct {
 	BlobBytes  int64             // of that file
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
+	Unexecuted []string          // kernels that were launched on the simulator and that no kernel library implements, sorted
 	Output     string            // name of the file
 	Sealed     []string          // with a Ring: the files, in the order in which they were sealed
 	Untraced   string            // why the program was run without being recorded, "" where it was recorded
@@ -846,6 +847,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
+	res.Unexecuted = r.missingKernels()
 	var err error
 	if r.flight != nil {
 		if r.ending == "" {

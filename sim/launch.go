@@ -126,6 +126,9 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
 		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
+		if t.sim.opts.Missing != nil {
+			t.sim.opts.Missing(o.fn.name)
+		}
 	}
 	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, demand: t.sim.model.Demand(o.fn.rule, o.blocks), own: own, quick: o.fn.kernel == nil}
 	return t.submit(o.stream, k)

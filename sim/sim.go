@@ -59,6 +59,8 @@ type Options struct {
 	// Beside returns the kernels of the library that belongs to a binary's file, nil for none. It is nil if libraries are not looked for
 	// beside the binaries that programs load.
 	Beside func(path string) Kernels
+	// Missing is called at the first launch of each kernel that no library knows; nil for not.
+	Missing func(kernel string)
 	// Caller calls functions of the program; nil where there is no program to call.
 	Caller Caller
 	// Model tells how long tasks take on the device; nil stands for the default preset.

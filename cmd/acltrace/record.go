@@ -151,6 +151,20 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
 	fmt.Fprintln(a.err, s)
+	a.unexecuted(res.Unexecuted)
+}
+
+// unexecuted prints which kernels did not run, up to five by name.
+func (a *app) unexecuted(names []string) {
+	const most = 5
+	if len(names) == 0 {
+		return
+	}
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if n := len(names) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	fmt.Fprintf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
 }
 
 // unseen tells what went past the recorder.

@@ -1,8 +1,9 @@
 // Package kernellib identifies the kernel libraries that a simulator loads, and passes their list from the simulator to a recording
 // or a replay.
 //
-// The list is a text file with one library a line: its build id, a space, and its path. The reader creates the file. The simulator
-// appends a line when it has opened a library, so that the list is complete even if the process is killed.
+// The list is a text file with one library a line: its build id, a space, and its path. A line of "?", a space and a name is a kernel that
+// no library implements. The reader creates the file. The simulator appends a line when it has opened a library, and at the first launch of
+// a missing kernel, so that the list is complete even if the process is killed.
 package kernellib
 
 import (
@@ -26,8 +27,10 @@ type Library struct {
 	BuildID string // "" if it is not known
 }
 
-// unknown is the build id in a line of a simulator that does not know it.
-const unknown = "-"
+const (
+	unknown = "-" // in place of a build id that the simulator does not know
+	missing = "?" // before the name of a kernel
+)
 
 // BuildID returns the build id of a file in hexadecimal, or "sha256:" and the hash of its content if it has none; "" if it can't be read.
 func BuildID(path string) string {
@@ -63,6 +66,17 @@ func Create(file string) error { return os.WriteFile(file, nil, 0o600) }
 
 // Append adds a library to a list. A list that does not exist has no reader, and is not made.
 func Append(file string, l Library) error {
+	id := l.BuildID
+	if id == "" {
+		id = unknown
+	}
+	return appendLine(file, id+" "+l.Path)
+}
+
+// AppendMissing adds to a list a kernel that no library implements.
+func AppendMissing(file, kernel string) error { return appendLine(file, missing+" "+kernel) }
+
+func appendLine(file, line string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -70,11 +84,7 @@ func Append(file string, l Library) error {
 	if err != nil {
 		return err
 	}
-	id := l.BuildID
-	if id == "" {
-		id = unknown
-	}
-	_, err = f.WriteString(id + " " + l.Path + "\n")
+	_, err = f.WriteString(line + "\n")
 	return errors.Join(err, f.Close())
 }
 
@@ -87,7 +97,7 @@ func Read(file string) ([]Library, error) {
 	var libs []Library
 	for line := range strings.Lines(string(b)) {
 		id, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if !ok || !strings.HasSuffix(line, "\n") || !filepath.IsAbs(path) {
+		if !ok || id == missing || !strings.HasSuffix(line, "\n") || !filepath.IsAbs(path) {
 			continue
 		}
 		if id == unknown {
@@ -98,4 +108,20 @@ func Read(file string) ([]Library, error) {
 		}
 	}
 	return libs, nil
+}
+
+// Missing returns the names of the kernels of a list that no library implements, sorted.
+func Missing(file string) ([]string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		if name, ok := strings.CutPrefix(line, missing+" "); ok && strings.HasSuffix(name, "\n") {
+			names = append(names, strings.TrimSuffix(name, "\n"))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }

@@ -27,6 +27,14 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{"b", "/a c", "b"} {
+		if err := AppendMissing(list, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := Missing(list); err != nil || !slices.Equal(got, []string{"/a c", "b"}) {
+		t.Errorf("%q, %v are missing", got, err)
+	}
 	f, err := os.OpenFile(list, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)

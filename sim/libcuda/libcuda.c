@@ -1274,19 +1274,19 @@ struct module {
 	bool library;
 };
 
-/* Adds a library of kernels that was loaded to the list that a recording or a replay reads: a line with its build id, which is not
- * known here, and its path. */
-static void report_library(const char *path)
+/* Adds a line to the list that a recording or a replay reads: "-" and the path of a library of kernels that was loaded, whose build id is
+ * not known here, or "?" and the name of a kernel that no library has. */
+static void report(char kind, const char *what)
 {
 	const char *list = getenv("FAKECUDA_KERNELS_LOG");
-	char file[PATH_MAX], line[PATH_MAX + 3];
-	int fd;
+	char line[PATH_MAX + 4];
+	int fd, n;
 
-	if (!list || !*list || !realpath(path, file) || (fd = open(list, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)
+	if (!list || !*list || (fd = open(list, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)
 		return;
-	int n = snprintf(line, sizeof line, "- %s\n", file);
-	if (write(fd, line, (size_t)n) != n)
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS_LOG: %s is not reported\n", file);
+	n = snprintf(line, sizeof line, "%c %s\n", kind, what);
+	if (n >= (int)sizeof line || write(fd, line, (size_t)n) != n)
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS_LOG: %s is not reported\n", what);
 	close(fd);
 }
 
@@ -1295,11 +1295,12 @@ static fakecuda_kernel *kernel_named(const char *name)
 	static void *library;
 	static bool asked;
 	const char *path = getenv("FAKECUDA_KERNELS");
+	char file[PATH_MAX];
 	if (!asked && path && *path) {
 		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-		if (library)
-			report_library(path);
-		else
+		if (library && realpath(path, file))
+			report('-', file);
+		else if (!library)
 			fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
 	}
 	asked = true;
@@ -3334,8 +3335,10 @@ static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *
 		if (name != NULL && !atomic_compare_exchange_strong(&missing_kernel, &none, name))
 			free((char *)name);
 	}
-	if (f->run == NULL && !f->told)
+	if (f->run == NULL && !f->told) {
 		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
+		report('?', f->name);
+	}
 	f->told = true;
 	struct task *t = new_task(run_kernel);
 	t->function = f;

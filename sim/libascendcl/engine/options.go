@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/sim"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -18,6 +19,13 @@ func optionsFromEnv() *sim.Options {
 	o := &sim.Options{Kernels: named(os.Getenv("ACLSIM_KERNELS"))}
 	if os.Getenv("ACLSIM_KERNELS_BESIDE") == "1" {
 		o.Beside = beside
+	}
+	if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+		o.Missing = func(kernel string) {
+			if err := kernellib.AppendMissing(list, kernel); err != nil {
+				warn("ACLSIM_KERNELS_LOG: %v; kernel %s is not reported", err, kernel)
+			}
+		}
 	}
 	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
 		base, err := parseHex(v)
