@@ -278,7 +278,7 @@ func TestAttachAgainstShim(t *testing.T) {
 				return false // as of a launch for another token
 			}
 		}
-		return x.Func == y.Func && slices.Equal(x.Args, y.Args) && (y.Flags&format.Unfinished != 0 || x.Ret == y.Ret && slices.Equal(x.Outs, y.Outs))
+		return x.Func == y.Func && slices.Equal(x.Args, y.Args) && (y.Flags&format.Unfinished != 0 || x.Ret == y.Ret && slices.Equal(stored(x), stored(y)))
 	}
 	best, at := 0, 0
 	for from := range as[:len(as)-len(bs)] {

@@ -96,7 +96,7 @@ func sameRun(t *testing.T, a, b *format.Reader) {
 		}
 		for i := range min(len(xs), len(ys)) {
 			x, y := xs[i], ys[i]
-			if x.Func != y.Func || !slices.Equal(x.Args, y.Args) || x.Ret != y.Ret || !slices.Equal(x.Outs, y.Outs) || x.Flags != y.Flags {
+			if x.Func != y.Func || !slices.Equal(x.Args, y.Args) || x.Ret != y.Ret || !slices.Equal(stored(x), stored(y)) || x.Flags != y.Flags {
 				t.Fatalf("call %d of thread %d: the shim has seen %s %+v\nthe uprobes %s %+v", i, tid, a.Schema().FuncName(x.Func), x, b.Schema().FuncName(y.Func), y)
 			}
 			sameData(t, a, b, x, append(x.Data, ad[x.Index]...), append(y.Data, bd[y.Index]...))

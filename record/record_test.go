@@ -145,13 +145,14 @@ func TestTaskIDs(t *testing.T) {
 		if r.Schema().FuncName(c.Func) != "aclrtLaunchKernelWithHostArgs" {
 			continue
 		}
-		if len(c.Outs) != 1 || c.Outs[0].Param != probe.TaskParam {
-			t.Fatalf("call %d: outputs %v", c.Index, c.Outs)
+		outs := stored(c)
+		if len(outs) != 1 || outs[0].Param != probe.TaskParam {
+			t.Fatalf("call %d: outputs %v", c.Index, outs)
 		}
-		if id := c.Outs[0].Value; n > 0 && (id>>32 != last>>32 || id <= last) {
+		if id := outs[0].Value; n > 0 && (id>>32 != last>>32 || id <= last) {
 			t.Fatalf("call %d: stream %d task %d after stream %d task %d", c.Index, id>>32, uint32(id), last>>32, uint32(last))
 		}
-		last = c.Outs[0].Value
+		last = outs[0].Value
 		n++
 	}
 	if n != 1200 {

@@ -54,6 +54,51 @@ func TestWithinSteps(t *testing.T) {
 	}
 }
 
+// The time that the recorder took between calls to hash and copy payloads was called the program's own, in steps and in idle times, and the
+// streams that it kept idle were bound by the host.
+func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
+	recorded := func(took, start, end int64) story.Mod {
+		return func(_ *api.Func, c *format.Call) {
+			c.Outs = append(c.Outs, format.Out{Param: api.RecordingParam, Value: uint64(took)}, format.Out{Param: api.TaskStartParam, Value: uint64(start)}, format.Out{Param: api.TaskEndParam, Value: uint64(end)})
+		}
+	}
+	b := story.New(t)
+	for i := range int64(5) {
+		at := 10_000 + 1000*i
+		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+		b.Call(0, at+20, at+120, "aclrtMemcpyAsync", story.A(dev, 64, pinned, 64, 1, stream), recorded(0, at+20, at+220))
+		b.Call(0, at+820, at+920, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream), recorded(600, at+820, at+920))
+		b.Call(0, at+990, at+1000, "mstxRangeEnd", story.A(uint64(i+1)))
+	}
+	s := stats(t, b.Load(), "")
+	want := report.ThreadStats{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180, DeviceNS: 300}
+	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0] != want {
+		t.Errorf("%+v, want %+v", s.Steps.Threads, want)
+	}
+	if s.Recording.NS != 5*600 || len(s.Copies) != 1 || s.Copies[0].RecordingNS != 5*600 {
+		t.Errorf("%+v, copies %+v", s.Recording, s.Copies)
+	}
+	for _, d := range s.Idle {
+		if d.NS == 600 && (d.RecordingNS != 600 || d.InCallsNS != 0) || d.NS != 600 && d.RecordingNS != 0 {
+			t.Errorf("%+v", d)
+		}
+	}
+	for _, l := range s.Streams {
+		if l.Tasks > 0 && (l.RecordingNS != 5*600 || l.Bound != "device") {
+			t.Errorf("%+v", l)
+		}
+	}
+	var text bytes.Buffer
+	if err := s.Text(&text, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"recording took 3.00 us of the program's threads", "recording  its own time", "600 ns        180 ns"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 // TestWithinNoSteps has nothing to say of steps that are not there.
 func TestWithinNoSteps(t *testing.T) {
 	s := stats(t, deep(t), "")

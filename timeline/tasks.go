@@ -58,7 +58,7 @@ type HostCall struct {
 	Recording, RecordingFrom int64
 	Ret                      uint64
 	Task                     int // Task.Index of what it has put on a lane, -1 for none
-	Step       int // Step.Index of the step that it began in, -1 for none
+	Step                     int // Step.Index of the step that it began in, -1 for none
 	// Retries is the launch that has failed on this thread just before and that this call has done with success, NoCall for none;
 	// RetriedCode its error.
 	Retries     uint64

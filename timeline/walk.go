@@ -47,10 +47,10 @@ type Walk struct {
 	host     HostCall
 	until    []int64 // by thread, the end of its calls so far
 	tasks    int     // so far
-	seen     int // objects
-	shown    int // lanes
-	pending  int // tasks, on all lanes
-	wanted   int // of these, those that the visitor may be told of
+	seen     int     // objects
+	shown    int     // lanes
+	pending  int     // tasks, on all lanes
+	wanted   int     // of these, those that the visitor may be told of
 	used     map[place]uint64
 	total    uint64
 	depth    depths

@@ -27,7 +27,7 @@ static void keep_time(struct payload *p)
 	if (p->since == 0)
 		return;
 	uint64_t now = shim_now();
-	shim_t.recording += now - p->since;
+	shim_t.ring->recording += now - p->since;
 	p->since = now;
 }
 
@@ -53,9 +53,9 @@ static void end_part(struct payload *p, struct payload_record *r)
 {
 	struct shim_thread *t = &shim_t;
 	keep_time(p);
-	uint64_t spent = t->recording / RECORDING_TICKS;
+	uint64_t spent = t->ring->recording / RECORDING_TICKS;
 	r->recording = spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
-	t->recording = 0;
+	t->ring->recording = 0;
 	t->head += r->h.size;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
 }
@@ -360,5 +360,5 @@ void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t 
 	uint64_t since = shim_now();
 	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
 		c->end += need;
-	shim_t.recording += shim_now() - since;
+	shim_t.ring->recording += shim_now() - since;
 }

@@ -56,7 +56,6 @@ struct shim_thread {
 	uint32_t ran;        /* runs of functions of the program's that are kept beside the ring: see host.c */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
-	uint64_t recording; /* clock: the thread's time that has gone into payloads since the last record of one */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));

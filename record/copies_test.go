@@ -1,0 +1,85 @@
+package record_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+)
+
+// The time in which the shim hashed and copied payloads lay between calls and passed for the program's own: the call that follows on the
+// thread has it now, and the trace, info and stats have the sum.
+func TestRecordingTime(t *testing.T) {
+	program := testenv.CompileC(t, "copies", []string{source("copies.c")})
+	for _, level := range []record.Payload{record.Small, record.Full, record.None} {
+		t.Run(string(level), func(t *testing.T) {
+			r, res, _ := run(t, record.Options{Payload: level, Block: true}, program)
+			if res.ExitCode != 0 {
+				t.Fatalf("%+v", res)
+			}
+			var behind []string // functions that the recorder's time follows
+			var sum, end int64
+			last := ""
+			for c, err := range r.CallsByStart(&format.Filter{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, o := range c.Outs {
+					if o.Param != api.RecordingParam {
+						continue
+					}
+					behind = append(behind, last)
+					sum += int64(o.Value)
+					if int64(o.Value) > c.Start-end {
+						t.Errorf("%d ns of recording in a gap of %d ns after %s", o.Value, c.Start-end, last)
+					}
+				}
+				last, end = r.Schema().FuncName(c.Func), c.End
+			}
+			m := r.Meta().Tracer
+			if level == record.None {
+				if len(behind) != 0 || m.PayloadNS != 0 || m.Copies != nil {
+					t.Errorf("recording after %v, %+v without payloads", behind, m)
+				}
+				return
+			}
+			if want := []string{"aclrtMemcpy", "aclrtMemcpy", "aclrtSynchronizeStream"}; !slices.Equal(behind, want) {
+				t.Errorf("recording after %v, want %v", behind, want)
+			}
+			if c := m.Copies; c == nil || c.Count != 3 || c.Bytes != 3<<18 || c.RecordingNS != m.PayloadNS || c.CallsNS <= 0 || sum != m.PayloadNS {
+				t.Errorf("%+v, %+v, the calls have %d ns", m, m.Copies, sum)
+			}
+			acltrace := testenv.Built(t, "bin/acltrace")
+			if b, err := exec.Command(acltrace, "info", r.Path()).CombinedOutput(); err != nil || !strings.Contains(string(b), "of each 256.0 KiB copy, mean of 3 payloads") {
+				t.Errorf("info does not say what recording took: %v\n%s", err, b)
+			}
+			b, err := exec.Command(acltrace, "stats", "--json", r.Path()).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s report.Stats
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			took := map[string]bool{}
+			for _, f := range s.Functions {
+				took[f.Func] = f.RecordingNS > 0
+			}
+			if s.Recording.NS != sum || s.Recording.Copies.Count != 3 || !took["aclrtMemcpy"] || !took["aclrtSynchronizeStream"] || took["aclrtMemcpyAsync"] {
+				t.Errorf("stats: %+v, %v", s.Recording, took)
+			}
+		})
+	}
+}
+
+// stored returns the outputs of a call, without the recorder's own time, which differs from run to run and which only the shim knows.
+func stored(c *format.Call) []format.Out {
+	return slices.DeleteFunc(slices.Clone(c.Outs), func(o format.Out) bool { return o.Param == api.RecordingParam })
+}
