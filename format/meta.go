@@ -143,15 +143,18 @@ type Library struct {
 
 // Process is a row of the process table.
 type Process struct {
-	PID      int      `json:"pid"`
-	PPID     int      `json:"ppid,omitempty"`
-	Start    int64    `json:"start_ns"` // on the clock of Call.Start
-	Exe      string   `json:"exe,omitempty"`
-	Argv     []string `json:"argv,omitempty"`
-	ExitCode int      `json:"exit_code,omitempty"`
-	Signal   int      `json:"signal,omitempty"`
-	Rank     int      `json:"rank,omitempty"`
-	Host     string   `json:"host,omitempty"` // where it is not Meta.Host
+	PID  int `json:"pid"`
+	PPID int `json:"ppid,omitempty"`
+	// ForkedFrom is the PID of the process that it was forked from after that had called the runtime, 0 for none. Runtimes fail in such
+	// a process.
+	ForkedFrom int      `json:"forked_from,omitempty"`
+	Start      int64    `json:"start_ns"` // on the clock of Call.Start
+	Exe        string   `json:"exe,omitempty"`
+	Argv       []string `json:"argv,omitempty"`
+	ExitCode   int      `json:"exit_code,omitempty"`
+	Signal     int      `json:"signal,omitempty"`
+	Rank       int      `json:"rank,omitempty"`
+	Host       string   `json:"host,omitempty"` // where it is not Meta.Host
 	// Maps are the mappings of code that stacks point into, where stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
 }

@@ -148,12 +148,14 @@ const (
 // Process is a process that maps the shim, or that uprobes were attached to.
 type Process struct {
 	PID, PPID int
-	Start     int64 // CLOCK_MONOTONIC, nanoseconds
-	Exe       string
-	Argv      []string
-	Local     int      // its id as this process sees it, 0 where it does not: in another container
-	Variables []string // of its environment, as far as they were asked for
-	Libraries []string // of the runtime, as far as that is known, and names of symbols that were asked for
+	// ForkedFrom is the PID of the process that it was forked from after that had called the runtime, 0 for none.
+	ForkedFrom int
+	Start      int64 // CLOCK_MONOTONIC, nanoseconds
+	Exe        string
+	Argv       []string
+	Local      int      // its id as this process sees it, 0 where it does not: in another container
+	Variables  []string // of its environment, as far as they were asked for
+	Libraries  []string // of the runtime, as far as that is known, and names of symbols that were asked for
 }
 
 // Sink takes what a probe sees. Its methods are called by one goroutine, and what they are given is valid until they return.

@@ -25,7 +25,8 @@ type processFile struct {
 	untraced                            uint32
 	exe, args, variables, librariesSize uint32
 	code                                atomic.Uint32
-	text                                [processBytes - 64]byte
+	forkedFrom, _                       uint32
+	text                                [processBytes - 72]byte
 }
 
 const processBytes = 16384

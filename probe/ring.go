@@ -21,7 +21,7 @@ import (
 // The layout of probe/shim/ring.h. The sizes are asserted on both sides.
 const (
 	ringMagic   = 0x31474e4952544c41
-	ringVersion = 3
+	ringVersion = 4
 	ringHeader  = 4096
 	maxSlots    = 4096
 	// maxProcesses is how many processes of a session are looked at.
@@ -664,6 +664,9 @@ func (s *Session) show(m *member, sink Sink) error {
 	}
 	p := m.describe()
 	p.Start = s.clock.nanoseconds(m.said.start)
+	if n := m.said.forkedFrom; n > 0 && int(n) <= len(s.members) {
+		p.ForkedFrom = s.members[n-1].pid
+	}
 	return sink.Process(p)
 }
 

@@ -224,7 +224,7 @@ func (b *builder) time(mono int64) int64 {
 }
 
 func (b *builder) Process(p *probe.Process) error {
-	row := format.Process{PID: p.PID, PPID: p.PPID, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
+	row := format.Process{PID: p.PID, PPID: p.PPID, ForkedFrom: p.ForkedFrom, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
 	i, err := b.seg.w.Process(row)
 	b.procRows = append(b.procRows, row)
 	b.following.process(&row)

@@ -38,9 +38,10 @@ const (
 	opTake
 	opMark
 	opPlace
+	opFork
 )
 
-var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark", opPlace: "place"}
+var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark", opPlace: "place", opFork: "fork"}
 
 const (
 	instStop  = 1
@@ -96,7 +97,7 @@ type planFunction struct{ How, Name uint32 }
 // callSpecial is added to the number of a function whose arguments are not all plain words.
 const callSpecial = 64
 
-type planProcess struct{ First, Count, Env, Vars uint32 }
+type planProcess struct{ First, Count, Env, Vars, Forked uint32 }
 
 type planThread struct{ First, Count, Scratch uint64 }
 
@@ -171,7 +172,7 @@ var (
 	_ [296]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planDoubt{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
-	_ [16]byte   = [unsafe.Sizeof(planProcess{})]byte{}
+	_ [20]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(reloc{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(instruction{})]byte{}

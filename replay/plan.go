@@ -55,6 +55,7 @@ type planned struct {
 	process      uint32 // index into the trace's processes
 	first, count int    // in Plan.threads
 	pid          int
+	forked       bool // by opFork
 }
 
 // program is the part of one captured thread: its calls in order, and after layOut its instructions.
@@ -144,6 +145,13 @@ func (p *Plan) write(b []byte) error {
 }
 
 const cacheLine = 64
+
+func bit(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 var padding [cacheLine]byte
 
@@ -367,7 +375,7 @@ func (p *Plan) finish() error {
 		if err != nil {
 			return err
 		}
-		procs = append(procs, planProcess{First: uint32(pr.first), Count: uint32(pr.count), Env: uint32(len(names)), Vars: uint32(len(env))})
+		procs = append(procs, planProcess{First: uint32(pr.first), Count: uint32(pr.count), Env: uint32(len(names)), Vars: uint32(len(env)), Forked: bit(pr.forked)})
 		for _, v := range env {
 			names = append(append(names, v...), 0)
 			name, _, _ := strings.Cut(v, "=")
@@ -513,6 +521,8 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
 	case opMark:
 		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
+	case opFork:
+		fmt.Fprintf(w, "process %d", p.procs[in.Fn].pid)
 	case opPlace:
 		fmt.Fprint(w, op(0))
 	case opWait:

@@ -251,6 +251,7 @@ func (p *planner) compile() error {
 			p.relocs[i].Slot, p.relocs[i].Addend = slotScratch, zeros
 		}
 	}
+	p.forks()
 	p.order()
 	return nil
 }

@@ -25,6 +25,11 @@ static uint32_t self_number; /* 1 + N */
 
 uint32_t shim_process_number(void) { return self_number; }
 
+/* 1 + N of this process, or of the one that it was forked from, once a call of that is recorded. */
+static uint32_t caller;
+
+void shim_calls(void) { __atomic_store_n(&caller, self_number, __ATOMIC_RELAXED); }
+
 /* Text behind what a process says of itself. */
 struct text { char *at, *end; };
 
@@ -189,6 +194,7 @@ bool shim_register(void)
 	p->pid = (uint32_t)sys0(__NR_getpid);
 	p->ppid = (uint32_t)sys0(__NR_getppid);
 	p->start = shim_now();
+	p->forked_from = __atomic_load_n(&caller, __ATOMIC_RELAXED);
 	if (sys4(__NR_newfstatat, -100, "/proc/self/ns/pid", &st, 0) == 0)
 		p->pid_namespace = st.st_ino;
 	struct text t = {p->text, p->text + sizeof p->text};

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 3
+#define RING_VERSION 4
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
 #define CONTROL_QUIET 132 /* where in the control it lies */
@@ -99,7 +99,9 @@ struct process {
 	uint32_t untraced; /* 1: the guard has kept it from being recorded */
 	uint32_t exe, args, variables, libraries; /* bytes of text, one after the other; each has parts that end with a 0 */
 	uint32_t code; /* atomic; 1 + that of exit, 0 where it is not known */
-	char text[PROCESS_BYTES - 64];
+	uint32_t forked_from; /* 1 + N of the process that it was forked from after a recorded call of that; 0 for none */
+	uint32_t pad;
+	char text[PROCESS_BYTES - 72];
 };
 
 struct control {

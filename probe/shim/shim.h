@@ -702,6 +702,8 @@ enum shim_vectors shim_hash_vectors(void);
 bool shim_register(void) __attribute__((visibility("hidden")));
 /* 1 + the number of the process in the session. */
 uint32_t shim_process_number(void) __attribute__((visibility("hidden")));
+/* A call of this process is recorded. */
+void shim_calls(void) __attribute__((visibility("hidden")));
 
 /* Bytes that the memory cgroup of the process has left: see cgroup.c. */
 uint64_t shim_memory_left(void);

@@ -225,6 +225,7 @@ bool shim_open_thread(void)
 		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->off = !make_ring(t);
 		if (!t->off) {
+			shim_calls();
 			shim_times_thread();
 			open_lists();
 		}

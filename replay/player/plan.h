@@ -45,6 +45,7 @@ enum plan_op {
 	OP_TAKE,     /* store at operand 0 the number that the file of the process operand 1 by the descriptor operand 2 gets here */
 	OP_MARK,     /* tell the library, if it can take note, that len bytes at operand 0 are unknown, for the reason with number bits */
 	OP_PLACE,    /* a simulator puts what the thread allocates next at the address operand 0 */
+	OP_FORK,     /* fork process fn of the plan, with the library as it is, and play its threads */
 };
 
 /*
@@ -112,10 +113,11 @@ struct plan_function {
 
 enum { CALL_SPECIAL = 64 };
 
-/* A captured process. Each runs in a process of its own where there are several. */
+/* A captured process. Each runs in a process of its own where there are several. One that OP_FORK makes has no variables. */
 struct plan_process {
 	uint32_t first, count; /* threads */
 	uint32_t env, vars;    /* offset in names of so many variables NAME=value, one behind the other, set before the library is loaded */
+	uint32_t forked; /* by OP_FORK */
 };
 
 struct plan_thread {
@@ -222,7 +224,7 @@ struct result_detail {
 _Static_assert(sizeof(struct plan_header) == 296, "plan_header");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
-_Static_assert(sizeof(struct plan_process) == 16, "plan_process");
+_Static_assert(sizeof(struct plan_process) == 20, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
 _Static_assert(sizeof(struct plan_operand) == 12, "plan_operand");
 _Static_assert(sizeof(struct plan_reloc) == 24, "plan_reloc");

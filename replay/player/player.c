@@ -62,6 +62,8 @@ static struct {
 	const struct plan_operand *operands;
 	const struct plan_reloc *relocs;
 	struct target *targets; /* by number of the function */
+	uint64_t first_threads; /* those of processes that are there from the beginning */
+	bool forked; /* this process was made by OP_FORK */
 	struct result_header *result;
 	struct result_thread *progress;
 	struct result_instruction *results;
@@ -591,6 +593,8 @@ static void take(const struct plan_instruction *in)
 	*(uint64_t *)(uintptr_t)operand(in->operands) = (uint64_t)fd;
 }
 
+static void fork_process(uint32_t process);
+
 /* All that is not a call. Returns whether the thread goes on. */
 static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
 {
@@ -614,6 +618,9 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 	case OP_PLACE:
 		if (P.place)
 			P.place(operand(in->operands));
+		break;
+	case OP_FORK:
+		fork_process(in->fn);
 		break;
 	}
 	return true;
@@ -679,7 +686,7 @@ static uint64_t stolen(void)
 static void gather(void)
 {
 	struct result_header *r = P.result;
-	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.plan->threads.count) {
+	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.first_threads) {
 		r->stolen_before = stolen();
 		__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
 		__atomic_store_n(&r->origin, counter() + (P.plan->paced ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
@@ -776,15 +783,47 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 	return true;
 }
 
+/* Processes that the thread has forked, which it outlives. */
+static __thread pid_t *forked;
+static __thread uint32_t forked_count;
+
+/* Ends this process as another one has ended. */
+__attribute__((noreturn)) static void end_as(int status)
+{
+	if (WIFSIGNALED(status)) {
+		struct rlimit none = {0, 0}; /* the one that crashed has left a core */
+		setrlimit(RLIMIT_CORE, &none);
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static bool ended_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+static void await_forked(void)
+{
+	for (uint32_t i = 0; i < forked_count; i++) {
+		int status = 0;
+		while (waitpid(forked[i], &status, 0) < 0 && errno == EINTR)
+			;
+		if (!ended_well(status))
+			end_as(status);
+	}
+	free(forked);
+}
+
 static void *play(void *arg)
 {
 	uint64_t n = (uint64_t)(uintptr_t)arg;
 	my_number = (uint32_t)n + 1;
-	gather();
+	if (!P.forked)
+		gather();
 	struct core_time before = my_core_time();
 	play_some(n, 0, P.threads[n].count, P.threads[n].count);
 	struct core_time after = my_core_time();
 	P.progress[n].core = (struct core_time){after.ran - before.ran, after.waited - before.waited};
+	await_forked();
 	return NULL;
 }
 
@@ -804,19 +843,10 @@ static void set_variable(const char *var)
 		refuse("no memory for %s", var);
 }
 
-/* Runs the threads of one process. */
-static void run(uint64_t process, const char *library)
+/* Plays the threads of a process. */
+static void play_threads(const struct plan_process *p)
 {
-	const struct plan_process *p = &P.processes[process];
-	const char *var = P.names + p->env;
-	for (uint32_t i = 0; i < p->vars; i++, var += strlen(var) + 1)
-		set_variable(var);
-	watch_signals();
-	open_library(library);
 	uint64_t all = P.plan->threads.count;
-	P.slots[SLOT_THREADS + 2 * all + process] = (uint64_t)getpid();
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* see take() */
-	const struct core_time before = others_core_time();
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
 		refuse("no memory for %u threads", p->count);
@@ -831,6 +861,46 @@ static void run(uint64_t process, const char *library)
 		play((void *)(uintptr_t)p->first);
 	for (uint32_t t = 1; t < p->count; t++)
 		pthread_join(threads[t], NULL);
+}
+
+/* Forks a process from this one, which has used the library. */
+static void fork_process(uint32_t process)
+{
+	pid_t *more = realloc(forked, (forked_count + 1) * sizeof *forked);
+	if (more == NULL)
+		refuse("no memory for process %u", process);
+	forked = more;
+	pid_t self = getpid(), pid = fork();
+	if (pid < 0)
+		refuse("process %u can't be forked: %s", process, strerror(errno));
+	forked[forked_count] = pid;
+	if (pid > 0) {
+		forked_count++;
+		return;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != self)
+		_exit(1);
+	P.forked = true;
+	forked_count = 0;
+	P.slots[SLOT_THREADS + 2 * P.plan->threads.count + process] = (uint64_t)getpid();
+	play_threads(&P.processes[process]);
+	_exit(0);
+}
+
+/* Runs one process: loads the library and plays the threads. */
+static void run(uint64_t process, const char *library)
+{
+	const struct plan_process *p = &P.processes[process];
+	const char *var = P.names + p->env;
+	for (uint32_t i = 0; i < p->vars; i++, var += strlen(var) + 1)
+		set_variable(var);
+	watch_signals();
+	open_library(library);
+	P.slots[SLOT_THREADS + 2 * P.plan->threads.count + process] = (uint64_t)getpid();
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* see take() */
+	const struct core_time before = others_core_time();
+	play_threads(p);
 	const struct core_time after = others_core_time();
 	__atomic_fetch_add(&P.result->library.ran, after.ran > before.ran ? after.ran - before.ran : 0, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&P.result->library.waited, after.waited > before.waited ? after.waited - before.waited : 0, __ATOMIC_RELAXED);
@@ -839,11 +909,14 @@ static void run(uint64_t process, const char *library)
 /* Runs each captured process in one of its own. The first one that does not come to its end ends all, in its own way. */
 static void run_all(const char *library)
 {
-	uint64_t n = P.plan->processes.count, left = n;
+	uint64_t n = P.plan->processes.count, left = 0;
 	pid_t *pids = calloc(n, sizeof *pids), self = getpid();
 	if (pids == NULL)
 		refuse("no memory for %llu processes", (unsigned long long)n);
 	for (uint64_t i = 0; i < n; i++) {
+		if (P.processes[i].forked)
+			continue;
+		left++;
 		pids[i] = fork();
 		if (pids[i] < 0)
 			refuse("process %llu can't be made: %s", (unsigned long long)i, strerror(errno));
@@ -861,18 +934,12 @@ static void run_all(const char *library)
 		if (pid < 0 && errno == EINTR)
 			continue;
 		left--;
-		if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		if (pid > 0 && ended_well(status))
 			continue;
 		for (uint64_t i = 0; i < n; i++)
-			if (pids[i] != pid)
+			if (pids[i] > 0 && pids[i] != pid)
 				kill(pids[i], SIGKILL);
-		if (WIFSIGNALED(status)) {
-			struct rlimit none = {0, 0}; /* the one that crashed has left a core */
-			setrlimit(RLIMIT_CORE, &none);
-			signal(WTERMSIG(status), SIG_DFL);
-			raise(WTERMSIG(status));
-		}
-		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+		end_as(status);
 	}
 }
 
@@ -1125,6 +1192,8 @@ int main(int argc, char **argv)
 		}
 	}
 	make_slots();
+	for (uint64_t i = 0; i < P.plan->processes.count; i++)
+		P.first_threads += P.processes[i].forked ? 0 : P.processes[i].count;
 	struct result_header *r = P.result;
 	read_clocks(&r->counter[0], &r->ns[0]);
 	P.counts_per_ns = 1;
