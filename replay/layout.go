@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 12
+	planVersion = 13
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
