@@ -413,6 +413,8 @@ type Param struct {
 	// stored the program hands on as it is, to other calls, in arguments of kernels or in what it copies to the device, and it stands for something
 	// else in another run. 0 for other memory.
 	Token uint32
+	// Always marks an InOut that a call which fails may store, too. It is recorded whether the call fails or not.
+	Always bool
 	// Extent marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
 	Extent bool
 	// Held marks a Find whose answer is a reference to the object: as many calls have to end it.

@@ -124,7 +124,7 @@ const (
 	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
 	uprobeImage, uprobePacked, uprobeBlock, uprobeParams                                    = 7, 8, 9, 10
 	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
-	uprobeValue                                                                             = 64
+	uprobeValue, uprobeAlways                                                               = 64, 128
 	uprobePieceOut, uprobeFollows, uprobeShort, uprobePieceParams                           = 1, 2, 4, 8
 	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake                                  = 1, 2, 4, 8
 	uprobeOuter, uprobeCalled, uprobeHasItems, uprobeHold                                   = 16, 32, 64, 128

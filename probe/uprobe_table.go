@@ -370,6 +370,9 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		r.Kind, r.Flags = uprobeBytes, r.Flags|uprobeOut
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut:
 		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeOut, uint64(p.Elem)
+		if p.Always {
+			r.Flags |= uprobeAlways
+		}
 	case api.Text:
 		r.Kind, r.Flags = uprobeString, uprobeOut
 		sized()

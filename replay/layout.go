@@ -50,6 +50,7 @@ const (
 	instAside = 8 // the trace has no such call: the player does not look at this
 	// instUnmarked says of a comparison that its reason counts only if the library does not take note of opMark.
 	instUnmarked = 16
+	instSpoil    = 32
 )
 
 const (

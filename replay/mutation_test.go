@@ -42,6 +42,8 @@ func TestMutations(t *testing.T) {
 		name, _, _ := strings.Cut(m.what, " ")
 		of, in := m.kind+" of "+name, m.kind+" in "+program
 		switch {
+		case slices.Contains(everywhere, m.kind) && !soak:
+			of = in
 		case strings.HasPrefix(m.kind, between) && m.why == "":
 			of = fmt.Sprint(m.kind, " of call ", m.call)
 		case soak:
@@ -56,13 +58,23 @@ func TestMutations(t *testing.T) {
 	}
 	simulate(t)
 	const binary = "" // its place
-	for _, command := range [][]string{
+	at, compiled := kernels(t), map[string]string{}
+	library := os.Getenv("ACLSIM_KERNELS")
+	// The others are tried with all kinds of changes in a soak test alone.
+	const others = 9
+	for n, command := range [][]string{
 		{"vector_add", "--n", "300"}, {"graph", binary}, {"vmm", binary}, {"batches", binary, "4", "8"}, {"threads", binary},
 		{"peers", binary}, {"callbacks", binary}, {"retry", binary}, {"handoff", binary},
+		others: {"hello"}, {"matmul_pipeline", "--tiles", "3"}, {"tiny_decoder", "--tokens", "2"}, {"pointers", binary}, {"paged", binary},
+		{"condition", binary}, {"jobs", binary, "1"}, {"jobs", binary, "2"},
 	} {
 		name := command[0]
 		if _, ok := programs[name]; ok {
-			command[0], command[1] = testenv.CompileC(t, name, []string{"testdata/" + name + ".c"}), kernels(t)
+			if compiled[name] == "" {
+				compiled[name] = testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
+			}
+			command[0], command[1] = compiled[name], at
+			t.Setenv("ACLSIM_KERNELS", library)
 		} else {
 			command[0] = testenv.Example(t, name)
 		}
@@ -73,8 +85,8 @@ func TestMutations(t *testing.T) {
 		for _, f := range base.Findings {
 			known[f.key()] = true
 		}
-		for _, m := range all(calls, processes(t, path)) {
-			if skip(name, &m) {
+		for _, m := range append(all(calls, processes(t, path)), readLate(calls)...) {
+			if n >= others && !soak && !slices.Contains(everywhere, m.kind) || skip(fmt.Sprint(command), &m) {
 				continue
 			}
 			if rates[m.kind] == nil {
@@ -82,7 +94,13 @@ func TestMutations(t *testing.T) {
 			}
 			n := rates[m.kind]
 			n.made++
-			r, err := Run(context.Background(), rewrite(t, path, m.do(clones(calls))), acl.Model, &Options{Verify: true, Strict: true, Timeout: 3 * time.Second})
+			var r *Report
+			var err error
+			if m.do == nil {
+				r, err = playLate(t, path)
+			} else {
+				r, err = Run(context.Background(), rewrite(t, path, m.do(clones(calls))), acl.Model, &Options{Verify: true, Strict: true, Timeout: 3 * time.Second})
+			}
 			switch {
 			case err != nil || r.Verdict != base.Verdict || r.Crash != nil || r.Refused() || r.Results.Unproved != base.Results.Unproved || r.OtherMachineTotal > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !known[f.key()] }):
 				n.seen++
@@ -107,6 +125,60 @@ func TestMutations(t *testing.T) {
 	if sum.made < 150 || sum.seen < sum.made/2 {
 		t.Errorf("%d changes, %d seen", sum.made, sum.seen)
 	}
+}
+
+// Kinds of changes that every program is tried with.
+const (
+	shrinks   = "count shrinks"
+	grows     = "count grows"
+	ofFailed  = "output of a failed call"
+	readsLate = "arguments are read late"
+)
+
+var everywhere = []string{shrinks, grows, ofFailed, readsLate}
+
+// readLate is no change of the trace: the runtime reads arguments of kernels after it should have.
+func readLate(calls []*format.Call) []mutation {
+	for i, c := range calls {
+		f := acl.Model.Func(api.ID(c.Func))
+		if f.Task == api.Kernel && !failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
+			return []mutation{{kind: readsLate, what: f.Name, call: i}}
+		}
+	}
+	return nil
+}
+
+// resized are changes of how much a copy brings, where what it brought was recorded.
+func resized(i int, c *format.Call) (ms []mutation) {
+	f := acl.Model.Func(api.ID(c.Func))
+	for n := range f.Params {
+		q := &f.Params[n]
+		if f.Task != api.Copy || failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
+			continue
+		}
+		count := f.Params[q.Size.Mul[0]].Word
+		had := c.Args[count]
+		if had < 2 || !slices.ContainsFunc(c.Data, func(d format.Data) bool { return int(d.Param) == n && uint64(len(d.Bytes)) == had }) {
+			continue
+		}
+		less, more, why := shrinks, grows, ""
+		if q.Role == api.Reads {
+			less, more = less+" of data to the device", more+" of data to the device"
+			why = "bytes that no kernel reads, or that one reads without saying so"
+		}
+		ms = append(ms,
+			mutation{less, f.Name, i, func(cs []*format.Call) []*format.Call { cs[i].Args[count] /= 2; return cs }, why},
+			mutation{more, f.Name, i, func(cs []*format.Call) []*format.Call {
+				for k := range f.Params {
+					// There is as much room for it.
+					if p := &f.Params[k]; p.Role == api.Value && cs[i].Args[p.Word] == had {
+						cs[i].Args[p.Word] *= 2
+					}
+				}
+				return cs
+			}, why})
+	}
+	return ms
 }
 
 // key tells one mistake from another, whatever its addresses.
@@ -338,7 +410,11 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 		case q.Role == api.New || q.Role == api.Find || q.Role == api.Buffer:
 			why = unusedHandle
 		}
-		add("output: "+q.Role.String(), q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
+		kind := "output: " + q.Role.String()
+		if failed(f, c) {
+			kind = ofFailed
+		}
+		add(kind, q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
 	}
 	for n := range c.Data {
 		d := &c.Data[n]
@@ -369,6 +445,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 			c.Data[n].Bytes = b
 		})
 	}
+	ms = append(ms, resized(i, c)...)
 	if f.RetError {
 		why := ""
 		if f.Reports && failed(f, c) {

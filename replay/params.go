@@ -374,6 +374,8 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		}
 		switch {
 		case !has && d == nil:
+		case !p.ok && !p.argumentsKnown():
+			p.unverified(verify.Data, "it stores "+q.Name+" although it fails, and the trace lacks some of its arguments")
 		case q.Volatile: // as tokens are
 			p.found.volatile++
 		case has:
@@ -426,6 +428,24 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		return op, nil
 	}
 	return p.temporary(uint64(max(q.Elem, 8))), nil
+}
+
+// argumentsKnown reports whether the trace has all memory that the call at hand read as its arguments. Large arguments of failed calls are not recorded.
+func (p *planner) argumentsKnown() bool {
+	for i := range p.f.Params {
+		q := &p.f.Params[i]
+		if q.Role != api.In && q.ItemSizes < 0 || p.c.Args[q.Word] == 0 {
+			continue
+		}
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		if q.ItemSizes >= 0 {
+			n = 8 * p.c.Args[p.f.Params[q.ItemCount].Word]
+		}
+		if d := p.find(i, 0, format.DirIn); n > 0 && (d == nil || d.Status != format.Whole) {
+			return false
+		}
+	}
+	return true
 }
 
 func contiguous(n uint64) rows { return rows{n, n, n} }
@@ -633,6 +653,9 @@ func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, of
 	}
 	if own && s.width == s.pitch {
 		p.relo = append(p.relo, relocs...)
+		if p.f.Stream < 0 && p.e.Captured == nil && d.Blob == 0 {
+			p.spoil(from, d.Len) // the data of a blob may be shared with other calls
+		}
 		return from, nil
 	}
 	if own {
@@ -711,6 +734,11 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	case !waited:
 		p.unverified(verify.NotRecorded, nobodyWaits)
 		return op, nil
+	}
+	if d.Len != s.len {
+		in, err := p.lengthCheck(i, item, s.len, d.Len)
+		p.compareAt(at, []instruction{in})
+		return op, err
 	}
 	from, relocs, err := p.content(d, true)
 	if err != nil {
@@ -907,7 +935,26 @@ const (
 	isResult         // what a copy has brought to the host
 	isMachine        // as isOutput, and what it tells is of the machine
 	isExtent         // a number that may be another one that is no less than At
+	isLength         // of a result that was recorded with another length
 )
+
+// ofResult reports whether a check is of a result. The other checks are of values that the call itself has stored.
+func (in *instruction) ofResult() bool {
+	return in.Op == opCheck && (in.Want == isResult || in.Want == isLength)
+}
+
+// lengthCheck is a check that always fails: the copy at hand has n bytes, but its recorded result has another length. Bytes that both have
+// in common prove nothing, so they are not compared.
+func (p *planner) lengthCheck(i int, item uint32, n, recorded uint64) (instruction, error) {
+	got, err := p.put(binary.LittleEndian.AppendUint64(nil, n))
+	if err != nil {
+		return instruction{}, err
+	}
+	want, err := p.put(binary.LittleEndian.AppendUint64(nil, recorded))
+	in := p.checkInstruction(i, operand{Slot: slotData, Addend: got}, want, nil, contiguous(8), isLength)
+	in.RetSlot = item
+	return in, err
+}
 
 func outputOf(q *api.Param) uint64 {
 	if q.Machine {
@@ -955,10 +1002,49 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 	}
 	from, relocs, err := p.content(d, q.Addresses)
 	p.relo = append(p.relo, relocs...)
+	if p.takes() || q.Addresses {
+		p.spoil(from, d.Len)
+	}
 	if err == nil && q.Role == api.In && q.Object == api.Process {
 		err = p.processes(d, from)
 	}
 	return from, err
+}
+
+// takes reports whether the call at hand puts a task on a stream. Such a call must have read its arguments when it returns, since programs use
+// their memory for the next call while the task waits for its turn. Other functions may keep pointers, as those that load binaries do.
+func (p *planner) takes() bool { return p.f.Task != api.NoTask }
+
+// spoilLimit is how much of an argument the player overwrites at most.
+const spoilLimit = 4 << 10
+
+// spoil has the player overwrite an argument of the call at hand once the call has returned, as the program does when it prepares the next call.
+// A runtime that reads the argument later gives another result.
+func (p *planner) spoil(at operand, n uint64) {
+	if at.Slot != slotData || n == 0 {
+		return
+	}
+	last := len(p.spoils) - 1
+	if last >= 0 && at.Addend-p.spoils[last].to < dataAlign && at.Addend+n-p.spoils[last].from <= spoilLimit {
+		p.spoils[last].to = at.Addend + n // nothing but padding lies between them
+		return
+	}
+	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
+}
+
+// stretch is a piece of the plan's data.
+type stretch struct{ from, to uint64 }
+
+// addSpoils adds the spoils of a call after its relocations.
+func (p *planner) addSpoils(in *instruction) {
+	for i, s := range p.spoils {
+		r := reloc{At: s.from, Addend: s.to - s.from}
+		if i+1 < len(p.spoils) {
+			r.Slot = 1
+		}
+		p.relocs = append(p.relocs, r)
+		in.Flags |= instSpoil
+	}
 }
 
 // image is a binary that tells its own size.
@@ -1045,7 +1131,11 @@ func (p *planner) table(b []byte, relocs []reloc) (operand, error) {
 		r.At += at
 		p.relo = append(p.relo, r)
 	}
-	return operand{Slot: slotData, Addend: at}, err
+	op := operand{Slot: slotData, Addend: at}
+	if p.takes() {
+		p.spoil(op, uint64(len(b)))
+	}
+	return op, err
 }
 
 // list is a structure {pointer, number of elements}.
@@ -1059,6 +1149,9 @@ func (p *planner) list(i int, q *api.Param) (operand, error) {
 		}
 		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
 		relocs = append(relocs, reloc{Addend: from.Addend, Slot: from.Slot})
+		if p.takes() {
+			p.spoil(from, d.Len)
+		}
 	}
 	return p.table(b, relocs)
 }

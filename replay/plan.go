@@ -155,8 +155,10 @@ func bit(b bool) uint32 {
 
 var padding [cacheLine]byte
 
-// align makes the next data begin at a multiple of 16 bytes and returns where.
-func (p *Plan) align() (uint64, error) { return p.alignTo(16) }
+const dataAlign = 16
+
+// align makes the next data begin at a multiple of dataAlign bytes and returns where.
+func (p *Plan) align() (uint64, error) { return p.alignTo(dataAlign) }
 
 // alignTo makes the next data begin at a multiple of n bytes, a power of 2 up to 64, and returns where.
 func (p *Plan) alignTo(n uint64) (uint64, error) {

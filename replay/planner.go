@@ -92,7 +92,8 @@ type planner struct {
 	before  []instruction
 	after   []instruction
 	relo    []reloc
-	temp    uint64 // bytes of the thread's own scratch memory in use
+	spoils  []stretch // overwritten after it
+	temp    uint64    // bytes of the thread's own scratch memory in use
 	pending []pendingNumber
 	fresh   []*token           // that it makes, which may be as those that it was given
 	made    []*timeline.Object // stand for them
@@ -476,7 +477,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
-	p.pending, p.named, p.made = p.pending[:0], p.named[:0], p.made[:0]
+	p.pending, p.named, p.made, p.spoils = p.pending[:0], p.named[:0], p.made[:0], p.spoils[:0]
 	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
 	p.args, p.asked, p.unseen = nil, false, nil
 	switch {
@@ -550,6 +551,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.placement()
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
+	p.addSpoils(&in)
 	for _, n := range p.pending {
 		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
 	}

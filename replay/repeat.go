@@ -183,7 +183,7 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, ti
 		if in.Op == opCheck {
 			how := o.detail(&o.insts[i])
 			d.Param, d.Offset, d.Bytes = p.fns[in.Fn].Params[in.Words].Name, in.At+how.First, how.Count
-			d.result, d.item = in.Want == isResult, in.RetSlot
+			d.result, d.item = in.ofResult(), in.RetSlot
 		}
 		if len(r.Repeat.NotDeterministic) < maxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)

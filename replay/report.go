@@ -214,6 +214,7 @@ type Difference struct {
 	ChainTotal int      `json:"chain_total,omitempty"`
 
 	result bool
+	length bool // the result has another length: its bytes were not compared
 	item   uint32
 }
 
@@ -640,7 +641,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			if in.Op == opCheck && !verifies {
 				continue
 			}
-			if in.Op == opCheck && in.Want == isResult {
+			if in.ofResult() {
 				p.compared(r, &result, in, res, o, varying[n])
 				continue
 			}
@@ -775,7 +776,7 @@ func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
 	f := p.fns[in.Fn]
 	got, want := res.Got[:min(res.Shown, 16)], res.Want[:min(res.Shown, 16)]
 	d := Difference{
-		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.Want == isResult, item: in.RetSlot,
+		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.ofResult(), item: in.RetSlot,
 		Want: hex.EncodeToString(want), Got: hex.EncodeToString(got),
 	}
 	if in.Want == isExtent {
@@ -785,9 +786,15 @@ func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
-		if in.Want != isResult && in.Len <= 8 && q.Role == api.Out {
+		if !in.ofResult() && in.Len <= 8 && (q.Role == api.Out || q.Role == api.InOut) {
 			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
+	}
+	if in.Want == isLength {
+		recorded, here := number(want), number(got)
+		d.length = true
+		d.Offset, d.Bytes = min(recorded, here), max(recorded, here)-min(recorded, here)
+		d.Want, d.Got = fmt.Sprintf("%d bytes", recorded), fmt.Sprintf("%d bytes", here)
 	}
 	return d
 }

@@ -230,7 +230,11 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 		return words, nil
 	}
 	p.relo = append(p.relo, relocs...)
-	return []operand{{Slot: slotData, Addend: at}}, nil
+	op := operand{Slot: slotData, Addend: at}
+	if p.takes() && !slices.ContainsFunc(q.Fields, func(f api.Field) bool { return f.Stored || f.New }) {
+		p.spoil(op, uint64(len(b)))
+	}
+	return []operand{op}, nil
 }
 
 // field is a pointer or a handle in a structure.

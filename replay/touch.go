@@ -305,7 +305,7 @@ type entry struct {
 func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Options) error {
 	want := map[uint64][]*Difference{}
 	for i := range rep.Differences {
-		if d := &rep.Differences[i]; d.result {
+		if d := &rep.Differences[i]; d.result && !d.length {
 			want[d.Call] = append(want[d.Call], d)
 		}
 	}

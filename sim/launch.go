@@ -115,6 +115,7 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 	copy(hostBytes(dev, n), block)
 	if broken("host_arguments_are_taken") {
 		t.submit(o.stream, task{kind: taskKernel, run: func(*stream) (time.Duration, *failure) {
+			time.Sleep(200 * time.Microsecond) // until the program has gone on
 			copy(hostBytes(dev, n), block)
 			return 0, nil
 		}})

@@ -54,6 +54,7 @@ enum {
 	READ_STORED = 16, /* mul0 is where the call has stored the factor */
 	READ_STORED32 = 32, /* and that has 4 bytes */
 	READ_VALUE = 64, /* behind a pointer in a structure that is in the words from `word` on */
+	READ_ALWAYS = 128, /* also where it has failed */
 };
 enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4, PIECE_PARAMS = 8 };
 /* As in probe.Missing. */
@@ -1011,7 +1012,7 @@ static inline void capture_one(u64 place, struct thread *t, const struct functio
 	if (i >= MAX_READERS)
 		return;
 	const struct reader *r = &f->reader[i];
-	if (((r->flags & READ_OUT || r->kind == KIND_PAYLOAD || r->kind == KIND_IMAGE || r->kind == KIND_BLOCK) && !ok) || r->kind == KIND_ITEMS)
+	if ((((r->flags & (READ_OUT | READ_ALWAYS)) == READ_OUT || r->kind == KIND_PAYLOAD || r->kind == KIND_IMAGE || r->kind == KIND_BLOCK) && !ok) || r->kind == KIND_ITEMS)
 		return;
 	if (r->kind == KIND_BUFFERS) {
 		put_buffers(t, r, sleeps);

@@ -13557,7 +13557,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	w[7] = (uint64_t)numAttrs;
 	w[8] = (uint64_t)(uintptr_t)failIndex;
 	struct shim_call c;
-	if (!shim_enter(&c, 253, w, 9, 16)) {
+	if (!shim_enter(&c, 253, w, 9, 0 + shim_piece_room(failIndex, 8) + shim_piece_room(failIndex, 8))) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
 		if (shim_missed() && ret == 0) {
 			shim_overwritten(0, ~0ULL);
@@ -13565,6 +13565,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 8, 0, failIndex, 8, false);
 	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
 		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_commit(&c);
@@ -13577,8 +13578,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	shim_in(&c, 3, sizes, 8ULL * (uint64_t)numBatches, ok);
 	shim_in(&c, 5, attrs, 32ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 6, attrsIndexes, 8ULL * (uint64_t)numAttrs, ok);
-	if (ok)
-		shim_out(&c, 8, failIndex, 8);
+	shim_piece(&c, 8, PIECE_OUT, failIndex, 8, ok);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
@@ -13721,7 +13721,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	w[8] = (uint64_t)(uintptr_t)failIndex;
 	w[9] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
-	if (!shim_enter(&c, 255, w, 10, 16)) {
+	if (!shim_enter(&c, 255, w, 10, 0 + shim_piece_room(failIndex, 8) + shim_piece_room(failIndex, 8))) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
 		if (shim_missed() && ret == 0) {
 			shim_overwritten(0, ~0ULL);
@@ -13729,6 +13729,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 8, 0, failIndex, 8, false);
 	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
 		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, stream);
@@ -13742,8 +13743,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	shim_in(&c, 3, sizes, 8ULL * (uint64_t)numBatches, ok);
 	shim_in(&c, 5, attrs, 32ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 6, attrsIndexes, 8ULL * (uint64_t)numAttrs, ok);
-	if (ok)
-		shim_out(&c, 8, failIndex, 8);
+	shim_piece(&c, 8, PIECE_OUT, failIndex, 8, ok);
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);

@@ -21203,7 +21203,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 	w[2] = (uint64_t)(uintptr_t)hErrorNode_out;
 	w[3] = (uint64_t)(uintptr_t)updateResult_out;
 	struct shim_call c;
-	if (!shim_enter(&c, 5462, w, 4, 32)) {
+	if (!shim_enter(&c, 5462, w, 4, 16 + shim_piece_room(updateResult_out, 4) + shim_piece_room(updateResult_out, 4))) {
 		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
 		if (outermost && ret == 0) {
@@ -21213,14 +21213,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 3, 0, updateResult_out, 4, false);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 2, hErrorNode_out, 8);
-	if (ok)
-		shim_out(&c, 3, updateResult_out, 4);
+	shim_piece(&c, 3, PIECE_OUT, updateResult_out, 4, ok);
 	if (ok) {
 		shim_graph_ended(hGraphExec);
 		shim_graph_copied(hGraphExec, hGraph);
@@ -21664,7 +21664,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 	w[7] = (uint64_t)(uintptr_t)failIdx;
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
-	if (!shim_enter(&c, 5471, w, 9, 16)) {
+	if (!shim_enter(&c, 5471, w, 9, 0 + shim_piece_room(failIdx, 8) + shim_piece_room(failIdx, 8))) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 		if (shim_missed() && ret == 0) {
 			shim_overwritten(0, ~0ULL);
@@ -21672,6 +21672,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 7, 0, failIdx, 8, false);
 	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
 		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream);
@@ -21684,8 +21685,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 	shim_in(&c, 2, sizes, 8ULL * (uint64_t)count, ok);
 	shim_in(&c, 4, attrs, 24ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 5, attrsIdxs, 8ULL * (uint64_t)numAttrs, ok);
-	if (ok)
-		shim_out(&c, 7, failIdx, 8);
+	shim_piece(&c, 7, PIECE_OUT, failIdx, 8, ok);
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
@@ -26366,7 +26366,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 	w[7] = (uint64_t)(uintptr_t)failIdx;
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
-	if (!shim_enter(&c, 5570, w, 9, 16)) {
+	if (!shim_enter(&c, 5570, w, 9, 0 + shim_piece_room(failIdx, 8) + shim_piece_room(failIdx, 8))) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 		if (shim_missed() && ret == 0) {
 			shim_overwritten(0, ~0ULL);
@@ -26374,6 +26374,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 7, 0, failIdx, 8, false);
 	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
 		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
@@ -26386,8 +26387,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 	shim_in(&c, 2, sizes, 8ULL * (uint64_t)count, ok);
 	shim_in(&c, 4, attrs, 24ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 5, attrsIdxs, 8ULL * (uint64_t)numAttrs, ok);
-	if (ok)
-		shim_out(&c, 7, failIdx, 8);
+	shim_piece(&c, 7, PIECE_OUT, failIdx, 8, ok);
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);

@@ -20,7 +20,8 @@
  *	from there on  what calls have stored: handles and addresses
  *
  * Relocations are words inside the data that hold a slot plus an addend; they are stored just before the instruction
- * that they belong to.
+ * that they belong to. With INST_SPOIL, the relocations of an instruction are followed by spoils: pieces of the data that the runtime
+ * has to have read when the call returns. The player overwrites them then, as the program does with its own arguments: see spoil().
  */
 #ifndef ACLTRACE_PLAN_H
 #define ACLTRACE_PLAN_H
@@ -56,7 +57,8 @@ enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
 	CHECK_RESULT, /* what a copy has brought to the host */
 	CHECK_MACHINE, /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
-	CHECK_EXTENT  /* as CHECK_OUTPUT, of a number that may also be another one that is no less than `at` */
+	CHECK_EXTENT, /* as CHECK_OUTPUT, of a number that may also be another one that is no less than `at` */
+	CHECK_LENGTH  /* of a result whose recorded length is not the one that the copy has here: both are in the data and differ */
 };
 
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };
@@ -67,6 +69,7 @@ enum {
 	INST_END = 4,   /* and after it. What is not read is the time that was read last */
 	/* 8 is for who reads the results: the call is one of the replay's own */
 	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not take note of an OP_MARK */
+	INST_SPOIL = 32 /* of an OP_CALL: spoils follow its relocations, see struct plan_reloc */
 };
 
 struct plan_table {
@@ -137,10 +140,12 @@ static inline uint64_t plan_value(const struct plan_operand *o, const uint64_t *
 
 struct plan_reloc {
 	uint64_t at; /* offset in the data */
-	uint64_t addend;
-	uint32_t slot;
+	uint64_t addend; /* of a spoil: its bytes */
+	uint32_t slot; /* of a spoil: 1 if another spoil follows, 0 after the last one */
 	uint32_t size; /* bytes of the word: 8 or 4 */
 };
+
+enum { SPOILED = 0xdb }; /* a byte that makes invalid addresses and numbers that are too large */
 
 /* How long a function of the program's took that a stream called, in the plan's data. A graph calls it more than once. */
 struct plan_runs {

@@ -366,6 +366,9 @@ func goBlock(p *api.Param) string {
 	if p.Token != 0 {
 		s += fmt.Sprintf(", Token: %d", p.Token)
 	}
+	if p.Always {
+		s += ", Always: true"
+	}
 	if p.Extent {
 		s += ", Extent: true"
 	}

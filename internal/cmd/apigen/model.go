@@ -789,7 +789,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|words|dropped|held|extent|token|hosted))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|always|words|dropped|held|extent|token|hosted))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -798,7 +798,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "machine" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" {
+	if object == "volatile" || object == "machine" || object == "always" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -835,6 +835,11 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		if p.Token == 0 || p.Token%8 != 0 {
 			return fmt.Errorf("layout of %s unknown, or of odd size", base)
 		}
+	case "always":
+		if p.Role != api.InOut {
+			return fmt.Errorf("an output that failed calls may store must be inout: otherwise nothing tells whether a call has stored it")
+		}
+		p.Always = true
 	case "extent":
 		p.Extent = true
 	case "held":

@@ -458,10 +458,14 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			add(&before, "shim_piece(&c, %d, 0, %s, %d, false);", n, p.Name, p.Elem)
 			fallthrough
 		case api.Out:
-			if p.Elem <= 8 {
+			switch {
+			case p.Always:
+				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %d)", p.Name, p.Elem))
+				add(&after, "shim_piece(&c, %d, PIECE_OUT, %s, %d, ok);", n, p.Name, p.Elem)
+			case p.Elem <= 8:
 				add(&after, "if (%s)\n\t\tshim_out(&c, %d, %s, %d);", told, n, p.Name, p.Elem)
 				outs++
-			} else {
+			default:
 				add(&after, "if (%s)\n\t\tshim_piece(&c, %d, PIECE_OUT, %s, %d, true);", told, n, p.Name, p.Elem)
 			}
 			if name, value, ok := strings.Cut(m.meanings[f.Name].Answers, "="); ok && p.Name == name {
