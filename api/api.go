@@ -516,6 +516,7 @@ func (f *Field) Counts(b []byte) bool {
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.
 const (
+	MemoryParam = 248 // content of memory that the program and the device access without a call, before a task or after a wait
 	// RecordingParam is how many nanoseconds the recorder has kept the thread between its call before and this one, to hash and copy
 	// payloads. That time is not the program's own.
 	RecordingParam = 249
@@ -768,8 +769,8 @@ type Simulator struct {
 	// Beside is the variable of the environment that has it, if it is 1, look for a kernel library beside each binary that a program
 	// loads; "" for one that does not. A replay never sets it: the paths in a trace are a stranger's.
 	Beside string
-	Base    string // variable of the environment with the first address of device memory, in hexadecimal
-	Place   string // variable of the environment with the file that says where allocations go
+	Base   string // variable of the environment with the first address of device memory, in hexadecimal
+	Place  string // variable of the environment with the file that says where allocations go
 	// Strict is the variable of the environment that has it look for mistakes, where it is 1, and Findings the one with the file that
 	// it appends them to; "" for one that finds none.
 	Strict, Findings string
@@ -913,6 +914,10 @@ func (m *Model) StreamHandle(number uint64) uint64 {
 	}
 	return number
 }
+
+// KeepsVisible reports whether recordings keep the content of managed and registered memory. A runtime whose default streams wait for others
+// orders tasks in ways that the planner does not follow for such memory.
+func (m *Model) KeepsVisible() bool { return m.OwnStream == 0 }
 
 // Waiter returns the first function that waits in the given way and takes nothing but what it waits for, nil where there is none.
 func (m *Model) Waiter(s Sync) *Func {

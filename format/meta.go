@@ -12,29 +12,31 @@ import (
 // Meta says what was recorded, where and how. It is stored as JSON, because a person with no tool must be able to read it, and
 // because keys are added more often than anything else in the file.
 type Meta struct {
-	UUID            string            `json:"uuid"` // names the recording; made by Create when empty
-	Host            string            `json:"host,omitempty"`
-	Argv            []string          `json:"argv,omitempty"`
-	Env             map[string]string `json:"env,omitempty"` // only variables on the recorder's list
-	CapturedBy      string            `json:"captured_by,omitempty"`
-	API             string            `json:"api,omitempty"`
-	Simulated       bool              `json:"simulated"`
-	Device          Device            `json:"device"`
-	StartWall       int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
-	StartMono       int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
-	EndNS           int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
-	ExitCode        int               `json:"exit_code"`
-	ExitSignal      int               `json:"exit_signal,omitempty"`
-	PayloadLevel    string            `json:"payload_level,omitempty"`
-	TakenEarly      uint64            `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
-	Policy          string            `json:"policy,omitempty"`
-	Replayable      bool              `json:"replayable"`
-	Tracer          Tracer            `json:"tracer"`
-	Coverage        Coverage          `json:"coverage"`
-	Libraries       []Library         `json:"libraries,omitempty"`
-	KernelLibraries []string          `json:"kernel_libraries,omitempty"` // that the simulator loaded
-	KernelBuildIDs  map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
-	DeviceTime      *DeviceTime       `json:"device_time,omitempty"`      // nil: no task was to be measured by the device's clock
+	UUID         string            `json:"uuid"` // names the recording; made by Create when empty
+	Host         string            `json:"host,omitempty"`
+	Argv         []string          `json:"argv,omitempty"`
+	Env          map[string]string `json:"env,omitempty"` // only variables on the recorder's list
+	CapturedBy   string            `json:"captured_by,omitempty"`
+	API          string            `json:"api,omitempty"`
+	Simulated    bool              `json:"simulated"`
+	Device       Device            `json:"device"`
+	StartWall    int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
+	StartMono    int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
+	EndNS        int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
+	ExitCode     int               `json:"exit_code"`
+	ExitSignal   int               `json:"exit_signal,omitempty"`
+	PayloadLevel string            `json:"payload_level,omitempty"`
+	TakenEarly   uint64            `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
+	// HostVisibleMissing is the size in bytes of managed memory and registered host memory whose content is not in the trace.
+	HostVisibleMissing uint64            `json:"host_visible_missing,omitempty"`
+	Policy             string            `json:"policy,omitempty"`
+	Replayable         bool              `json:"replayable"`
+	Tracer             Tracer            `json:"tracer"`
+	Coverage           Coverage          `json:"coverage"`
+	Libraries          []Library         `json:"libraries,omitempty"`
+	KernelLibraries    []string          `json:"kernel_libraries,omitempty"` // that the simulator loaded
+	KernelBuildIDs     map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
+	DeviceTime         *DeviceTime       `json:"device_time,omitempty"`      // nil: no task was to be measured by the device's clock
 	// Ended says what is known of the program's end where that is not all in ExitCode and ExitSignal, empty where it is.
 	Ended string `json:"ended,omitempty"`
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.

@@ -60,6 +60,10 @@ const TimeParam = api.TaskStartParam
 // made, stream id << 32 | task id.
 const TaskParam = api.TaskParam
 
+// MemoryParam is the parameter number of the content of memory that the program and the device access without a call: In before the call,
+// Out after it. Item numbers the ranges of the process.
+const MemoryParam = api.MemoryParam
+
 // StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
 // with one of the calls that have the hash, the return addresses, innermost first, as a piece that the call has read.
 const StackParam = api.StackParam

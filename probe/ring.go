@@ -83,7 +83,9 @@ type control struct {
 	stranger             atomic.Uint32
 	reaped               uint32
 	resumed              atomic.Uint32
-	_                    [7]uint32
+	_                    uint32
+	visibleLimit         uint64
+	_                    [4]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -149,6 +151,9 @@ type SessionOptions struct {
 	NoTaskIDs bool
 	// PayloadLeast is the size in bytes below which payloads are not captured: with it, token ids and the like stay out.
 	PayloadLeast uint64
+	// VisibleLimit is the size in bytes up to which memory that the program and the device access without a call is captured at
+	// synchronizations; 0 captures none of it.
+	VisibleLimit uint64
 	// StackFrames is how much to keep of the stack that each call was made from, at most 64; 0 means nothing.
 	StackFrames int
 	// TimeEvery is of how many tasks of a thread one has its time on the device measured, on average; 0 measures none.
@@ -287,7 +292,7 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 func (s *Session) configure(o *SessionOptions) {
 	c := s.ctl
 	c.policy.Store(uint32(o.Policy))
-	c.payloadLimit, c.payloadLeast = o.PayloadLimit, o.PayloadLeast
+	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
 	c.stackFrames = uint32(max(0, min(o.StackFrames, 64)))
 	c.taskIDs = 1
 	if o.NoTaskIDs {

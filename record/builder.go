@@ -37,6 +37,8 @@ type builder struct {
 	early                           uint64                   // payloads that may not be what was copied
 	payloadNS                       int64                    // of the program's threads, for hashing and copying payloads
 	copies                          format.RecordedCopies    // their part of it
+	visible                         bool                     // the probe records memory that programs and devices access without a call
+	unkept                          uint64                   // bytes of such memory whose content is not in the trace
 	unsized, cutArguments           uint64                   // launches without arguments, and arguments, that are not in the trace
 	lacks                           format.Reason            // why calls are missing, waits for results among them perhaps; none where all are there
 	last                            int64                    // latest time seen
@@ -103,7 +105,9 @@ type thread struct {
 	index uint32
 	// calls that may still get payloads, by sequence number
 	open map[uint64]*openCall
-	next uint64 // sequence number of the next call
+	next uint64   // sequence number of the next call
+	last openCall // the latest recorded call, if content of memory may belong to it
+	seq  uint64   // of last
 }
 
 // openCall is a call that may still get payloads.
@@ -406,8 +410,17 @@ func (b *builder) Call(c *probe.Call) error {
 			return err
 		}
 	}
+	if b.visible {
+		t.last, t.seq = openCall{fn: f, place: place{b.seg, index}}, c.Seq
+		if err := b.contentAhead(callKey{k, c.Seq}); err != nil {
+			return err
+		}
+	}
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
+	}
+	if !b.visible {
+		b.unkept += visibleBytes(f, c.Words)
 	}
 	if b.gives[f.ID] {
 		b.remember(c.PID, f, out)
@@ -432,6 +445,38 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	delete(b.ahead, ck)
 	return nil
+}
+
+// contentAhead adds to a call the content of memory that was recorded before it, whether the call succeeded or not.
+func (b *builder) contentAhead(k callKey) error {
+	if len(b.ahead) == 0 {
+		return nil
+	}
+	ps := b.ahead[k]
+	for i := range ps {
+		if ps[i].Param == probe.MemoryParam {
+			if err := b.Payload(&ps[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if ps = slices.DeleteFunc(ps, func(p probe.Payload) bool { return p.Param == probe.MemoryParam }); len(ps) > 0 {
+		b.ahead[k] = ps
+	} else {
+		delete(b.ahead, k)
+	}
+	return nil
+}
+
+// visibleBytes is the size of the memory that a call makes accessible to both the program and the device.
+func visibleBytes(f *api.Func, words []uint64) (bytes uint64) {
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Role == api.New && p.Hosted || p.Role == api.Map && p.Object == api.Host {
+			n, _ := p.Size.Bytes(f, words)
+			bytes += n
+		}
+	}
+	return bytes
 }
 
 // group is what the argument blocks of a launch have in common.
@@ -548,6 +593,9 @@ func (b *builder) recorded(t *thread, p *probe.Payload, took int64) {
 // came notes that a payload of an open call is complete, or known to be missing.
 func (t *thread) came(seq uint64, param uint8) {
 	oc := t.open[seq]
+	if oc == nil || param == probe.MemoryParam {
+		return
+	}
 	if oc.result == int(param) {
 		oc.result = -1
 	}
@@ -564,6 +612,9 @@ func (b *builder) Payload(p *probe.Payload) error {
 	}
 	ck := callKey{k, p.Seq}
 	call, ok := t.open[p.Seq]
+	if p.Param == probe.MemoryParam {
+		call, ok = &t.last, t.last.fn != nil && p.Seq == t.seq
+	}
 	if !ok && p.Seq >= t.next {
 		q := *p
 		q.Bytes = append([]byte(nil), p.Bytes...)
@@ -588,6 +639,9 @@ func (b *builder) Payload(p *probe.Payload) error {
 		delete(b.parts, pk)
 		d := data(&p.Piece)
 		d.Time = b.time(p.Time)
+		if p.Param == probe.MemoryParam {
+			b.unkept += p.Len
+		}
 		if p.Missing == probe.Hashed && len(p.Bytes) == 16 {
 			d.Status, d.Reason = format.HashOnly, format.NoReason
 			if p.Early {
@@ -610,7 +664,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		cur.data.Time = b.time(p.Time)
 		b.parts[pk] = cur
 		switch {
-		case b.hashOnly && t.copied(p.Seq, p.Param):
+		case b.hashOnly && p.Param != probe.MemoryParam && t.copied(p.Seq, p.Param):
 			cur.data.Status, cur.blob = format.HashOnly, at.w.Hasher()
 		case p.Len > format.InlineLimit:
 			cur.blob = at.w.Blobber()

@@ -46,6 +46,9 @@ const (
 // SmallLimit is the size in bytes up to which payloads are kept at the level Small.
 const SmallLimit = 64 << 10
 
+// VisibleLimit is the size in bytes of managed memory and registered host memory up to which Options.Replayable keeps its content.
+const VisibleLimit = 64 << 20
+
 // SmallestCopy is the size in bytes below which copies are left out where small ones are not wanted.
 const SmallestCopy = 4096
 
@@ -311,6 +314,7 @@ func (r *recorder) create(env []string) error {
 		w, r.flight = nil, newFlight(*o.Ring, r)
 	}
 	r.b = newBuilder(o.Model, w, r.meta.StartMono)
+	r.b.visible = o.Replayable && o.Probe == "shim" && o.Model.KeepsVisible()
 	r.b.hashOnly, r.b.maxSize = o.Payload == Hash, o.MaxSize
 	if o.Follower != nil {
 		r.b.following = newFollowing(o.Follower, o.Model, &r.meta)
@@ -656,6 +660,9 @@ func (r *recorder) sessionOptions() *probe.SessionOptions {
 	case Full, Hash:
 		so.PayloadLimit = ^uint64(0)
 	}
+	if r.o.Replayable && r.o.Model.KeepsVisible() {
+		so.VisibleLimit = VisibleLimit
+	}
 	return so
 }
 
@@ -905,7 +912,7 @@ func (r *recorder) describe(m *format.Meta) {
 		m.Device.Name = "simulator"
 	}
 	r.kernelLibraries(m)
-	m.TakenEarly = b.early
+	m.TakenEarly, m.HostVisibleMissing = b.early, b.unkept
 	if m.Tracer.PayloadNS = b.payloadNS; b.copies.Count > 0 {
 		copies := b.copies
 		m.Tracer.Copies = &copies
@@ -923,7 +930,7 @@ func (r *recorder) describe(m *format.Meta) {
 func (r *recorder) close(res *Result) error {
 	b, m := r.b, &r.meta
 	w := b.seg.w
-	if r.o.NoSmall || b.cut || b.lost > 0 || b.lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 {
+	if r.o.NoSmall || b.cut || b.unkept > 0 || b.lost > 0 || b.lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 {
 		m.Replayable = false
 	}
 	if res.Incomplete != nil && b.last < m.EndNS {

@@ -79,6 +79,8 @@ type InfoPayload struct {
 	Bytes       uint64 `json:"bytes"`
 	StoredBytes uint64 `json:"stored_bytes"`
 	TakenEarly  uint64 `json:"taken_early"` // that an asynchronous copy may have read from pinned memory after it had changed
+	// VisibleMissing is the size of managed memory and registered host memory whose content is missing.
+	VisibleMissing uint64 `json:"host_visible_missing,omitempty"`
 	// BlobFile has the contents, where the trace has none.
 	BlobFile *InfoBlobFile `json:"blob_file,omitempty"`
 }
@@ -152,7 +154,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly}
+	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly, VisibleMissing: m.HostVisibleMissing}
 	if f := r.BlobFile(); f != nil {
 		in.Payload.BlobFile = &InfoBlobFile{Path: f.Path, Bytes: f.Size, Complete: f.Err == nil && f.Recovered == nil}
 		if f.Err != nil {
@@ -288,6 +290,11 @@ func (in *Info) Text(w io.Writer) error {
 	default:
 		how := "yes"
 		switch {
+		case in.Payload.VisibleMissing > 0:
+			how = fmt.Sprintf("no, managed memory: the content of %s that the program accesses without a call is missing", Bytes(in.Payload.VisibleMissing))
+			if in.Payload.Level != "full" || in.Policy != "block" {
+				how += "; record with --replayable"
+			}
 		case in.Replayable:
 		case in.Payload.Level == "full" && in.Policy == "block":
 			how = "not in full: calls are missing"

@@ -4042,7 +4042,7 @@ var Model = (&api.Model{
 		{ID: 78, Name: "aclrtMemAllocManaged", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Allocate managed (UVM) memory.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Width: 8, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Width: 8, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Hosted: true},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},

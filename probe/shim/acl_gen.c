@@ -4089,7 +4089,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, flag);
 		if (outermost && ret == 0) {
-			shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+			shim_visible_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
 		}
 		shim_leave();
 		return ret;
@@ -4101,7 +4101,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 	if (ok)
 		shim_out(&c, 0, ptr, 8);
 	if (ok) {
-		shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+		shim_visible_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4313,6 +4313,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 	w[2] = (uint64_t)(uintptr_t)src;
 	w[3] = (uint64_t)count;
 	w[4] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 82, w, 5, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind);
@@ -4374,6 +4375,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemset(void *dev
 	w[1] = (uint64_t)maxCount;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)count;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 83, w, 4, 0)) {
 		aclError ret = real(devPtr, maxCount, value, count);
@@ -4428,6 +4430,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 	w[3] = (uint64_t)count;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 84, w, 6, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind, stream);
@@ -4492,6 +4495,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32(void *
 	w[1] = (uint64_t)memSize;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 85, w, 4, 0)) {
 		aclError ret = real(ptr, memSize, value, N);
@@ -4545,6 +4549,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32Async(v
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)N;
 	w[4] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 86, w, 5, 0)) {
 		aclError ret = real(ptr, memSize, value, N, stream);
@@ -4603,6 +4608,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 	w[3] = (uint64_t)count;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 87, w, 6, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind, stream);
@@ -4670,6 +4676,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 	w[4] = (uint64_t)width;
 	w[5] = (uint64_t)height;
 	w[6] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 88, w, 7, 0)) {
 		aclError ret = real(dst, dpitch, src, spitch, width, height, kind);
@@ -4735,6 +4742,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 	w[5] = (uint64_t)height;
 	w[6] = (uint64_t)(uint32_t)kind;
 	w[7] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 89, w, 8, 0)) {
 		aclError ret = real(dst, dpitch, src, spitch, width, height, kind, stream);
@@ -4907,6 +4915,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	w[3] = (uint64_t)count;
 	w[4] = (uint64_t)offset;
 	w[5] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 92, w, 6, 0)) {
 		aclError ret = real(dst, dstMax, symbol, count, offset, kind);
@@ -4970,6 +4979,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	w[4] = (uint64_t)offset;
 	w[5] = (uint64_t)(uint32_t)kind;
 	w[6] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 93, w, 7, 0)) {
 		aclError ret = real(dst, dstMax, symbol, count, offset, kind, stream);
@@ -5034,6 +5044,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbol(c
 	w[2] = (uint64_t)count;
 	w[3] = (uint64_t)offset;
 	w[4] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 94, w, 5, 0)) {
 		aclError ret = real(symbol, src, count, offset, kind);
@@ -5092,6 +5103,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 	w[3] = (uint64_t)offset;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 95, w, 6, 0)) {
 		aclError ret = real(symbol, src, count, offset, kind, stream);
@@ -5152,6 +5164,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetAsync(void
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)count;
 	w[4] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 96, w, 5, 0)) {
 		aclError ret = real(devPtr, maxCount, value, count, stream);
@@ -8057,6 +8070,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernel(acl
 	w[2] = (uint64_t)(uintptr_t)argsData;
 	w[3] = (uint64_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 152, w, 5, 0)) {
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
@@ -9347,6 +9361,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithO
 	w[5] = (uint64_t)srcDataOffset;
 	w[6] = (uint64_t)(uint32_t)kind;
 	w[7] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 175, w, 8, 0)) {
 		aclError ret = real(dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream);
@@ -9402,6 +9417,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithD
 	w[0] = (uint64_t)(uintptr_t)desc;
 	w[1] = (uint64_t)(uint32_t)kind;
 	w[2] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 176, w, 3, 0)) {
 		aclError ret = real(desc, kind, stream);
@@ -9906,6 +9922,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	w[4] = (uint64_t)(uintptr_t)argsHandle;
 	w[5] = (uint64_t)(uintptr_t)reserve;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 185, w, 6, 0)) {
 		aclError ret = real(funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
@@ -10279,6 +10296,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWrite(void 
 	w[1] = (uint64_t)value;
 	w[2] = (uint64_t)(uint32_t)flag;
 	w[3] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 192, w, 4, 0)) {
 		aclError ret = real(devAddr, value, flag, stream);
@@ -11679,6 +11697,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 	w[4] = (uint64_t)(uint32_t)type;
 	w[5] = (uint64_t)(uintptr_t)stream;
 	w[6] = (uint64_t)(uintptr_t)reserve;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 218, w, 7, 0)) {
 		aclError ret = real(dst, src, count, kind, type, stream, reserve);
@@ -13556,6 +13575,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	w[6] = (uint64_t)(uintptr_t)attrsIndexes;
 	w[7] = (uint64_t)numAttrs;
 	w[8] = (uint64_t)(uintptr_t)failIndex;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 253, w, 9, 0 + shim_piece_room(failIndex, 8) + shim_piece_room(failIndex, 8))) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
@@ -13638,6 +13658,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 	w[5] = (uint64_t)(uintptr_t)attrs;
 	w[6] = (uint64_t)(uintptr_t)attrsIndexes;
 	w[7] = (uint64_t)numAttrs;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 254, w, 8, 0)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
@@ -13720,6 +13741,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	w[7] = (uint64_t)numAttrs;
 	w[8] = (uint64_t)(uintptr_t)failIndex;
 	w[9] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 255, w, 10, 0 + shim_piece_room(failIndex, 8) + shim_piece_room(failIndex, 8))) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
@@ -13806,6 +13828,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	w[6] = (uint64_t)(uintptr_t)attrsIndexes;
 	w[7] = (uint64_t)numAttrs;
 	w[8] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 256, w, 9, 0)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
@@ -14816,6 +14839,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 274, w, 2, 0)) {
 		aclError ret = real(modelRI, stream);
@@ -14879,6 +14903,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uint32_t)timeout;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 275, w, 2, 0)) {
 		aclError ret = real(modelRI, timeout);
@@ -16803,6 +16828,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelV2(a
 	w[3] = (uint64_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)cfg;
 	w[5] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 311, w, 6, 0)) {
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
@@ -16891,6 +16917,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	w[5] = (uint64_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[7] = (uint64_t)placeHolderNum;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 312, w, 8, 0 + shim_piece_room(hostArgs, (uint64_t)argsSize) + shim_piece_room(placeHolderArray, 8ULL * (uint64_t)placeHolderNum))) {
 		aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
@@ -16982,6 +17009,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	w[2] = (uint64_t)(uintptr_t)stream;
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	w[4] = (uint64_t)(uintptr_t)args;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 313, w, 5, 0)) {
 		aclError ret = real(func, numBlocks, stream, cfg, args);
@@ -17045,6 +17073,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	w[6] = (uint64_t)(uintptr_t)stream;
 	w[7] = (uint64_t)(uintptr_t)cfg;
 	w[8] = (uint64_t)(uintptr_t)args;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 314, w, 9, 0)) {
 		aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
@@ -17111,6 +17140,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	w[9] = (uint64_t)argsSize;
 	w[10] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[11] = (uint64_t)placeHolderNum;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 315, w, 12, 0 + shim_piece_room(hostArgs, (uint64_t)argsSize) + shim_piece_room(placeHolderArray, 8ULL * (uint64_t)placeHolderNum))) {
 		aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
@@ -22663,6 +22693,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecute(uint32_
 	w[0] = (uint64_t)(uint32_t)modelId;
 	w[1] = (uint64_t)(uintptr_t)input;
 	w[2] = (uint64_t)(uintptr_t)output;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 422, w, 3, 0)) {
 		aclError ret = real(modelId, input, output);
@@ -22712,6 +22743,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 	w[2] = (uint64_t)(uintptr_t)output;
 	w[3] = (uint64_t)(uintptr_t)stream;
 	w[4] = (uint64_t)(uintptr_t)handle;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 423, w, 5, 0)) {
 		aclError ret = real(modelId, input, output, stream, handle);
@@ -22765,6 +22797,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 	w[2] = (uint64_t)(uintptr_t)output;
 	w[3] = (uint64_t)(uintptr_t)stream;
 	w[4] = (uint64_t)(uintptr_t)handle;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 424, w, 5, 0)) {
 		aclError ret = real(modelId, input, output, stream, handle);
@@ -22817,6 +22850,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 	w[1] = (uint64_t)(uintptr_t)input;
 	w[2] = (uint64_t)(uintptr_t)output;
 	w[3] = (uint64_t)(uintptr_t)stream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 425, w, 4, 0)) {
 		aclError ret = real(modelId, input, output, stream);
@@ -23922,6 +23956,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunch(const
 	w[3] = (uint64_t)(uint32_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1020, w, 6, 0 + shim_piece_room(args, (uint64_t)argsSize))) {
 		rtError_t ret = real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
@@ -24001,6 +24036,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	w[3] = (uint64_t)(uintptr_t)smDesc;
 	w[4] = (uint64_t)(uintptr_t)stm;
 	w[5] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1021, w, 6, 0 + shim_piece_room(argsInfo, 40))) {
 		rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags);
@@ -24059,6 +24095,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	w[4] = (uint64_t)(uintptr_t)stm;
 	w[5] = (uint64_t)(uint32_t)flags;
 	w[6] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1022, w, 7, 0 + shim_piece_room(argsInfo, 40) + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
@@ -24118,6 +24155,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uintptr_t)kernelInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1023, w, 7, 0 + shim_piece_room(argsInfo, 40))) {
 		rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, kernelInfo);
@@ -24176,6 +24214,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1024, w, 7, 0 + shim_piece_room(argsInfo, 40) + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
@@ -24235,6 +24274,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	w[4] = (uint64_t)(uintptr_t)stm;
 	w[5] = (uint64_t)(uint32_t)flags;
 	w[6] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1025, w, 7, 0 + shim_piece_room(argsInfo, 40) + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
@@ -24294,6 +24334,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1026, w, 7, 0 + shim_piece_room(argsInfo, 40) + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
@@ -24578,6 +24619,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	w[1] = (uint64_t)(uint32_t)numBlocks;
 	w[2] = (uint64_t)(uintptr_t)argsHandle;
 	w[3] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1032, w, 4, 0)) {
 		rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm);
@@ -24629,6 +24671,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	w[2] = (uint64_t)(uintptr_t)argsHandle;
 	w[3] = (uint64_t)(uintptr_t)stm;
 	w[4] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1033, w, 5, 0 + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm, cfgInfo);
@@ -24681,6 +24724,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	w[2] = (uint64_t)(uintptr_t)argsInfo;
 	w[3] = (uint64_t)(uintptr_t)stm;
 	w[4] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1034, w, 5, 0 + shim_piece_room(argsInfo, 40) + shim_piece_room(cfgInfo, 16ULL))) {
 		rtError_t ret = real(funcHandle, numBlocks, argsInfo, stm, cfgInfo);
@@ -24740,6 +24784,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCpuKernelLaunchWit
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1035, w, 7, 0 + shim_piece_room(argsInfo, 40))) {
 		rtError_t ret = real(soName, kernelName, numBlocks, argsInfo, smDesc, stm, flags);
@@ -24799,6 +24844,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchW
 	w[3] = (uint64_t)(uintptr_t)smDesc;
 	w[4] = (uint64_t)(uintptr_t)stm;
 	w[5] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1036, w, 6, 0 + shim_piece_room(launchNames, 24) + shim_piece_room(argsInfo, 40))) {
 		rtError_t ret = real(launchNames, numBlocks, argsInfo, smDesc, stm, flags);
@@ -24863,6 +24909,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchE
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1037, w, 7, 0 + shim_piece_room(argsInfo, 48))) {
 		rtError_t ret = real(kernelType, opName, numBlocks, argsInfo, smDesc, stm, flags);
@@ -24920,6 +24967,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchEx(voi
 	w[1] = (uint64_t)(uint32_t)argsSize;
 	w[2] = (uint64_t)(uint32_t)flags;
 	w[3] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1038, w, 4, 0 + shim_piece_room(args, (uint64_t)argsSize))) {
 		rtError_t ret = real(args, argsSize, flags, stm);
@@ -24996,6 +25044,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchFwk(co
 	w[2] = (uint64_t)(uint32_t)argsSize;
 	w[3] = (uint64_t)(uint32_t)flags;
 	w[4] = (uint64_t)(uintptr_t)rtStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1039, w, 5, 0 + shim_piece_room(args, (uint64_t)argsSize))) {
 		rtError_t ret = real(opName, args, argsSize, flags, rtStream);
@@ -25045,6 +25094,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)fftsPlusTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1040, w, 2, 0 + shim_piece_room(fftsPlusTaskInfo, 64))) {
 		rtError_t ret = real(fftsPlusTaskInfo, stm);
@@ -25100,6 +25150,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	w[0] = (uint64_t)(uintptr_t)fftsPlusTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1041, w, 3, 0 + shim_piece_room(fftsPlusTaskInfo, 64))) {
 		rtError_t ret = real(fftsPlusTaskInfo, stm, flag);
@@ -25154,6 +25205,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunch(rtF
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1042, w, 2, 0)) {
 		rtError_t ret = real(fftsTaskInfo, stm);
@@ -25224,6 +25276,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunchWith
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1043, w, 3, 0)) {
 		rtError_t ret = real(fftsTaskInfo, stm, flag);
@@ -25295,6 +25348,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunch(co
 	w[0] = (uint64_t)(uintptr_t)taskSqe;
 	w[1] = (uint64_t)(uint32_t)sqeLen;
 	w[2] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1044, w, 3, 0 + shim_piece_room(taskSqe, (uint64_t)sqeLen))) {
 		rtError_t ret = real(taskSqe, sqeLen, stm);
@@ -25369,6 +25423,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunchWit
 	w[1] = (uint64_t)(uint32_t)sqeLen;
 	w[2] = (uint64_t)(uintptr_t)stm;
 	w[3] = (uint64_t)(uint32_t)flag;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1045, w, 4, 0 + shim_piece_room(taskSqe, (uint64_t)sqeLen))) {
 		rtError_t ret = real(taskSqe, sqeLen, stm, flag);
@@ -25442,6 +25497,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1046, w, 2, 0)) {
 		rtError_t ret = real(taskInfo, stm);
@@ -25512,6 +25568,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1047, w, 3, 0)) {
 		rtError_t ret = real(taskInfo, stm, flag);
@@ -25583,6 +25640,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFusionLaunch(void 
 	w[0] = (uint64_t)(uintptr_t)fusionInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uintptr_t)argsInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1048, w, 3, 0 + shim_piece_room(argsInfo, 32))) {
 		rtError_t ret = real(fusionInfo, stm, argsInfo);
@@ -25636,6 +25694,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1049, w, 2, 0 + shim_piece_room(taskInfo, 120ULL))) {
 		rtError_t ret = real(taskInfo, stm);
@@ -25807,6 +25866,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithH
 	w[5] = (uint64_t)(uint32_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[7] = (uint64_t)(uint32_t)placeHolderNum;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1052, w, 8, 0 + shim_piece_room(hostArgs, (uint64_t)argsSize) + shim_piece_room(placeHolderArray, 8ULL * (uint64_t)placeHolderNum))) {
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
@@ -25893,6 +25953,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithD
 	w[4] = (uint64_t)(uintptr_t)args;
 	w[5] = (uint64_t)(uint32_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)reserve;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1053, w, 7, 0)) {
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
@@ -25973,6 +26034,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithC
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	w[4] = (uint64_t)(uintptr_t)argsHandle;
 	w[5] = (uint64_t)(uintptr_t)reserve;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1054, w, 6, 0)) {
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, argsHandle, reserve);
@@ -26025,6 +26087,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCpuKernel(r
 	w[2] = (uint64_t)(uintptr_t)stm;
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	w[4] = (uint64_t)(uintptr_t)argsInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1055, w, 5, 0 + shim_piece_room(argsInfo, 72))) {
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, argsInfo);
@@ -26132,6 +26195,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchReduceAsync
 	w[0] = (uint64_t)(uintptr_t)reduceInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uintptr_t)reserve;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1057, w, 3, 0)) {
 		rtError_t ret = real(reduceInfo, stm, reserve);
@@ -26475,6 +26539,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1064, w, 3, 0)) {
 		rtError_t ret = real(mdl, stm, flag);
@@ -26533,6 +26598,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
 	w[3] = (uint64_t)(uint32_t)timeout;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1065, w, 4, 0)) {
 		rtError_t ret = real(mdl, stm, flag, timeout);
@@ -26589,6 +26655,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uint32_t)timeout;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1066, w, 2, 0)) {
 		rtError_t ret = real(mdl, timeout);
@@ -26642,6 +26709,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1067, w, 2, 0)) {
 		rtError_t ret = real(mdl, stm);
@@ -26701,6 +26769,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 	w[2] = (uint64_t)(uintptr_t)src;
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1068, w, 5, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind);
@@ -26756,6 +26825,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 	w[2] = (uint64_t)(uintptr_t)src;
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1069, w, 5, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind);
@@ -26812,6 +26882,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1070, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -26872,6 +26943,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uintptr_t)memcpyConfig;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1071, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, memcpyConfig);
@@ -26932,6 +27004,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uint32_t)qosCfg;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1072, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, qosCfg);
@@ -26992,6 +27065,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
 	w[6] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1073, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, cfgInfo);
@@ -27053,6 +27127,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1074, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -27112,6 +27187,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1075, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -27172,6 +27248,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 	w[4] = (uint64_t)width;
 	w[5] = (uint64_t)height;
 	w[6] = (uint64_t)(uint32_t)kind;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1076, w, 7, 0)) {
 		rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind);
@@ -27230,6 +27307,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 	w[5] = (uint64_t)height;
 	w[6] = (uint64_t)(uint32_t)kind;
 	w[7] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1077, w, 8, 0)) {
 		rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind, stm);
@@ -27289,6 +27367,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtr(voi
 	w[3] = (uint64_t)(uint32_t)kind;
 	w[4] = (uint64_t)(uintptr_t)stream;
 	w[5] = (uint64_t)(uint32_t)qosCfg;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1078, w, 6, 0)) {
 		rtError_t ret = real(memcpyAddrInfo, destMax, count, kind, stream, qosCfg);
@@ -27340,6 +27419,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtrV2(v
 	w[3] = (uint64_t)(uint32_t)kind;
 	w[4] = (uint64_t)(uintptr_t)stream;
 	w[5] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1079, w, 6, 0)) {
 		rtError_t ret = real(memcpyAddrInfo, destMax, count, kind, stream, cfgInfo);
@@ -27396,6 +27476,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyD2DAddrAsync
 	w[4] = (uint64_t)cnt;
 	w[5] = (uint64_t)srcOffset;
 	w[6] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1080, w, 7, 0)) {
 		rtError_t ret = real(dst, dstMax, dstOffset, src, cnt, srcOffset, stm);
@@ -27449,6 +27530,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithOff
 	w[5] = (uint64_t)srcDataOffset;
 	w[6] = (uint64_t)(uint32_t)kind;
 	w[7] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1081, w, 8, 0)) {
 		rtError_t ret = real(dst, dstMax, dstDataOffset, src, cnt, srcDataOffset, kind, stm);
@@ -27500,6 +27582,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)config;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1082, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, config);
@@ -27557,6 +27640,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uintptr_t)config;
 	w[6] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1083, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, config, stm);
@@ -27614,6 +27698,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemset(void *devPt
 	w[1] = (uint64_t)destMax;
 	w[2] = (uint64_t)(uint32_t)val;
 	w[3] = (uint64_t)cnt;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 1084, w, 4, 0)) {
 		rtError_t ret = real(devPtr, destMax, val, cnt);
@@ -27660,6 +27745,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemsetAsync(void *
 	w[2] = (uint64_t)(uint32_t)val;
 	w[3] = (uint64_t)cnt;
 	w[4] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1085, w, 5, 0)) {
 		rtError_t ret = real(ptr, destMax, val, cnt, stm);
@@ -27712,6 +27798,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 	w[4] = (uint64_t)(uint32_t)kind;
 	w[5] = (uint64_t)(uint32_t)type;
 	w[6] = (uint64_t)(uintptr_t)stm;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1086, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm);
@@ -27773,6 +27860,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 	w[5] = (uint64_t)(uint32_t)type;
 	w[6] = (uint64_t)(uintptr_t)stm;
 	w[7] = (uint64_t)(uintptr_t)overflowAddr;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1087, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, overflowAddr);
@@ -27834,6 +27922,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	w[5] = (uint64_t)(uint32_t)type;
 	w[6] = (uint64_t)(uintptr_t)stm;
 	w[7] = (uint64_t)(uint32_t)qosCfg;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1088, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, qosCfg);
@@ -27895,6 +27984,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	w[5] = (uint64_t)(uint32_t)type;
 	w[6] = (uint64_t)(uintptr_t)stm;
 	w[7] = (uint64_t)(uintptr_t)cfgInfo;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1089, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, cfgInfo);
@@ -32046,6 +32136,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchDvppTask(con
 	w[1] = (uint64_t)(uint32_t)sqeLen;
 	w[2] = (uint64_t)(uintptr_t)stm;
 	w[3] = (uint64_t)(uintptr_t)cfg;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 1177, w, 4, 0 + shim_piece_room(sqe, (uint64_t)sqeLen))) {
 		rtError_t ret = real(sqe, sqeLen, stm, cfg);

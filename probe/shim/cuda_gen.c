@@ -4420,7 +4420,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocManaged(CUd
 		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, flags);
 		if (outermost && ret == 0) {
-			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+			shim_visible_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
 		}
 		shim_leave();
 		return ret;
@@ -4432,7 +4432,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocManaged(CUd
 	if (ok)
 		shim_out(&c, 0, dptr, 8);
 	if (ok) {
-		shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		shim_visible_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4881,6 +4881,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy(CUdeviceptr 
 	w[0] = (uint64_t)dst;
 	w[1] = (uint64_t)src;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5110, w, 3, 0)) {
 		CUresult ret = real(dst, src, ByteCount);
@@ -4938,6 +4939,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeer(CUdevice
 	w[2] = (uint64_t)srcDevice;
 	w[3] = (uint64_t)(uintptr_t)srcContext;
 	w[4] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5111, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
@@ -4982,6 +4984,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2(CUdev
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)(uintptr_t)srcHost;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5112, w, 3, 0)) {
 		CUresult ret = real(dstDevice, srcHost, ByteCount);
@@ -5030,6 +5033,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2(void 
 	w[0] = (uint64_t)(uintptr_t)dstHost;
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5113, w, 3, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount);
@@ -5082,6 +5086,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoD_v2(CUdev
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5114, w, 3, 0)) {
 		CUresult ret = real(dstDevice, srcDevice, ByteCount);
@@ -5127,6 +5132,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoA_v2(CUarr
 	w[1] = (uint64_t)dstOffset;
 	w[2] = (uint64_t)srcDevice;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5115, w, 4, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcDevice, ByteCount);
@@ -5172,6 +5178,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoD_v2(CUdev
 	w[1] = (uint64_t)(uintptr_t)srcArray;
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5116, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcArray, srcOffset, ByteCount);
@@ -5217,6 +5224,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2(CUarr
 	w[1] = (uint64_t)dstOffset;
 	w[2] = (uint64_t)(uintptr_t)srcHost;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5117, w, 4, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount);
@@ -5266,6 +5274,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2(void 
 	w[1] = (uint64_t)(uintptr_t)srcArray;
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5118, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
@@ -5320,6 +5329,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoA_v2(CUarr
 	w[2] = (uint64_t)(uintptr_t)srcArray;
 	w[3] = (uint64_t)srcOffset;
 	w[4] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5119, w, 5, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
@@ -5363,6 +5373,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2(const C
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5120, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -5416,6 +5427,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5121, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -5469,6 +5481,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2(const C
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5122, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -5522,6 +5535,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer(const 
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5123, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -5577,6 +5591,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 	w[1] = (uint64_t)src;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5124, w, 4, 0)) {
 		CUresult ret = real(dst, src, ByteCount, hStream);
@@ -5638,6 +5653,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync(CUd
 	w[3] = (uint64_t)(uintptr_t)srcContext;
 	w[4] = (uint64_t)ByteCount;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5125, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
@@ -5687,6 +5703,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2(
 	w[1] = (uint64_t)(uintptr_t)srcHost;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5126, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcHost, ByteCount, hStream);
@@ -5739,6 +5756,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5127, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
@@ -5795,6 +5813,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2(
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5128, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcDevice, ByteCount, hStream);
@@ -5845,6 +5864,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2(
 	w[2] = (uint64_t)(uintptr_t)srcHost;
 	w[3] = (uint64_t)ByteCount;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5129, w, 5, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount, hStream);
@@ -5898,6 +5918,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5130, w, 5, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
@@ -5953,6 +5974,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5131, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -6010,6 +6032,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5132, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -6067,6 +6090,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5133, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -6124,6 +6148,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8_v2(CUdevic
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)uc;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5134, w, 3, 0)) {
 		CUresult ret = real(dstDevice, uc, N);
@@ -6168,6 +6193,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16_v2(CUdevi
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)us;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5135, w, 3, 0)) {
 		CUresult ret = real(dstDevice, us, N);
@@ -6212,6 +6238,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32_v2(CUdevi
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)(uint32_t)ui;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5136, w, 3, 0)) {
 		CUresult ret = real(dstDevice, ui, N);
@@ -6258,6 +6285,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8_v2(CUdev
 	w[2] = (uint64_t)uc;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5137, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, uc, Width, Height);
@@ -6304,6 +6332,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16_v2(CUde
 	w[2] = (uint64_t)us;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5138, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, us, Width, Height);
@@ -6350,6 +6379,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32_v2(CUde
 	w[2] = (uint64_t)(uint32_t)ui;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5139, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, ui, Width, Height);
@@ -6395,6 +6425,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async(CUdev
 	w[1] = (uint64_t)uc;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5140, w, 4, 0)) {
 		CUresult ret = real(dstDevice, uc, N, hStream);
@@ -6444,6 +6475,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async(CUde
 	w[1] = (uint64_t)us;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5141, w, 4, 0)) {
 		CUresult ret = real(dstDevice, us, N, hStream);
@@ -6493,6 +6525,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async(CUde
 	w[1] = (uint64_t)(uint32_t)ui;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5142, w, 4, 0)) {
 		CUresult ret = real(dstDevice, ui, N, hStream);
@@ -6544,6 +6577,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async(CUd
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5143, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, uc, Width, Height, hStream);
@@ -6595,6 +6629,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async(CU
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5144, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, us, Width, Height, hStream);
@@ -6646,6 +6681,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async(CU
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5145, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, ui, Width, Height, hStream);
@@ -11411,6 +11447,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5245, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -11460,6 +11497,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5246, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -11932,6 +11970,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel(CUfunc
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	w[9] = (uint64_t)(uintptr_t)kernelParams;
 	w[10] = (uint64_t)(uintptr_t)extra;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5256, w, 11, 0)) {
 		CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
@@ -11983,6 +12022,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx(cons
 	w[1] = (uint64_t)(uintptr_t)f;
 	w[2] = (uint64_t)(uintptr_t)kernelParams;
 	w[3] = (uint64_t)(uintptr_t)extra;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5257, w, 4, 0 + shim_piece_room(config, 56))) {
 		CUresult ret = real(config, f, kernelParams, extra);
@@ -12044,6 +12084,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 	w[7] = (uint64_t)(uint32_t)sharedMemBytes;
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	w[9] = (uint64_t)(uintptr_t)kernelParams;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5258, w, 10, 0)) {
 		CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
@@ -12322,6 +12363,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddKernelNode_
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5273, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 72))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -12420,6 +12462,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeSetP
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5275, w, 2, 0 + shim_piece_room(nodeParams, 72))) {
 		CUresult ret = real(hNode, nodeParams);
@@ -12473,6 +12516,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)copyParams;
 	w[5] = (uint64_t)(uintptr_t)ctx;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5276, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
@@ -12573,6 +12617,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemcpyNodeSetP
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5278, w, 2, 0)) {
 		CUresult ret = real(hNode, nodeParams);
@@ -12626,6 +12671,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemsetNode(
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)memsetParams;
 	w[5] = (uint64_t)(uintptr_t)ctx;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5279, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
@@ -12723,6 +12769,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemsetNodeSetP
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5281, w, 2, 0)) {
 		CUresult ret = real(hNode, nodeParams);
@@ -15207,6 +15254,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecKernelNode
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5330, w, 3, 0 + shim_piece_room(nodeParams, 72))) {
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
@@ -15258,6 +15306,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemcpyNode
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)copyParams;
 	w[3] = (uint64_t)(uintptr_t)ctx;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5331, w, 4, 0)) {
 		CUresult ret = real(hGraphExec, hNode, copyParams, ctx);
@@ -15309,6 +15358,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemsetNode
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)memsetParams;
 	w[3] = (uint64_t)(uintptr_t)ctx;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5332, w, 4, 0)) {
 		CUresult ret = real(hGraphExec, hNode, memsetParams, ctx);
@@ -15793,6 +15843,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5342, w, 2, 0)) {
 		CUresult ret = real(hGraphExec, hStream);
@@ -16175,6 +16226,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_kernel(CUgraphNode
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5579, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -16212,6 +16264,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memcpy(CUgraphNode
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5580, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -16249,6 +16302,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memset(CUgraphNode
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5581, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -16809,6 +16863,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_kernel(CUgraphN
 	w[3] = (uint64_t)(uintptr_t)dependencyData;
 	w[4] = (uint64_t)numDependencies;
 	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5593, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(dependencyData, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -16848,6 +16903,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memcpy(CUgraphN
 	w[3] = (uint64_t)(uintptr_t)dependencyData;
 	w[4] = (uint64_t)numDependencies;
 	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5594, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -16888,6 +16944,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memset(CUgraphN
 	w[3] = (uint64_t)(uintptr_t)dependencyData;
 	w[4] = (uint64_t)numDependencies;
 	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5595, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -17482,6 +17539,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_kernel(CUgra
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5607, w, 2, 0 + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(hNode, nodeParams);
@@ -17512,6 +17570,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memcpy(CUgra
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5608, w, 2, 0)) {
 		CUresult ret = real(hNode, nodeParams);
@@ -17542,6 +17601,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memset(CUgra
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5609, w, 2, 0)) {
 		CUresult ret = real(hNode, nodeParams);
@@ -17854,6 +17914,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_kernel(C
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5617, w, 3, 0 + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
@@ -17885,6 +17946,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memcpy(C
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5618, w, 3, 0)) {
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
@@ -17916,6 +17978,7 @@ static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memset(C
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5619, w, 3, 0)) {
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
@@ -20661,6 +20724,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32(
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5451, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -20758,6 +20822,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64(
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5453, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -21007,6 +21072,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddKernelNode(
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5458, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 56))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -21105,6 +21171,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeSetP
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5460, w, 2, 0 + shim_piece_room(nodeParams, 56))) {
 		CUresult ret = real(hNode, nodeParams);
@@ -21154,6 +21221,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecKernelNode
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5461, w, 3, 0 + shim_piece_room(nodeParams, 56))) {
 		CUresult ret = real(hGraphExec, hNode, nodeParams);
@@ -21663,6 +21731,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 	w[6] = (uint64_t)numAttrs;
 	w[7] = (uint64_t)(uintptr_t)failIdx;
 	w[8] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5471, w, 9, 0 + shim_piece_room(failIdx, 8) + shim_piece_room(failIdx, 8))) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
@@ -21741,6 +21810,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	w[5] = (uint64_t)(uintptr_t)attrsIdxs;
 	w[6] = (uint64_t)numAttrs;
 	w[7] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5472, w, 8, 0)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
@@ -22373,6 +22443,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy_ptds(CUdevic
 	w[0] = (uint64_t)dst;
 	w[1] = (uint64_t)src;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5488, w, 3, 0)) {
 		CUresult ret = real(dst, src, ByteCount);
@@ -22430,6 +22501,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeer_ptds(CUd
 	w[2] = (uint64_t)srcDevice;
 	w[3] = (uint64_t)(uintptr_t)srcContext;
 	w[4] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5489, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
@@ -22474,6 +22546,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2_ptds(
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)(uintptr_t)srcHost;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5490, w, 3, 0)) {
 		CUresult ret = real(dstDevice, srcHost, ByteCount);
@@ -22522,6 +22595,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2_ptds(
 	w[0] = (uint64_t)(uintptr_t)dstHost;
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5491, w, 3, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount);
@@ -22574,6 +22648,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoD_v2_ptds(
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5492, w, 3, 0)) {
 		CUresult ret = real(dstDevice, srcDevice, ByteCount);
@@ -22619,6 +22694,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoA_v2_ptds(
 	w[1] = (uint64_t)dstOffset;
 	w[2] = (uint64_t)srcDevice;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5493, w, 4, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcDevice, ByteCount);
@@ -22664,6 +22740,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoD_v2_ptds(
 	w[1] = (uint64_t)(uintptr_t)srcArray;
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5494, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcArray, srcOffset, ByteCount);
@@ -22709,6 +22786,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2_ptds(
 	w[1] = (uint64_t)dstOffset;
 	w[2] = (uint64_t)(uintptr_t)srcHost;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5495, w, 4, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount);
@@ -22758,6 +22836,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2_ptds(
 	w[1] = (uint64_t)(uintptr_t)srcArray;
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5496, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
@@ -22812,6 +22891,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoA_v2_ptds(
 	w[2] = (uint64_t)(uintptr_t)srcArray;
 	w[3] = (uint64_t)srcOffset;
 	w[4] = (uint64_t)ByteCount;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5497, w, 5, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
@@ -22855,6 +22935,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2_ptds(co
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5498, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -22908,6 +22989,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5499, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -22961,6 +23043,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2_ptds(co
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5500, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -23014,6 +23097,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer_ptds(c
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5501, w, 1, 0)) {
 		CUresult ret = real(pCopy);
@@ -23069,6 +23153,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 	w[1] = (uint64_t)src;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5502, w, 4, 0)) {
 		CUresult ret = real(dst, src, ByteCount, hStream);
@@ -23130,6 +23215,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync_pts
 	w[3] = (uint64_t)(uintptr_t)srcContext;
 	w[4] = (uint64_t)ByteCount;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5503, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
@@ -23179,6 +23265,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 	w[1] = (uint64_t)(uintptr_t)srcHost;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5504, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcHost, ByteCount, hStream);
@@ -23231,6 +23318,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5505, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
@@ -23287,6 +23375,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2_
 	w[1] = (uint64_t)srcDevice;
 	w[2] = (uint64_t)ByteCount;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5506, w, 4, 0)) {
 		CUresult ret = real(dstDevice, srcDevice, ByteCount, hStream);
@@ -23337,6 +23426,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 	w[2] = (uint64_t)(uintptr_t)srcHost;
 	w[3] = (uint64_t)ByteCount;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5507, w, 5, 0)) {
 		CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount, hStream);
@@ -23390,6 +23480,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 	w[2] = (uint64_t)srcOffset;
 	w[3] = (uint64_t)ByteCount;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5508, w, 5, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
@@ -23445,6 +23536,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5509, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -23502,6 +23594,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5510, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -23559,6 +23652,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5511, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
@@ -23616,6 +23710,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8_v2_ptds(CU
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)uc;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5512, w, 3, 0)) {
 		CUresult ret = real(dstDevice, uc, N);
@@ -23660,6 +23755,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16_v2_ptds(C
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)us;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5513, w, 3, 0)) {
 		CUresult ret = real(dstDevice, us, N);
@@ -23704,6 +23800,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32_v2_ptds(C
 	w[0] = (uint64_t)dstDevice;
 	w[1] = (uint64_t)(uint32_t)ui;
 	w[2] = (uint64_t)N;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5514, w, 3, 0)) {
 		CUresult ret = real(dstDevice, ui, N);
@@ -23750,6 +23847,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8_v2_ptds(
 	w[2] = (uint64_t)uc;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5515, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, uc, Width, Height);
@@ -23796,6 +23894,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16_v2_ptds
 	w[2] = (uint64_t)us;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5516, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, us, Width, Height);
@@ -23842,6 +23941,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32_v2_ptds
 	w[2] = (uint64_t)(uint32_t)ui;
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
+	shim_visible_task(false);
 	struct shim_call c;
 	if (!shim_enter(&c, 5517, w, 5, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, ui, Width, Height);
@@ -23887,6 +23987,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async_ptsz(
 	w[1] = (uint64_t)uc;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5518, w, 4, 0)) {
 		CUresult ret = real(dstDevice, uc, N, hStream);
@@ -23936,6 +24037,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async_ptsz
 	w[1] = (uint64_t)us;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5519, w, 4, 0)) {
 		CUresult ret = real(dstDevice, us, N, hStream);
@@ -23985,6 +24087,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async_ptsz
 	w[1] = (uint64_t)(uint32_t)ui;
 	w[2] = (uint64_t)N;
 	w[3] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5520, w, 4, 0)) {
 		CUresult ret = real(dstDevice, ui, N, hStream);
@@ -24036,6 +24139,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async_pts
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5521, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, uc, Width, Height, hStream);
@@ -24087,6 +24191,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async_pt
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5522, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, us, Width, Height, hStream);
@@ -24138,6 +24243,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async_pt
 	w[3] = (uint64_t)Width;
 	w[4] = (uint64_t)Height;
 	w[5] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5523, w, 6, 0)) {
 		CUresult ret = real(dstDevice, dstPitch, ui, Width, Height, hStream);
@@ -25783,6 +25889,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5557, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -25832,6 +25939,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5558, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -25940,6 +26048,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel_ptsz(C
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	w[9] = (uint64_t)(uintptr_t)kernelParams;
 	w[10] = (uint64_t)(uintptr_t)extra;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5560, w, 11, 0)) {
 		CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
@@ -25991,6 +26100,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx_ptsz
 	w[1] = (uint64_t)(uintptr_t)f;
 	w[2] = (uint64_t)(uintptr_t)kernelParams;
 	w[3] = (uint64_t)(uintptr_t)extra;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5561, w, 4, 0 + shim_piece_room(config, 56))) {
 		CUresult ret = real(config, f, kernelParams, extra);
@@ -26052,6 +26162,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 	w[7] = (uint64_t)(uint32_t)sharedMemBytes;
 	w[8] = (uint64_t)(uintptr_t)hStream;
 	w[9] = (uint64_t)(uintptr_t)kernelParams;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5562, w, 10, 0)) {
 		CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
@@ -26250,6 +26361,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5566, w, 2, 0)) {
 		CUresult ret = real(hGraphExec, hStream);
@@ -26365,6 +26477,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 	w[6] = (uint64_t)numAttrs;
 	w[7] = (uint64_t)(uintptr_t)failIdx;
 	w[8] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5570, w, 9, 0 + shim_piece_room(failIdx, 8) + shim_piece_room(failIdx, 8))) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
@@ -26443,6 +26556,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	w[5] = (uint64_t)(uintptr_t)attrsIdxs;
 	w[6] = (uint64_t)numAttrs;
 	w[7] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5571, w, 8, 0)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
@@ -26792,6 +26906,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 	w[2] = (uint64_t)size;
 	w[3] = (uint64_t)(uintptr_t)attr;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5628, w, 5, 0)) {
 		CUresult ret = real(dst, src, size, attr, hStream);
@@ -27542,6 +27657,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 	w[2] = (uint64_t)size;
 	w[3] = (uint64_t)(uintptr_t)attr;
 	w[4] = (uint64_t)(uintptr_t)hStream;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5661, w, 5, 0)) {
 		CUresult ret = real(dst, src, size, attr, hStream);
@@ -27650,6 +27766,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)(uint32_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5666, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);
@@ -27747,6 +27864,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	w[1] = (uint64_t)addr;
 	w[2] = (uint64_t)value;
 	w[3] = (uint64_t)(uint32_t)flags;
+	shim_visible_task(true);
 	struct shim_call c;
 	if (!shim_enter(&c, 5668, w, 4, 0)) {
 		CUresult ret = real(stream, addr, value, flags);

@@ -67,9 +67,20 @@ static struct range host_ranges[8192], far_ranges[FAR_KINDS][SHIM_FAR];
 static struct ranges host = {.at = host_ranges, .size = 8192};
 static struct ranges far[FAR_KINDS] = {{.at = far_ranges[ALLOCATED], .size = SHIM_FAR}, {.at = far_ranges[RESERVED], .size = SHIM_FAR}};
 
-void shim_host_new(uint64_t addr, uint64_t len, bool registered) { add_range(&host, addr, len, registered); }
+void shim_host_new(uint64_t addr, uint64_t len, bool registered)
+{
+	add_range(&host, addr, len, registered);
+	if (registered)
+		visible_new(addr, len);
+}
 void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
 void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr); }
+
+void shim_visible_new(enum far_memory kind, uint64_t addr, uint64_t len)
+{
+	shim_device_new(kind, addr, len);
+	visible_new(addr, len);
+}
 
 bool pinned(uint64_t addr) { return in_range(&host, addr); }
 
@@ -86,6 +97,8 @@ void shim_host_end(uint64_t addr)
 	struct range r = end_range(&host, addr);
 	if (r.end == 0)
 		return;
+	if (r.registered && shim_visible != 0)
+		shim_visible_end(addr);
 	give_up_pending(addr, r.end - addr, r.registered ? UNREGISTERED : FREED);
 	forget_captured(addr, r.end);
 }

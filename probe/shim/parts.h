@@ -44,6 +44,8 @@ struct payload {
 	uint64_t since; /* clock: the time from here on goes with the next record of the payload; 0 while nothing is read */
 };
 
+void begin_payload(struct payload *p);
+void keep_time(struct payload *p);
 struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
 /* Streams memory to the recorder. Memory that the runtime has not just touched is read with care. */
 void payload_bytes(struct payload *p, bool careful);
@@ -64,6 +66,13 @@ bool on_device(uint64_t addr);
 /* Whether memory may be pinned, or the device's, that is not known as such: there was no room to remember it. */
 bool maybe_pinned(void);
 bool maybe_on_device(void);
+
+/* visible.c */
+
+/* Memory that the device accesses has begun to be. After a wait: records what the device has stored. In a forked child: nothing is kept yet. */
+void visible_new(uint64_t addr, uint64_t len);
+void visible_after(void);
+void visible_forked(void);
 
 /* results.c */
 

@@ -19,10 +19,10 @@
  * The thread's time from here on is the recorder's: it hashes, copies, or waits for room. The time goes to the recorder with the records of
  * the payload, and costs other calls nothing.
  */
-static void begin_payload(struct payload *p) { p->since = shim_now(); }
+void begin_payload(struct payload *p) { p->since = shim_now(); }
 
 /* The time that no record has taken yet goes with the thread's next payload. */
-static void keep_time(struct payload *p)
+void keep_time(struct payload *p)
 {
 	if (p->since == 0)
 		return;

@@ -83,6 +83,7 @@ static uint64_t extent(const struct pending *e)
 
 void forget_pending(void)
 {
+	visible_forked();
 	/* A forked child: what its parent waits for is not its own. */
 	for (uint32_t i = 0; i < sets_used * SET; i++) {
 		pending[i].order = 0;
@@ -416,6 +417,8 @@ static void take_released(enum reach which, void *stream, uint64_t until)
 void release(enum reach which, void *stream, uint64_t until)
 {
 	shim_times_reached(which, stream, until);
+	if (__builtin_expect(shim_visible != 0, 0))
+		visible_after();
 	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
 		return;
 	__atomic_add_fetch(&taking, 1, __ATOMIC_SEQ_CST);

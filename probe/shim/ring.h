@@ -134,7 +134,9 @@ struct control {
 	uint32_t stranger; /* atomic; a process whose shim is of another build, and so records nothing; in this place in all versions */
 	uint32_t reaped; /* the recorder's: the processes up to this number have ended, and left nothing that is not in the trace */
 	uint32_t resumed; /* atomic; how often recording has begun again */
-	uint32_t reserved[7];
+	uint32_t reserved0;
+	uint64_t visible_limit; /* bytes of memory that programs and devices access without a call, up to which its content is kept; 0: none */
+	uint32_t reserved[4];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

@@ -179,6 +179,7 @@ bool open_process(void)
 			on = false;
 		}
 		p->generation = shim_process_number();
+		p->plain = shim_visible == 0 ? p->generation : 0;
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
 	}

@@ -32,6 +32,7 @@
 #define SHIM_BODY __attribute__((noinline, used))
 #define SHIM_INLINE inline __attribute__((always_inline))
 #define TIME_PARAM 250 /* stands for the device's time of the task, which comes later */
+#define MEMORY_PARAM 248 /* stands for memory that the device and the program access without a call: see visible.c */
 #define RET_PARAM 255 /* stands for the returned value in a piece */
 #define MAPS_PARAM 252 /* stands for the mappings of the process */
 #define STACK_PARAM 253 /* stands for the stack that a call was made from */
@@ -77,6 +78,7 @@ struct shim_process {
 	uint32_t pid;
 	uint32_t told_maps; /* the recorder knows where code lies */
 	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
+	uint32_t plain; /* generation, or 0 while no call may be written as a plain one */
 };
 extern union shim_process_page {
 	struct shim_process process;
@@ -304,7 +306,7 @@ static SHIM_INLINE bool shim_plain(void)
 	t->frame = frame;
 	/* What a signal's handler calls from here on is inside this call, and leaves the ring alone. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(t->generation == shim_p->generation && t->head < t->room, 1))
+	if (__builtin_expect(t->generation == shim_p->plain && t->head < t->room, 1))
 		return true;
 	t->depth = 0;
 	return false;
@@ -507,14 +509,30 @@ void shim_far_end(enum far_memory kind, uint64_t addr);
 
 static inline bool shim_in_window(uint64_t addr) { return addr - shim_control->device_from < shim_control->device_to - shim_control->device_from; }
 
+/* Managed memory. */
+void shim_visible_new(enum far_memory kind, uint64_t addr, uint64_t len);
+
 static inline void shim_device_new(enum far_memory kind, uint64_t addr, uint64_t len)
 {
 	if (__builtin_expect(!shim_in_window(addr), 0))
 		shim_far_new(kind, addr, len);
 }
 
+extern uint32_t shim_visible __attribute__((visibility("hidden"))); /* ranges of memory that the program accesses without a call */
+void shim_visible_end(uint64_t addr);
+/* Before a task: records what the program has stored there. Returns at once inside another call. */
+void shim_visible_before(bool async);
+
+static inline void shim_visible_task(bool async)
+{
+	if (__builtin_expect(shim_visible != 0, 0))
+		shim_visible_before(async);
+}
+
 static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 {
+	if (__builtin_expect(shim_visible != 0, 0))
+		shim_visible_end(addr);
 	if (__builtin_expect(!shim_in_window(addr), 0))
 		shim_far_end(kind, addr);
 }

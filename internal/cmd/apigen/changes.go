@@ -30,7 +30,11 @@ func (m *model) changes(f *api.Func) *changes {
 			case api.Host:
 				add(&c.after, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
 			case api.Device, api.Reservation:
-				add(&c.after, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
+				fn := "shim_device_new"
+				if p.Hosted {
+					fn = "shim_visible_new"
+				}
+				add(&c.after, "%s(%s, *(uint64_t *)%s, %s);", fn, farMemory[p.Object], p.Name, size)
 			case api.ArgsList:
 				add(&c.after, "shim_buffers_reset(*%s);", p.Name)
 			}

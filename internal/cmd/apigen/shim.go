@@ -681,6 +681,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	for _, l := range objects.leaves {
 		w.f("\t%s", l)
 	}
+	if f.Task.Works() && !f.Outer {
+		w.f("\tshim_visible_task(%t);", async)
+	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
 	own := m.owns(f)
 	if own != "" {
