@@ -78,7 +78,7 @@ func (p *planner) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.f.Params[d.Param].Name, d.Blob, err)
+	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
 }
 
 // bytes is the content of small data.
@@ -109,7 +109,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	var relocs []reloc
 	suspect, reaches := false, p.reachesHost(d)
 	most := uint64(0) // bytes of what is looked for
-	if p.f.Params[d.Param].Role != api.Image && p.tokens.byWord != nil {
+	if p.paramOf(d).Role != api.Image && p.tokens.byWord != nil {
 		most = p.tokens.most
 	}
 	in := bufio.NewReaderSize(r, int(min(d.Len, 1<<20)))
@@ -160,7 +160,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 		return op, nil, p.inBlob(d, err)
 	}
 	// A copy leaves what it reads as it is; argument blocks are patched.
-	if role := p.f.Params[d.Param].Role; d.Blob != 0 && !suspect && (role == api.Reads || role == api.Writes) {
+	if role := p.paramOf(d).Role; d.Blob != 0 && !suspect && (role == api.Reads || role == api.Writes) {
 		p.shared[d.Blob] = at
 	}
 	return op, relocs, nil
@@ -171,8 +171,8 @@ func (p *planner) reachesHost(d *format.Data) bool {
 	if p.f.Task != api.Kernel {
 		return false
 	}
-	switch p.f.Params[d.Param].Role {
-	case api.Array, api.Packed, api.Struct:
+	switch p.paramOf(d).Role {
+	case api.Args, api.Array, api.Packed, api.Struct:
 		return true
 	}
 	return false
@@ -190,7 +190,7 @@ func (p *planner) zeroCopy(o *timeline.Object) {
 // relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
 // there as an address is the same address, even when its allocation is gone by then.
 func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
-	q := &p.f.Params[d.Param]
+	q := p.paramOf(d)
 	if d.Dir == format.DirOut {
 		if op, ok := p.sent[w]; ok {
 			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
@@ -222,7 +222,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 		}
 	}
 	op.Addend += in
-	if o.Kind == api.Host {
+	if o.Kind == api.Host && p.visibleOf(o) == nil {
 		p.zeroCopy(o)
 	}
 	if d.Dir == format.DirIn {
@@ -250,4 +250,15 @@ func (p *planner) relocated(r Relocated) {
 	if len(p.found.relocated) < maxListed {
 		p.found.relocated = append(p.found.relocated, r)
 	}
+}
+
+// memoryParam describes the content of host-visible memory, which belongs to no parameter.
+var memoryParam = api.Param{Name: "memory", Role: api.Reads}
+
+// paramOf is the parameter that data belongs to.
+func (p *planner) paramOf(d *format.Data) *api.Param {
+	if d.Param == api.MemoryParam {
+		return &memoryParam
+	}
+	return &p.f.Params[d.Param]
 }

@@ -23,7 +23,9 @@ type KernelLibrary struct {
 }
 
 // Other reports whether the library is not the one of the recording.
-func (k *KernelLibrary) Other() bool { return k.RecordedBuildID != "" && k.RecordedBuildID != k.BuildID }
+func (k *KernelLibrary) Other() bool {
+	return k.RecordedBuildID != "" && k.RecordedBuildID != k.BuildID
+}
 
 func (k *KernelLibrary) String() string {
 	if k.Other() {

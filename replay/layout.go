@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 13
+	planVersion = 14
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -51,6 +51,9 @@ const (
 	// instUnmarked says of a comparison that its reason counts only if the library does not take note of opMark.
 	instUnmarked = 16
 	instSpoil    = 32
+	// A check of a result: see plan.h.
+	instExcused = 64
+	instSince   = 128
 )
 
 const (
@@ -79,7 +82,7 @@ type planHeader struct {
 	Size, Data, Scratch, Shared, Slots    uint64
 	Names, Functions, Processes, Threads  table
 	Instructions, Rest, Ops, Relocs       table
-	Reasons, Doubts                       table
+	Reasons, Doubts, Maps                 table
 	UntilNS                               uint64
 	Paced, Tolerance                      uint32
 	Relative, Absolute                    float64
@@ -91,6 +94,12 @@ type planDoubt struct {
 	Call                  uint64
 	Reason, Results, Text uint32
 	_                     uint32
+}
+
+// planMap is host memory that the player maps at its recorded address, if that is free: Slot has the address then.
+type planMap struct {
+	At, Size      uint64
+	Slot, Process uint32
 }
 
 type planFunction struct{ How, Name uint32 }
@@ -170,8 +179,9 @@ type resultDetail struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [296]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [312]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planDoubt{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(planMap{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
 	_ [20]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}

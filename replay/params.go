@@ -70,6 +70,33 @@ func (p *planner) region(addr, n uint64) operand {
 	return operand{Slot: slotScratch, Addend: r.at}
 }
 
+// hostRange is memory that stands for memory of the program's that the device is to reach: at its recorded address, unless PlaceMove moves it.
+func (p *planner) hostRange(addr, n uint64) operand {
+	proc := p.threads[p.at.thread].process
+	from, to := addr&^(pageSize-1), (addr+n+pageSize-1)&^(pageSize-1)
+	k := memoryKey{p.owner(), from}
+	i, ok := p.hostMaps[k]
+	if !ok {
+		for j := range p.found.maps { // it may lie in a range that was registered before
+			if m := &p.found.maps[j]; m.Process == uint32(proc) && m.recorded <= from && to <= m.recorded+m.Size {
+				i, ok = j, true
+			}
+		}
+	}
+	if !ok {
+		i = len(p.found.maps)
+		p.hostMaps[k] = i
+		s := p.slot(fmt.Sprintf("host memory at %#x", from), nil)
+		p.found.maps = append(p.found.maps, hostMap{planMap{Size: to - from, Slot: s, Process: uint32(proc)}, from})
+		if p.o.Place != PlaceMove {
+			p.found.maps[i].At = from
+		}
+	}
+	m := &p.found.maps[i]
+	m.Size = max(m.Size, to-m.recorded)
+	return operand{Slot: m.Slot, Addend: addr - m.recorded}
+}
+
 const pageSize = 4096
 
 // placeSize is the size of memory that the program provides for an object, which no parameter tells.
@@ -744,6 +771,8 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	if err != nil {
 		return op, err
 	}
+	origin, _ := p.origin(item)
+	level := p.level(origin)
 	var checks []instruction
 	for k, part := range p.parts(item, s) {
 		piece := s
@@ -758,6 +787,7 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
 		}
+		level.mark(&in)
 		checks = append(checks, in)
 		relocs = nil // the first has seen to all of them
 	}

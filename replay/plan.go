@@ -108,6 +108,7 @@ type findings struct {
 	ambiguous    []Ambiguous
 	ambiguities  int
 	volatile     uint64
+	maps         []hostMap
 	doubts       []Unverified // effects that the replay does not reproduce and that no single result shows
 	from, to     int64
 	longest      int64 // recorded call, nanoseconds
@@ -115,6 +116,12 @@ type findings struct {
 	cut          string // why the end of the recording is missing, "" if it is there
 	deviceBlocks []deviceBlock
 	because      map[verify.Reason]string // why results have a reason, if it can be said in more detail
+}
+
+// hostMap is host memory of the program that is registered for the device.
+type hostMap struct {
+	planMap
+	recorded uint64 // address
 }
 
 // deviceBlock is an allocation of device memory whose address is compared after the run.
@@ -391,6 +398,10 @@ func (p *Plan) finish() error {
 		reasons = append(reasons, uint32(len(names)))
 		names = append(append(names, r.Text()...), 0)
 	}
+	var maps []planMap
+	for _, m := range p.found.maps {
+		maps = append(maps, m.planMap)
+	}
 	var doubts []planDoubt
 	for _, u := range p.found.unproved() {
 		doubts = append(doubts, planDoubt{Call: u.Call, Reason: uint32(u.Code.Code()), Results: uint32(u.Results), Text: uint32(len(names))})
@@ -430,6 +441,7 @@ func (p *Plan) finish() error {
 		section(&h.Relocs, len(p.relocs), bytesOf(p.relocs)),
 		section(&h.Reasons, len(reasons), bytesOf(reasons)),
 		section(&h.Doubts, len(doubts), bytesOf(doubts)),
+		section(&h.Maps, len(p.found.maps), bytesOf(maps)),
 		p.out.Flush(),
 	} {
 		if err != nil {

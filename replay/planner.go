@@ -76,6 +76,8 @@ type planner struct {
 	outsiders outsiders
 	zeroed    map[*timeline.Object]bool // pinned memory in which zeros took the place of data
 	see       func(*planner) error      // is called for every call, where it is not nil
+	visible   visibleState
+	hostMaps  map[memoryKey]int // indices into findings.maps
 
 	// Of the call at hand.
 	touches []touch
@@ -180,6 +182,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
+		visible: newVisibleState(), hostMaps: map[memoryKey]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{}, zeroed: map[*timeline.Object]bool{},
 	}
 	p.contexts, p.outsiders = newContexts(plan.model), newOutsiders()
@@ -226,6 +229,9 @@ func (p *planner) compile() error {
 	}
 	if d := p.r.Damage(); len(d) > 0 {
 		return &d[0]
+	}
+	for _, v := range p.visibleRanges() {
+		p.visibleLeft(v)
 	}
 	p.settleNumbers()
 	p.graphResults()
@@ -511,6 +517,9 @@ func (p *planner) call(e *timeline.Event) error {
 		p.unsupported(c, f.Name, f.Unplayed)
 		return nil
 	}
+	if err := p.visibleBefore(); err != nil {
+		return err
+	}
 	p.settle()
 	words := make([]operand, f.Words)
 	for i := range f.Params {
@@ -536,6 +545,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.arraysTouched()
 	p.effects()
+	p.visibleTask()
 	p.taint()
 	if p.see != nil {
 		if err := p.see(p); err != nil {
@@ -562,6 +572,9 @@ func (p *planner) call(e *timeline.Event) error {
 	p.markGaps()
 	p.exports()
 	p.markOutsiders()
+	if err := p.visibleAfter(); err != nil {
+		return err
+	}
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)

@@ -182,7 +182,7 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, ti
 		d := Difference{Call: in.Call, Func: p.fns[in.Fn].Name}
 		if in.Op == opCheck {
 			how := o.detail(&o.insts[i])
-			d.Param, d.Offset, d.Bytes = p.fns[in.Fn].Params[in.Words].Name, in.At+how.First, how.Count
+			d.Param, d.Offset, d.Bytes = p.checkedName(in), in.At+how.First, how.Count
 			d.result, d.item = in.ofResult(), in.RetSlot
 		}
 		if len(r.Repeat.NotDeterministic) < maxListed {

@@ -576,6 +576,14 @@ func (p *Plan) reason(o *outcome, code verify.Reason, res *resultInstruction) st
 	return code.Text()
 }
 
+// checkedName is the name of the parameter that a check is of.
+func (p *Plan) checkedName(in *instruction) string {
+	if ps := p.fns[in.Fn].Params; int(in.Words) < len(ps) {
+		return ps[in.Words].Name
+	}
+	return memoryParam.Name
+}
+
 // compared adds the outcome of one comparison of a result.
 func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultInstruction, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
@@ -609,8 +617,7 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 		if res.Flags&resultDiffers != 0 {
 			s.other = true
 			if code == verify.Uninitialised {
-				f := p.fns[in.Fn]
-				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
+				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.fns[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
 			}
 		}
 	case res.Flags&resultTolerated != 0:

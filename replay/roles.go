@@ -52,9 +52,13 @@ func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	var op operand
 	if q.Object == api.Host {
-		op = p.region(w, n)
-		if u, ok := p.e.Use(i); ok && p.ok {
-			p.zeroCopy(u.Object)
+		if p.model.KeepsVisible() {
+			op = p.hostRange(w, n)
+		} else {
+			op = p.region(w, n)
+			if u, ok := p.e.Use(i); ok && p.ok {
+				p.zeroCopy(u.Object)
+			}
 		}
 	} else if o, off, ok := p.state.Reserved(p.owner(), w); ok {
 		op = p.object(o)

@@ -39,6 +39,9 @@ type content struct {
 type span struct{ lo, hi uint64 }
 
 func (p *planner) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
+	if o != nil && o.Kind == api.Host && p.visibleOf(o) != nil {
+		p.visible.host = append(p.visible.host, touch{o, lo, hi, how})
+	}
 	if o != nil && o.Kind != api.Host && o.Kind != api.Reservation {
 		p.touches = append(p.touches, touch{o, lo, hi, how})
 	}
@@ -131,7 +134,7 @@ func (p *planner) effects() {
 	}
 	for _, t := range p.touches {
 		switch {
-		case !t.object.Hosted:
+		case !t.object.Hosted, p.visibleOf(t.object) != nil && p.visibleOf(t.object).known:
 		case t.how == touchReads:
 			p.unseen = t.object
 		case t.how == touchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):

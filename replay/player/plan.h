@@ -30,7 +30,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 13
+#define PLAN_VERSION 14
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_THREADS };
@@ -69,7 +69,10 @@ enum {
 	INST_END = 4,   /* and after it. What is not read is the time that was read last */
 	/* 8 is for who reads the results: the call is one of the replay's own */
 	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not take note of an OP_MARK */
-	INST_SPOIL = 32 /* of an OP_CALL: spoils follow its relocations, see struct plan_reloc */
+	INST_SPOIL = 32, /* of an OP_CALL: spoils follow its relocations, see struct plan_reloc */
+	/* Of an OP_CHECK of memory that the program accesses without a call. Bytes that are excused give the result REASON_MANAGED. */
+	INST_EXCUSED = 64, /* a difference proves nothing: the program may have stored unseen */
+	INST_SINCE = 128,   /* operand 3 is the content before the tasks: a byte that is as it was there is excused */
 };
 
 struct plan_table {
@@ -89,12 +92,20 @@ struct plan_header {
 	struct plan_table functions, processes, threads, instructions, rest, operands, relocs;
 	struct plan_table reasons; /* why results can be unproved: uint32_t, offsets in names; the first one has number 1 */
 	struct plan_table doubts;  /* what is unproved whatever the run shows */
+	struct plan_table maps;    /* host memory to be mapped */
 	uint64_t until_ns; /* how long an OP_UNTIL may take */
 	uint32_t paced;    /* begin each call at its time */
 	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
 	double relative, absolute;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
+};
+
+/* Host memory of a process that is registered for the device. It is mapped at an address, or anywhere if that is 0 or taken. */
+struct plan_map {
+	uint64_t at, size;
+	uint32_t slot; /* gets the address */
+	uint32_t process;
 };
 
 /* Unproved results of a call that no OP_CHECK stands for. */
@@ -107,7 +118,7 @@ struct plan_doubt {
 };
 
 /* Numbers of reasons that a run finds: those of verify.Reasons. */
-enum { REASON_KERNEL = 1, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, MAX_REASONS = 32 };
+enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, MAX_REASONS = 32 };
 
 struct plan_function {
 	uint32_t how;  /* number of words, or CALL_SPECIAL plus its number in the model: see call_gen.h */
@@ -226,8 +237,9 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 296, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 312, "plan_header");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
+_Static_assert(sizeof(struct plan_map) == 24, "plan_map");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
 _Static_assert(sizeof(struct plan_process) == 20, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");

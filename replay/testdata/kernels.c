@@ -6,6 +6,10 @@
 
 #include "program.h"
 
+#ifndef BUG
+#define BUG 0 /* 1: add computes the last element wrong */
+#endif
+
 static uint32_t extents(aclsim_extent *out, uint32_t max, uint32_t n, uint32_t arg, const void *p, uint64_t size, uint32_t access)
 {
 	if (n < max)
@@ -33,7 +37,7 @@ void add(const aclsim_launch *l, uint32_t block)
 {
 	const struct add_args *a = l->args;
 	for (uint64_t i = a->count * block / l->num_blocks; i < a->count * (block + 1) / l->num_blocks; i++)
-		a->x[i] += a->by * (uint32_t)(i + 1);
+		a->x[i] += a->by * (uint32_t)(i + 1) + (BUG && i == a->count - 1);
 }
 
 /* x[i] = the time, whatever the arguments say. */
