@@ -583,7 +583,7 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 
 // recorded counts a payload of a call that was hashed or copied, and the time that it took.
 func (b *builder) recorded(t *thread, p *probe.Payload, took int64) {
-	if took == 0 || !t.copied(p.Seq, p.Param) {
+	if took == 0 || t.open[p.Seq] == nil || !t.copied(p.Seq, p.Param) {
 		return
 	}
 	c := &b.copies
