@@ -775,6 +775,7 @@ type Simulator struct {
 	// it appends them to; "" for one that finds none.
 	Strict, Findings string
 	Uninitialised    string // variable of the environment that has it report, if it is 1, results of memory that nothing has written; "" for one that can't
+	Clock            string // variable of the environment that has it run in virtual time, if it is "virtual"; "" for one that can't
 	Prefix           string // of all its variables
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string

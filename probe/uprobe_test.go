@@ -605,9 +605,13 @@ func wantBytes(t *testing.T, c Call, param string, dir Dir, want ...any) {
 			t.Fatal(err)
 		}
 	}
-	p := piece(t, c, param, 0)
-	if !bytes.Equal(p.Bytes, b.Bytes()) || p.Dir != dir || p.Missing != Present || p.Len != uint64(b.Len()) {
-		t.Errorf("%s: %s: %+v, want %x", acl.Model.Func(c.Func).Name, param, p, b.Bytes())
+	f := acl.Model.Func(c.Func)
+	i := slices.IndexFunc(c.Pieces, func(p Piece) bool { return int(p.Param) < len(f.Params) && f.Params[p.Param].Name == param && p.Item == 0 && p.Dir == dir })
+	if i < 0 {
+		t.Fatalf("%s: no piece for %s in %+v", f.Name, param, c.Pieces)
+	}
+	if p := c.Pieces[i]; !bytes.Equal(p.Bytes, b.Bytes()) || p.Missing != Present || p.Len != uint64(b.Len()) {
+		t.Errorf("%s: %s: %+v, want %x", f.Name, param, p, b.Bytes())
 	}
 }
 
@@ -641,6 +645,7 @@ func TestUprobeArguments(t *testing.T) {
 			wantBytes(t, c, "destMaxs", In, uint64(10), uint64(20), uint64(30))
 			wantBytes(t, c, "sizes", In, uint64(1), uint64(2), uint64(3))
 			wantBytes(t, c, "attrs", In, []uint32{1, 2, 3, 4, 5, 6, 7, 8})
+			wantBytes(t, c, "failIndex", In, uint64(7))
 			wantBytes(t, c, "failIndex", Out, ^uint64(0))
 			if p := piece(t, c, "srcs", 3); p.Len != 3 || p.Missing != OverLimit || p.Dir != In {
 				t.Errorf("third source: %+v", p)

@@ -639,13 +639,11 @@ func (r *recorder) deviceTime(s *probe.Session) {
 	r.meta.DeviceTime = &d
 }
 
-// virtualClock is the variable that has a simulator run in virtual time. The calls then have the times of its clock.
-const virtualClock = "ACLSIM_CLOCK=virtual"
-
 func (r *recorder) sessionOptions() *probe.SessionOptions {
 	so := &probe.SessionOptions{Waiting: r.o.Armed, KeepRings: r.o.Ring != nil, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
 		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
-	if r.o.Sim && slices.Contains(r.env, virtualClock) {
+	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.env, clock+"=virtual") {
+		// The calls have the times of the simulator's clock.
 		so.VirtualFrom = r.meta.StartMono
 	}
 	if r.o.NoSmall {

@@ -21,7 +21,7 @@ var Model = (&api.Model{
 	OwnStream:   2,
 	NonBlocking: 1,
 	Numbers:     []api.Object{"condition", "texture", "surface"},
-	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Loaded: "FAKECUDA_KERNELS_LOG", Beside: "", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Uninitialised: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}},
+	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Loaded: "FAKECUDA_KERNELS_LOG", Beside: "", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Uninitialised: "", Clock: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}},
 	Faults:      api.Faults{Codes: [2]int32{700, 721}, Except: []int32(nil), Stream: "", Task: "", Message: ""},
 	Funcs: []api.Func{
 		{ID: 4001, Name: "hostFunction", Layer: "program", Return: "void", RetWidth: 0, RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: true, Notes: true, Called: true, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "", Words: 2,

@@ -190,7 +190,7 @@ func TestCoreNamesNoRuntime(t *testing.T) {
 }
 
 func noneNamed(t *testing.T, m *model) {
-	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Loaded: true, m.Simulator.Beside: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true, m.Simulator.Uninitialised: true,
+	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Loaded: true, m.Simulator.Beside: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true, m.Simulator.Uninitialised: true, m.Simulator.Clock: true,
 		m.Accelerator.Vendor: true, m.DeviceName: true}
 	delete(names, "")                              // what it has not
 	if kind := m.Accelerator.Kind; kind != "gpu" { // which viewers call all such devices
