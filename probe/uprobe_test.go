@@ -579,13 +579,16 @@ func words(s string) []uint64 {
 	return ws
 }
 
+func paramOf(c Call, name string) int {
+	if name == "return" {
+		return uprobeNone
+	}
+	return acl.Model.Func(c.Func).Param(name)
+}
+
 func piece(t *testing.T, c Call, param string, item int) Piece {
 	t.Helper()
-	f := acl.Model.Func(c.Func)
-	n := f.Param(param)
-	if param == "return" {
-		n = uprobeNone
-	}
+	f, n := acl.Model.Func(c.Func), paramOf(c, param)
 	for _, p := range c.Pieces {
 		if int(p.Param) == n && int(p.Item) == item {
 			return p
@@ -605,8 +608,8 @@ func wantBytes(t *testing.T, c Call, param string, dir Dir, want ...any) {
 			t.Fatal(err)
 		}
 	}
-	f := acl.Model.Func(c.Func)
-	i := slices.IndexFunc(c.Pieces, func(p Piece) bool { return int(p.Param) < len(f.Params) && f.Params[p.Param].Name == param && p.Item == 0 && p.Dir == dir })
+	f, n := acl.Model.Func(c.Func), paramOf(c, param)
+	i := slices.IndexFunc(c.Pieces, func(p Piece) bool { return int(p.Param) == n && p.Item == 0 && p.Dir == dir })
 	if i < 0 {
 		t.Fatalf("%s: no piece for %s in %+v", f.Name, param, c.Pieces)
 	}

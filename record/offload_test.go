@@ -3,6 +3,7 @@ package record_test
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
@@ -10,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -90,8 +92,13 @@ func TestOffloadOpenACC(t *testing.T) {
 	}
 	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
 		rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place, Timeout: testenv.Patience})
-		if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
+		if err != nil || !provedButForStubs(rep) || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
 			t.Errorf("%s: %v, %+v", place, err, rep)
 		}
 	}
+}
+
+// provedButForStubs reports whether all results are proved but those that depend on host functions of the program's own, which a replay lacks.
+func provedButForStubs(r *replay.Report) bool {
+	return r.DifferingTotal == 0 && !slices.ContainsFunc(r.Unverified, func(u replay.Unverified) bool { return u.Code != verify.HostFunction })
 }

@@ -585,8 +585,11 @@ func paramName(f *api.Func, i int) string {
 	if f != nil && i < len(f.Params) {
 		return f.Params[i].Name
 	}
-	if i == timeline.RetParam {
+	switch i {
+	case timeline.RetParam:
 		return "return"
+	case api.MemoryParam:
+		return "memory"
 	}
 	return fmt.Sprintf("param%d", i)
 }

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	{
 		void *to[] = {devScale, devBias}, *from[] = {scale, bias};
 		size_t sizes[] = {size * sizeof(float), size * sizeof(float)};
-		size_t attrIndex = 0, failed;
+		size_t attrIndex = 0, failed = 0;
 		aclrtMemcpyBatchAttr attr = batchDirection(ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_DEVICE);
 		CHECK(aclrtMemcpyBatchAsync(to, sizes, from, sizes, 2, &attr, &attrIndex, 1, &failed, compute));
 	}
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 			from.push_back(slots[t % numSlots].c);
 		}
 		std::vector<size_t> sizes(last, bytes);
-		size_t attrIndex = 0, failed;
+		size_t attrIndex = 0, failed = 0;
 		aclrtMemcpyBatchAttr attr = batchDirection(ACL_MEM_LOCATION_TYPE_DEVICE, ACL_MEM_LOCATION_TYPE_HOST);
 		CHECK(aclrtMemcpyBatch(to.data(), sizes.data(), from.data(), sizes.data(), last, &attr, &attrIndex, 1, &failed));
 	}
