@@ -131,7 +131,6 @@ func copies(m *model.Model, by float64) {
 type row struct {
 	off         []float64 // of the predictions that were made, percent
 	none, wrong int
-	width       []float64
 }
 
 // predictions compares what is predicted of so many programs with what they take on the changed device.
