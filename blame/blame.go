@@ -104,7 +104,8 @@ type touched struct {
 
 // Report is what Blame finds.
 type Report struct {
-	Trace    string    `json:"trace"`
+	Trace string `json:"trace"`
+	format.Scope
 	Host     string    `json:"host"`
 	Argv     []string  `json:"argv"`
 	Acltrace string    `json:"acltrace,omitempty"` // the version that has recorded it
@@ -180,6 +181,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	if err := b.past(); err != nil {
 		return nil, err
 	}
+	b.rep.Scope = r.Completeness().Scope()
 	return b.rep, b.stacks.of(b.rep.calls())
 }
 

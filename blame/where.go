@@ -21,6 +21,7 @@ type WhereOptions struct {
 
 // Whereabouts is what a trace knows of an address.
 type Whereabouts struct {
+	format.Scope
 	Addr   Hex       `json:"addr"`
 	At     *Call     `json:"at,omitempty"`    // the call at whose beginning the address was looked up
 	Places []Touched `json:"places"`          // the allocations that held it, in the order in which they were made
@@ -33,7 +34,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 	if o == nil {
 		o = &WhereOptions{}
 	}
-	w := &Whereabouts{Addr: Hex(addr)}
+	w := &Whereabouts{Scope: r.Completeness().Scope(), Addr: Hex(addr)}
 	at, err := o.at(r)
 	if err != nil {
 		return nil, err
@@ -105,6 +106,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 
 // A Map is the memory that was live at a moment.
 type Map struct {
+	format.Scope
 	At     *Call        `json:"at,omitempty"` // the call at whose beginning it was looked at, nil for the end of the trace
 	Ranges []Allocation `json:"allocations"`  // by process and address
 	More   int          `json:"more,omitempty"`
@@ -128,7 +130,7 @@ func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, s, st := &Map{}, timeline.NewState(m).Read(r), newStacks(r)
+	x, s, st := &Map{Scope: r.Completeness().Scope()}, timeline.NewState(m).Read(r), newStacks(r)
 	until := int64(math.MaxInt64)
 	if at != nil {
 		until = at.Start

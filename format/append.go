@@ -285,7 +285,7 @@ func (s *appended) end() error {
 			return fmt.Errorf("data of call %d: %w", d.Call, err)
 		}
 	}
-	for _, g := range s.Reader.Gaps() {
+	for _, g := range slices.Concat(s.Reader.Gaps(), s.Reader.damaged()) {
 		g.From, g.To = s.time(g.From), s.time(g.To)
 		if g.Thread != NoThread {
 			var err error

@@ -1,5 +1,7 @@
 package format
 
+import "slices"
+
 // Completeness says what a trace lacks of the calls that the program made. Calls that were left out on request are outside of the
 // trace's window: they are no loss.
 type Completeness struct {
@@ -25,20 +27,29 @@ const (
 	WindowExtracted Window = "extracted" // one launch and what it needs
 )
 
+// Scope is what documents in JSON say of the completeness of the trace that they were made of.
+type Scope struct {
+	Complete bool   `json:"complete"` // nothing was lost
+	Window   Window `json:"window"`   // what was to be recorded
+}
+
+// Scope returns the completeness in short.
+func (c *Completeness) Scope() Scope { return Scope{c.Whole(), c.Window} }
+
 // Whole reports whether nothing was lost.
 func (c *Completeness) Whole() bool {
 	return c.Cut == "" && len(c.Lost) == 0 && c.Refused == 0 && c.Damaged == 0
 }
 
 // Completeness returns what the trace lacks. Damage counts only as far as the trace was read.
-func (r *Reader) Completeness() Completeness {
+func (r *Reader) Completeness() *Completeness {
 	m := r.Meta()
-	c := Completeness{Cut: m.Recovered, Refused: m.Coverage.Refused, Damaged: len(r.Damage()), Window: m.Window}
+	c := &Completeness{Cut: m.Recovered, Refused: m.Coverage.Refused, Damaged: len(r.Damage()), Window: m.Window}
 	if rec := r.Recovered(); rec != nil {
 		c.Cut = rec.Reason
 	}
 	older := false
-	for _, g := range r.Gaps() {
+	for _, g := range slices.Concat(r.Gaps(), r.damaged()) {
 		if !g.Intended() {
 			c.Lost = append(c.Lost, g)
 			continue

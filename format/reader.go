@@ -159,7 +159,37 @@ func newReader(file *container.File) (*Reader, error) {
 	if err := r.readSummaries(); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.findHoles()
+}
+
+// findHoles adds gaps where the numbers of the calls show that chunks between them are missing. A file whose end agrees with the rest has all.
+func (r *Reader) findHoles() error {
+	if rec := r.file.Recovery(); rec == nil || rec.LostChunks == 0 {
+		return nil
+	}
+	b := r.block()
+	defer release(b)
+	next, last, known := uint64(0), int64(0), true
+	for i := range r.events {
+		chunk := &r.events[i]
+		ok, err := r.load(b, chunk, want{noArgs: true, noData: true})
+		if err != nil {
+			return err
+		}
+		if !ok || b.n == 0 {
+			known = known && ok // damage of a chunk is a gap of its own
+			continue
+		}
+		g := Gap{Thread: NoThread, From: last, To: max(last, chunk.entry.TMin), Calls: b.first - next, Reason: FileDamaged}
+		told := func(o Gap) bool {
+			return o.Reason == FileDamaged && o.Thread == NoThread && o.From >= g.From && o.To <= g.To
+		}
+		if known && b.first > next && !slices.ContainsFunc(r.gaps, told) {
+			r.gaps = append(r.gaps, g)
+		}
+		next, last, known = b.first+uint64(b.n), chunk.entry.TMax, true
+	}
+	return nil
 }
 
 // readLast gives the last chunk of a type that can be read to use. It is no error when there is none.
@@ -354,18 +384,26 @@ func (r *Reader) Damage() []ErrCorrupt { return append(r.file.Damage(), r.blobs.
 
 // LostCalls returns how many calls the damaged places found so far have cost. It is not known where chunks are missing altogether.
 func (r *Reader) LostCalls() (calls uint64, known bool) {
+	for _, g := range r.damaged() {
+		calls += g.Calls
+	}
+	rec := r.Recovered()
+	return calls, rec == nil || rec.LostChunks == 0
+}
+
+// damaged are the gaps that the damaged places found so far have made.
+func (r *Reader) damaged() (gaps []Gap) {
 	for _, d := range r.file.Damage() {
 		if d.Chunk != container.Events || contentWhole(&d) {
 			continue
 		}
 		for i := range r.events {
 			if e := r.events[i].entry; e.Seq == d.Seq {
-				calls += uint64(e.Records)
+				gaps = append(gaps, Gap{Thread: NoThread, From: e.TMin, To: e.TMax, Calls: uint64(e.Records), Reason: FileDamaged})
 			}
 		}
 	}
-	rec := r.Recovered()
-	return calls, rec == nil || rec.LostChunks == 0
+	return gaps
 }
 
 // Unknown counts what was stepped over because it is of a later version, by its name.

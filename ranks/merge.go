@@ -72,6 +72,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
 	meta.StartMono, meta.Replayable = 0, false
 	meta.ExitCode, meta.ExitSignal, meta.Ended = 0, 0, ""
+	meta.Recovered, meta.Window = "", format.WindowWhole
 	a := make([]*format.Source, len(readers))
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
@@ -79,6 +80,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched})
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
 		ended(&meta, was, numbers[k])
+		lacks(&meta, r.Completeness(), numbers[k])
 		meta.Coverage.Refused += was.Coverage.Refused * min(i, 1)
 		a[i] = &format.Source{Reader: r, Time: c.time, Row: func(p format.Process) format.Process {
 			p.Rank = numbers[k]
@@ -114,6 +116,16 @@ func ended(meta, was *format.Meta, rank int) {
 	}
 	if meta.ExitCode == 0 {
 		meta.ExitCode, meta.ExitSignal = was.ExitCode, was.ExitSignal
+	}
+}
+
+// lacks takes over why calls of a rank are missing that no gap tells of, where it is the first.
+func lacks(meta *format.Meta, c *format.Completeness, rank int) {
+	if c.Cut != "" && meta.Recovered == "" {
+		meta.Recovered = fmt.Sprintf("rank %d: %s", rank, c.Cut)
+	}
+	if meta.Window == format.WindowWhole {
+		meta.Window = c.Window
 	}
 }
 

@@ -15,10 +15,11 @@ import (
 
 // Extracted says what an extract holds.
 type Extracted struct {
-	Launch  uint64 `json:"launch"` // call of the launch in the extract
-	Kernel  string `json:"kernel"`
-	Calls   uint64 `json:"calls"`   // in the extract
-	Results int    `json:"results"` // copies to the host in it that show what the launch did
+	format.Scope        // of the trace that it comes from
+	Launch       uint64 `json:"launch"` // call of the launch in the extract
+	Kernel       string `json:"kernel"`
+	Calls        uint64 `json:"calls"`   // in the extract
+	Results      int    `json:"results"` // copies to the host in it that show what the launch did
 	// Alone says that the device has nothing to do before the launch, and that the program waits for it at once, so that it can be timed by
 	// itself.
 	Alone bool `json:"alone"`
@@ -73,7 +74,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	x.launch = n
 	x.before()
 	results := x.behind()
-	e := &Extracted{Kernel: x.calls[n].kernel, Results: results}
+	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.calls[n].kernel, Results: results}
 	if err := x.missing(); err != nil {
 		return nil, naming(trace, err)
 	}

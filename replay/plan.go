@@ -113,6 +113,7 @@ type findings struct {
 	from, to     int64
 	longest      int64 // recorded call, nanoseconds
 	calls        uint64
+	scope        format.Scope
 	cut          string // why the end of the recording is missing, "" if it is there
 	deviceBlocks []deviceBlock
 	because      map[verify.Reason]string // why results have a reason, if it can be said in more detail

@@ -301,10 +301,10 @@ func (p *planner) survey() error {
 	f := &p.found
 	complete := p.r.Completeness()
 	f.cut = complete.Cut
-	p.gaps = newGaps(&complete)
 	if err := p.cast(); err != nil {
 		return err
 	}
+	p.gaps, f.scope = newGaps(complete), complete.Scope()
 	p.window, p.addressed, p.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {

@@ -24,6 +24,7 @@ type Report struct {
 	Verdict verify.Verdict `json:"verdict"`
 	// Identical is true if Verdict is verify.Identical.
 	Identical bool `json:"identical"`
+	format.Scope
 	// TrustsKernels is true if the library can't report kernels that it lacks: results are proved on the assumption that it ran all.
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
 	// KernelLibraries are those that the simulator has loaded.
@@ -442,7 +443,7 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{}, KernelLibraries: []KernelLibrary{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
 		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
-		Lost: f.absent, AskedFor: f.asked,
+		Scope: f.scope, Lost: f.absent, AskedFor: f.asked,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
 		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},

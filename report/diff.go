@@ -64,7 +64,8 @@ type Diff struct {
 
 // DiffRun is one of the two runs.
 type DiffRun struct {
-	Path   string    `json:"path"`
+	Path string `json:"path"`
+	format.Scope
 	Calls  uint64    `json:"calls"`
 	SpanNS int64     `json:"span_ns"`
 	Steps  StepStats `json:"steps"`

@@ -24,8 +24,7 @@ type Info struct {
 		Major uint16 `json:"major"`
 		Minor uint16 `json:"minor"`
 	} `json:"format"`
-	Complete   bool               `json:"complete"` // nothing was lost
-	Window     format.Window      `json:"window"`   // what was to be recorded
+	format.Scope
 	Simulated  bool               `json:"simulated"`
 	CapturedBy string             `json:"captured_by"`
 	API        string             `json:"api"`
@@ -56,8 +55,9 @@ type Info struct {
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
 	path       string
-	cut        string // why the end is missing
-	ended      bool   // the recording came to its end, whatever has become of the file
+	losses     []string // what the trace lacks
+	cut        string   // why the end is missing
+	ended      bool     // the recording came to its end, whatever has become of the file
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -175,29 +175,12 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 		}
 	}
 	c := r.Completeness()
-	in.Complete, in.Window, in.cut = c.Whole(), c.Window, c.Cut
+	in.Scope, in.cut, in.losses = c.Scope(), c.Cut, losses(c)
 	in.Unknown = r.Unknown()
 	for _, d := range r.Damage() {
 		in.Damage = append(in.Damage, d.Error())
 	}
 	return in, nil
-}
-
-// losses lists what the trace lacks.
-func (in *Info) losses() (all []string) {
-	if in.cut != "" {
-		all = append(all, "its end is missing ("+in.cut+")")
-	}
-	if n := in.Gaps.Count - in.Gaps.Off - in.Gaps.Older; n > 0 {
-		all = append(all, fmt.Sprintf("%s lost in %s", Plural(in.Gaps.CallsLost, "call"), Plural(uint64(n), "gap")))
-	}
-	if n := in.Coverage.Refused; n > 0 {
-		all = append(all, Plural(uint64(n), "thread")+" not recorded")
-	}
-	if n := len(in.Damage); n > 0 {
-		all = append(all, "damaged in "+Plural(uint64(n), "place"))
-	}
-	return all
 }
 
 // Text writes the form for people.
@@ -347,7 +330,7 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	complete := "yes"
 	if !in.Complete {
-		complete = "no: " + strings.Join(in.losses(), "; ")
+		complete = "no: " + strings.Join(in.losses, ", ")
 	}
 	row("complete", "%s", complete)
 	if in.Window != format.WindowWhole {

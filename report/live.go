@@ -35,6 +35,7 @@ type sumKey struct {
 
 // Top is what a recording has come to, as `acltrace top --json` prints it. Times are nanoseconds since its beginning.
 type Top struct {
+	format.Scope          // while the recording goes on, its end is missing
 	Recording    bool     `json:"recording"` // goes on, as far as the file tells
 	Refreshes    int      `json:"refreshes"`
 	FromNS       int64    `json:"from_ns"` // the interval: what has come since the refresh before
@@ -50,6 +51,8 @@ type Top struct {
 	Kernels      []TopSum `json:"kernels"`
 	Streams      []TopSum `json:"streams"`
 	Copies       []TopSum `json:"copies"`
+	// Lacks says what the trace lacks.
+	Lacks        *format.Completeness `json:"-"`
 	intervalSecs float64
 }
 
@@ -123,6 +126,8 @@ func (l *Live) Refresh() (*Top, error) {
 		l.places[d.Offset] = true // some are met each time that the file is opened
 	}
 	t.Damaged = len(l.places)
+	t.Lacks = r.Completeness()
+	t.Scope = t.Lacks.Scope()
 	for _, g := range r.Gaps() {
 		t.Lost += g.Calls
 	}

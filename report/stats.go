@@ -14,6 +14,7 @@ import (
 // Stats are sums over a trace, as `acltrace stats --json` prints them. Times are nanoseconds. Percentiles of more than 512 times are off by
 // less than 0.4%; all else is exact.
 type Stats struct {
+	format.Scope
 	Calls     uint64      `json:"calls"`
 	Failed    uint64      `json:"failed"`
 	SpanNS    int64       `json:"span_ns"` // from the first call's start to the last one's end
@@ -325,6 +326,7 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.s.Scope = r.Completeness().Scope()
 	x.s.Unfinished, x.s.Gaps, x.s.CallsLost, x.s.Cut = c.Unfinished, len(r.Gaps()), c.GapCalls, !r.Complete()
 	return x.finish()
 }

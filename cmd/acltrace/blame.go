@@ -69,6 +69,7 @@ func (a *app) blameCmd() *cobra.Command {
 	c.Flags().Var(&addr, "addr", "the address at which it failed, as a log names it")
 	c.Flags().IntVar(&o.History, "calls", 8, "how many calls are listed for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.strictFlag(c.Flags())
 	return c
 }
 
@@ -116,6 +117,7 @@ func (a *app) whereCmd() *cobra.Command {
 	c.Flags().IntVar(&o.PID, "pid", 0, "only in this process")
 	c.Flags().IntVar(&o.History, "calls", 8, "how many calls are listed for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.strictFlag(c.Flags())
 	return c
 }
 

@@ -26,7 +26,7 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 			if err != nil {
 				return err
 			}
-			r.Close()
+			defer a.close(r)
 			defer whole.EndOnSignals()()
 			rep, err := replay.Bundle(args[0], m, dir, &o)
 			if err != nil {

@@ -74,6 +74,7 @@ func (a *app) catCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")
+	a.strictFlag(c.Flags())
 	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss; assemble makes the file again")
 	c.Flags().DurationVar(&from, "from", 0, "begin with calls that start this long after the beginning, as 1.5s")
 	c.Flags().DurationVar(&to, "to", 0, "end with calls that start this long after the beginning")

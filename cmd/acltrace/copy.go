@@ -90,9 +90,6 @@ new trace names that file: as for a trace that is to be sent without them.`,
 			if err != nil {
 				return err
 			}
-			if len(rep.Damage) > 0 {
-				return &exit{exitFailed, fmt.Errorf("%s: damaged, and %s has what is left of it; acltrace fsck %s names what is lost", args[0], out, args[0])}
-			}
 			fmt.Fprintf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
 			return nil
 		},
@@ -110,7 +107,7 @@ func (a *app) copy(from, to, command string, options func(*format.Reader) *forma
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
+	defer a.close(r)
 	defer whole.EndOnSignals()()
 	o := options(r)
 	o.Progress = a.bytes()

@@ -35,7 +35,7 @@ func (a *app) diffCmd() *cobra.Command {
 				return fmt.Errorf("%s is of the runtime %q, %s of %q: there is nothing to compare", args[0], m.Name, args[1], other.Name)
 			}
 			for _, r := range []*format.Reader{x, y} {
-				if err := a.lacks(r, "they are in no sum", untimed); err != nil {
+				if err := a.shows(r, "they are in no sum", untimed); err != nil {
 					return err
 				}
 			}

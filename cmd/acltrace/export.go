@@ -34,7 +34,6 @@ func (a *app) exportCmd() *cobra.Command {
 			return usage("acltrace export needs a format: %s", exportFormats)
 		},
 	}
-	c.PersistentPreRun = func(*cobra.Command, []string) { a.strict = true } // who looks at the export alone does not see what it was made of
 	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof(), a.exportChrome(), a.exportParquet())
 	return c
 }
@@ -59,7 +58,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if err := a.lacks(r, `a span "calls lost" stands at each`, untilEnd); err != nil {
+			if err := a.shows(r, `a span "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
 			if out != "" {
@@ -147,47 +146,6 @@ const (
 	untimed  = "counted, and in no sum of times"
 )
 
-// lacks says what a trace lacks, and what of that is shown instead, so that nobody takes what is made of it for all that happened.
-func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
-	complete := r.Completeness()
-	if complete.Cut != "" {
-		a.lacking = true
-		fmt.Fprintf(a.err, "acltrace: %s was cut (%s): this is of what was written until then\n", r.Path(), complete.Cut)
-	}
-	c, err := r.Counts()
-	if err != nil {
-		return err
-	}
-	refused := r.Meta().Coverage.Refused
-	var gaps, calls [2]uint64 // lost, and left out because somebody asked for that
-	for _, g := range r.Gaps() {
-		i := 0
-		if g.Intended() {
-			i = 1
-		}
-		gaps[i]++
-		calls[i] += g.Calls
-	}
-	a.lacking = a.lacking || gaps[0] > 0 || c.Unfinished > 0 || refused > 0
-	if refused > 0 {
-		fmt.Fprintf(a.err, "acltrace: of %s nothing was recorded into %s, for want of memory for rings\n", report.Plural(uint64(refused), "thread"), r.Path())
-	}
-	for i, what := range [...]string{"calls were lost", "calls were left out, as was asked for,"} {
-		if gaps[i] == 0 {
-			continue
-		}
-		known := "how many is not known"
-		if calls[i] > 0 {
-			known = report.Plural(calls[i], "call") + " known"
-		}
-		fmt.Fprintf(a.err, "acltrace: %s at %s of %s (%s): %s\n", what, report.Plural(gaps[i], "place"), r.Path(), known, lost)
-	}
-	if c.Unfinished > 0 {
-		fmt.Fprintf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
-	}
-	return nil
-}
-
 // brackets says how many tasks are not shown as they were.
 func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {
@@ -231,7 +189,7 @@ func (a *app) exportPprof() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if err := a.lacks(r, "they are in no sum, and named in the profile's comments", untilEnd); err != nil {
+			if err := a.shows(r, "they are in no sum, and named in the profile's comments", untilEnd); err != nil {
 				return err
 			}
 			if out == "" {

@@ -41,7 +41,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
+			if err := a.shows(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
 			o.Progress = a.progress("calls")

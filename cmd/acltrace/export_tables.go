@@ -37,7 +37,7 @@ func (a *app) exportChrome() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
+			if err := a.shows(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
 			o.Progress = a.progress("calls")
@@ -85,7 +85,7 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if err := a.lacks(r, inNoTable, untilEnd); err != nil {
+			if err := a.shows(r, inNoTable, untilEnd); err != nil {
 				return err
 			}
 			if err := os.MkdirAll(out, 0o777); err != nil {
@@ -137,7 +137,7 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 		}
 		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: dir, Job: job, Rank: rank, Progress: a.progress("calls")})
 		if err == nil {
-			err = a.lacks(r, inNoTable, untilEnd)
+			err = a.shows(r, inNoTable, untilEnd)
 			a.brackets(res.Bracketed, res.Tasks)
 		}
 		if err := errors.Join(err, a.close(r)); err != nil {

@@ -43,7 +43,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			if err != nil {
 				return err
 			}
-			r.Close()
+			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			e, err := replay.Extract(ctx, args[0], m, uint64(launch), output, nil)

@@ -18,7 +18,7 @@ func (a *app) infoCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			in, err := report.NewInfo(args[0], r, m)
 			if err != nil {
 				return err
@@ -30,6 +30,7 @@ func (a *app) infoCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.strictFlag(c.Flags())
 	return c
 }
 

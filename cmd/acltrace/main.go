@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,8 +47,9 @@ type app struct {
 	out, err       io.Writer
 	stdout, stderr *os.File // for programs that are started; nil in tests
 	shown          bool     // a line of progress is on the terminal
-	strict         bool     // what a trace lacks is a failure
-	lacking        bool     // a trace lacks something
+	strict         bool     // calls that a trace has lost decide on the exit code
+	lacking        bool     // a trace has lost calls
+	instead        string   // what stands for lost calls in what is made of a trace
 }
 
 func (a *app) root() *cobra.Command {
@@ -69,9 +71,12 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strictFlag has what a trace lacks, which is said in any case, decide on the exit code.
+// ofWhole are the commands that make something of a whole trace: they end with exitLacks if the trace has lost calls.
+var ofWhole = []string{"export", "replay", "bundle", "extract", "merge", "pack", "recover", "diff"}
+
+// strictFlag has calls that a trace has lost, which is said in any case, decide on the exit code of the other commands.
 func (a *app) strictFlag(f *pflag.FlagSet) {
-	f.BoolVar(&a.strict, "strict", false, "end with 4 where the trace lacks something: calls that were lost or never returned, its end, what is damaged")
+	f.BoolVar(&a.strict, "strict", false, "end with 4 if the trace has lost calls: some were not recorded, its end is missing, or it is damaged")
 }
 
 // arguments checks the number of a command's arguments.
@@ -90,15 +95,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.stderr, _ = stderr.(*os.File)
 	root := a.root()
 	root.SetArgs(args)
-	err := root.Execute()
+	c, err := root.ExecuteC()
 	a.endProgress()
-	var e *exit
-	if a.strict && a.lacking && (err == nil || errors.As(err, &e) && e.code == exitDiffers) {
-		err = &exit{exitLacks, errors.New("the trace has not all that happened: exit code 4")}
+	for c.HasParent() && c.Parent() != root {
+		c = c.Parent()
+	}
+	if a.lacking && err == nil && (a.strict || slices.Contains(ofWhole, c.Name())) {
+		err = &exit{code: exitLacks}
 	}
 	if err == nil {
 		return 0
 	}
+	var e *exit
 	if !errors.As(err, &e) {
 		code := exitFailed
 		if c, _, ferr := root.Find(args); ferr != nil || c == root {

@@ -62,18 +62,35 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	return r, m, nil
 }
 
-// close closes a trace that was read, and says what was found to be damaged in it, so that nobody takes what is made of
-// the rest for all that happened.
+// close closes a trace that was read, and says in the last line what it lacks.
 func (a *app) close(r *format.Reader) error {
-	if n := len(r.Damage()); n > 0 {
-		a.lacking = true
-		calls, known := r.LostCalls()
-		lost := report.Plural(calls, "call") + " lost"
-		if !known {
-			lost = "how many calls are lost is not known"
-		}
-		a.endProgress()
-		fmt.Fprintf(a.err, "acltrace: %s: damaged in %s, %s; acltrace fsck names what is lost\n", r.Path(), report.Plural(uint64(n), "place"), lost)
-	}
+	a.complete(r.Path(), r.Completeness())
 	return r.Close()
+}
+
+// complete says what a trace lacks, and what stands for calls that were lost, so that nobody takes what is made of it for all that happened.
+func (a *app) complete(path string, c *format.Completeness) {
+	said := report.Completeness(c)
+	if said == "" {
+		return
+	}
+	if len(c.Lost) > 0 && a.instead != "" {
+		said += ": " + a.instead
+	}
+	if c.Damaged > 0 {
+		said += "; acltrace fsck names what is lost"
+	}
+	a.lacking = a.lacking || !c.Whole()
+	a.endProgress()
+	fmt.Fprintf(a.err, "acltrace: %s: %s\n", path, said)
+}
+
+// shows notes what stands for calls that were lost, and says what is shown of calls that never returned: those are no loss.
+func (a *app) shows(r *format.Reader, lost, unfinished string) error {
+	a.instead = lost
+	c, err := r.Counts()
+	if err == nil && c.Unfinished > 0 {
+		fmt.Fprintf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+	}
+	return err
 }

@@ -108,7 +108,7 @@ func TestProgress(t *testing.T) {
 		{[]string{"fsck", path}, 0, "sound"},
 		{[]string{"fsck", broken}, exitFailed, "has no end"},
 		{[]string{"pack", path, "-o", to}, 0, "12 calls"},
-		{[]string{"recover", broken, "-o", to}, 0, "12 calls"},
+		{[]string{"recover", broken, "-o", to}, exitLacks, "12 calls"},
 		{[]string{"cat", path}, 0, "ms"},
 	} {
 		tty, said := terminal(t)

@@ -53,7 +53,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			if err != nil {
 				return err
 			}
-			r.Close()
+			defer a.close(r)
 			switch strict {
 			case "off":
 			case "report", "fail":

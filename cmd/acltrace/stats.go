@@ -28,7 +28,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if by != "" && !slices.Contains(report.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
 			}
-			if err := a.lacks(r, "they are in no sum", untimed); err != nil {
+			if err := a.shows(r, "they are in no sum", untimed); err != nil {
 				return err
 			}
 			o := &report.StatsOptions{By: by, Top: top, Progress: a.progress("calls")}

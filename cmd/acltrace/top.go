@@ -47,6 +47,9 @@ func (a *app) topCmd() *cobra.Command {
 				} else if err != nil {
 					return err
 				} else if err := a.show(t, asJSON, screen); err != nil || once || !t.Recording {
+					if !t.Recording {
+						a.complete(args[0], t.Lacks)
+					}
 					return err
 				}
 				select {
@@ -59,6 +62,7 @@ func (a *app) topCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&once, "once", false, "show once what is there, and end")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON each time")
+	a.strictFlag(c.Flags())
 	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
 	return c
 }

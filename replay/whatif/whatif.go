@@ -42,6 +42,7 @@ type Options struct {
 
 // Report says what a simulation in virtual time has shown. Keys are only ever added.
 type Report struct {
+	format.Scope
 	Model      string `json:"model"`
 	Source     string `json:"source"` // what the model stands on
 	RecordedNS int64  `json:"recorded_ns"`
@@ -151,6 +152,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	defer r.Close()
 	v.base = recorded(v.base)
+	v.rep.Scope = r.Completeness().Scope()
 	if v.p, err = compile(r, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -1,0 +1,55 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// Completeness says in a line what a trace lacks, "" if it has all calls of the program. What was lost differs from what is outside of the
+// window that was asked for.
+func Completeness(c *format.Completeness) string {
+	var all []string
+	if c.Window != format.WindowWhole {
+		window := "window " + string(c.Window)
+		if len(c.Outside) > 0 {
+			window += ", " + places("left out", c.Outside)
+		}
+		all = append(all, window)
+	}
+	if lost := losses(c); len(lost) > 0 {
+		all = append(all, "not complete: "+strings.Join(lost, ", "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// losses lists what was lost.
+func losses(c *format.Completeness) (all []string) {
+	if c.Cut != "" {
+		all = append(all, c.Cut)
+	}
+	if len(c.Lost) > 0 {
+		all = append(all, places("lost", c.Lost))
+	}
+	if c.Refused > 0 {
+		all = append(all, Plural(uint64(c.Refused), "thread")+" not recorded")
+	}
+	if c.Damaged > 0 {
+		all = append(all, "damaged in "+Plural(uint64(c.Damaged), "place"))
+	}
+	return all
+}
+
+// places says of how many gaps, and of how many calls, something is known.
+func places(what string, gaps []format.Gap) string {
+	calls := uint64(0)
+	for i := range gaps {
+		calls += gaps[i].Calls
+	}
+	known := "how many is not known"
+	if calls > 0 {
+		known = Plural(calls, "call") + " known"
+	}
+	return fmt.Sprintf("calls %s at %s (%s)", what, Plural(uint64(len(gaps)), "place"), known)
+}
