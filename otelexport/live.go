@@ -23,7 +23,7 @@ type LiveOptions struct {
 
 	// Metrics pushes metrics to an OTLP receiver, each OTEL_METRIC_EXPORT_INTERVAL milliseconds (60000 by default) and at the end.
 	Metrics bool
-	// Prometheus is an address to serve metrics at, as ":9464"; "" for none.
+	// Prometheus is an address to serve metrics at, as ":9464" or "0.0.0.0:9464"; "" for none. Without a host only this machine is answered.
 	Prometheus string
 
 	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of

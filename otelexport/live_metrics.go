@@ -157,7 +157,11 @@ func (p *liveProducer) Produce(context.Context) ([]metricdata.ScopeMetrics, erro
 func newMetricServer(l *Live) (*metricServer, error) {
 	s := &metricServer{l: l, registry: prometheus.NewRegistry(), producers: map[*resource]*liveProducer{}}
 	var err error
-	if s.listener, err = net.Listen("tcp", l.o.Prometheus); err != nil {
+	address := l.o.Prometheus
+	if strings.HasPrefix(address, ":") {
+		address = "localhost" + address // metrics name the program's kernels: who wants them elsewhere says so
+	}
+	if s.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fmt.Errorf("serve metrics for Prometheus: %w", err)
 	}
 	tell := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})

@@ -680,6 +680,19 @@ func TestLiveReceiversFail(t *testing.T) {
 	}
 }
 
+// Metrics were served to every machine that could reach this one where the address named no host.
+func TestMetricsAreServedToThisMachine(t *testing.T) {
+	l, err := NewLive(&LiveOptions{Model: acl.Model, Prometheus: ":0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	host, _, err := net.SplitHostPort(l.Address())
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		t.Errorf("served at %s, %v", l.Address(), err)
+	}
+}
+
 // What can't be is said before a program is run.
 func TestLiveRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -88,7 +88,7 @@ func (a *app) exportParquet() *cobra.Command {
 			if err := a.shows(r, inNoTable, untilEnd); err != nil {
 				return err
 			}
-			if err := os.MkdirAll(out, 0o777); err != nil {
+			if err := os.MkdirAll(out, 0o700); err != nil {
 				return err
 			}
 			var res *parquet.Result

@@ -21,7 +21,7 @@ type liveFlags struct {
 
 func (l *liveFlags) add(f *pflag.FlagSet) {
 	l.flags = f
-	f.StringSliceVar(&l.metrics, "metrics", nil, "hand on metrics while recording: otlp to push them to a collector, prometheus=ADDRESS to serve them, as prometheus=:9464; may be given twice")
+	f.StringSliceVar(&l.metrics, "metrics", nil, "hand on metrics while recording: otlp to push them to a collector, prometheus=ADDRESS to serve them, as prometheus=:9464, for this machine, or prometheus=0.0.0.0:9464; may be given twice")
 	f.IntVar(&l.every, "sample-steps", 0, "send spans while recording: of one step of this many (0: none), of each with an error, and of requests that the program names")
 	f.DurationVar(&l.slow, "slow-step", 0, "likewise of each step and request that takes longer than this, as 50ms")
 	f.StringVar(&l.o.Endpoint, "otlp", "", "URL of the collector or the Jaeger for both (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")

@@ -126,7 +126,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 
 // newPart makes a file of the tree. Until it is whole its name begins with a point, as of those that readers pass over.
 func newPart(dir, name string) (*whole.File, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return whole.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+whole.Suffix))

@@ -4,10 +4,7 @@ package whole
 
 import "os"
 
-const (
-	noFollow = 0
-	umask    = 0o077
-)
+const noFollow = 0
 
 // Lock does nothing where there is no flock: traces are written on Linux, elsewhere they are only read.
 func Lock(*os.File) error { return nil }

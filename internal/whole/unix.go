@@ -9,13 +9,6 @@ import (
 
 const noFollow = syscall.O_NOFOLLOW
 
-// umask is what new files are not permitted. It can only be read by setting it, before anything else runs.
-var umask = func() os.FileMode {
-	m := syscall.Umask(0o077)
-	syscall.Umask(m)
-	return os.FileMode(m)
-}()
-
 // Lock takes the writer's lock of a file, which the kernel gives back however the process ends.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 

@@ -38,8 +38,7 @@ var (
 // Before, where a test has set it, is called when what is written is about to get its name.
 var Before func()
 
-// Create makes a file with the permissions of the one that has the name, which stays until Keep, else those that new files
-// have. It fails where the name can't be given to another file, and where somebody else is writing the file.
+// Create makes a file with the permissions of the one that has the name, which stays until Keep, else for its owner alone. It fails where the name can't be given to another file, and where somebody else is writing the file.
 func Create(path string) (*File, error) { return CreateAs(path, "") }
 
 // CreateAs is Create with the name that the file has while it is not whole, in the same folder.
@@ -114,7 +113,7 @@ func behind(path string) string {
 func replaceable(path string) (perm fs.FileMode, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0o666 &^ umask, nil
+		return 0o600, nil // what was made of a trace has the program's data
 	}
 	if err != nil {
 		return 0, err

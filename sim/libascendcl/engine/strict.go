@@ -62,7 +62,7 @@ func strictFromEnv() *sim.Strict {
 		r.colour = os.Getenv("NO_COLOR") == ""
 	}
 	if path := os.Getenv("ACLSIM_STRICT_LOG"); path != "" {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			warn("ACLSIM_STRICT_LOG: %v; findings go to stderr", err)
 		} else {
