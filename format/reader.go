@@ -753,6 +753,16 @@ func (r *Reader) learn() error {
 	return r.learnErr
 }
 
+// Pieces returns how many pieces of the program's data the trace has beside its calls: arguments, strings, what copies moved, whether they
+// lie among the calls or in blobs.
+func (r *Reader) Pieces() (n uint64, err error) {
+	err = r.learn()
+	for i := range r.learned {
+		n += r.learned[i].rows
+	}
+	return n, err
+}
+
 // find returns the chunk that holds the call.
 func (r *Reader) find(call uint64) (int, error) {
 	if err := r.learn(); err != nil {

@@ -74,7 +74,9 @@ type InfoCalls struct {
 }
 
 type InfoPayload struct {
-	Level       string `json:"level"`
+	Level string `json:"level"`
+	// Pieces counts the program's data: arguments, strings and what copies moved. Those up to 4 KiB lie among the calls, longer ones are blobs.
+	Pieces      uint64 `json:"pieces"`
 	Blobs       uint64 `json:"blobs"`
 	Bytes       uint64 `json:"bytes"`
 	StoredBytes uint64 `json:"stored_bytes"`
@@ -154,7 +156,11 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly, VisibleMissing: m.HostVisibleMissing}
+	pieces, err := r.Pieces()
+	if err != nil {
+		return nil, err
+	}
+	in.Payload = InfoPayload{Level: m.PayloadLevel, Pieces: pieces, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly, VisibleMissing: m.HostVisibleMissing}
 	if f := r.BlobFile(); f != nil {
 		in.Payload.BlobFile = &InfoBlobFile{Path: f.Path, Bytes: f.Size, Complete: f.Err == nil && f.Recovered == nil}
 		if f.Err != nil {
@@ -233,7 +239,7 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	row("processes", "%d, %s", in.Processes, Plural(uint64(in.Threads), "thread"))
 	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
-	row("payload", "%s, %s, %s stored (level %s)", Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", Plural(in.Payload.Pieces, "piece"), Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
 	if f := in.Payload.BlobFile; f != nil {
 		switch {
 		case f.Problem != "":

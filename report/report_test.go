@@ -328,3 +328,26 @@ func plain(g report.Group) string {
 	b, err := json.Marshal(g)
 	return fmt.Sprint(string(b), err)
 }
+
+// Of a trace with its results among the calls, info said that it had "0 blobs, 0 B" of the program's data.
+func TestInfoCountsDataAmongCalls(t *testing.T) {
+	r, err := format.Open(filepath.Join("..", "testdata", "traces", "v1.0.aclt"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := uint64(0)
+	for _, err := range r.Data(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	in, err := report.NewInfo(r.Path(), r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n == 0 || in.Payload.Pieces != n || in.Payload.Blobs >= n {
+		t.Errorf("%+v of a trace with %d pieces of data", in.Payload, n)
+	}
+}
