@@ -10,8 +10,10 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -59,9 +61,10 @@ const (
 	Array
 	// List is a pointer to a structure {elements pointer, number of elements size_t}; the elements are captured.
 	List
-	// String is a NUL-terminated string that the call reads.
+	// String is a NUL-terminated string that the call reads and that is no path: a replay passes it as recorded.
 	String
-	// File is a NUL-terminated path of a file that the call reads; the content is captured too, as item 1.
+	// File is a NUL-terminated path of a file that the call reads; the content is captured too, as item 1. A replay passes the path of a
+	// file in its own folder with that content.
 	File
 	// Out is a pointer to where the call stores a value of fixed size.
 	Out
@@ -96,11 +99,13 @@ const (
 	// Finds is a pointer to where the call stores the address of memory of the runtime's with handles, 8 bytes each, of objects that may be known
 	// already.
 	Finds
+	// Target is a NUL-terminated path of a file that the call writes. A replay passes a path in its own folder.
+	Target
 )
 
 var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
 	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque",
-	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed", "finds"}
+	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed", "finds", "target"}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
@@ -600,6 +605,9 @@ type Func struct {
 	Idle bool
 	// Unplayed is why a replay can't make the call, "" where it can.
 	Unplayed string
+	// Keeps are the members that a replay keeps of the JSON object in the call's File parameter. It removes the others, which may name
+	// files. If Keeps is nil, the content of the file stays as recorded.
+	Keeps []string
 	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
 	// message is what Names says, and a range is an object.
 	Notes bool
@@ -765,7 +773,9 @@ type Simulator struct {
 	Library string // its library's file, in the folder of acltrace's libraries
 	Symbol  string // that its library exports, and the vendor's does not
 	Kernels string // variable of the environment with the files of its kernel libraries
-	Loaded  string // variable of the environment with the file that it appends the kernel libraries to that it loads (internal/kernellib)
+	// KernelSymbol is exported by every kernel library. A library without it is not searched for kernels.
+	KernelSymbol string `yaml:"kernel_symbol"`
+	Loaded       string // variable of the environment with the file that it appends the kernel libraries to that it loads (internal/kernellib)
 	// Beside is the variable of the environment that has it, if it is 1, look for a kernel library beside each binary that a program
 	// loads; "" for one that does not. A replay never sets it: the paths in a trace are a stranger's.
 	Beside string
@@ -775,10 +785,37 @@ type Simulator struct {
 	// it appends them to; "" for one that finds none.
 	Strict, Findings string
 	Uninitialised    string // variable of the environment that has it report, if it is 1, results of memory that nothing has written; "" for one that can't
+	Model            string // variable of the environment with its cost model: a name, a file or the content of a file; "" for one without
 	Clock            string // variable of the environment that has it run in virtual time, if it is "virtual"; "" for one that can't
 	Prefix           string // of all its variables
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string
+	// Replayed are the variables that a trace may set in a replay, each with a regular expression for its whole value. None is a path.
+	Replayed map[string]string
+}
+
+// maxVariable is the size of the largest value of a variable that a trace may set.
+const maxVariable = 64 << 10
+
+// CheckVariable returns an error unless a trace may set a variable of the simulator to a value in a replay.
+func (s *Simulator) CheckVariable(name, value string) error {
+	syntax, ok := s.Replayed[name]
+	switch {
+	case !ok:
+		return errors.New("a trace can't set it")
+	case len(value) > maxVariable:
+		return fmt.Errorf("%d bytes: at most %d are allowed", len(value), maxVariable)
+	}
+	// (?s): a value in JSON may have several lines.
+	if !regexp.MustCompile(`(?s)\A(?:` + syntax + `)\z`).MatchString(value) {
+		return errors.New("a trace can't set it to this value")
+	}
+	return nil
+}
+
+// Decides reports whether a replay sets a variable itself, or leaves it out, whatever the trace says.
+func (s *Simulator) Decides(name string) bool {
+	return name != "" && slices.Contains([]string{s.Kernels, s.Loaded, s.Beside, s.Place, s.Strict, s.Findings, s.Uninitialised}, name)
 }
 
 // Faults is how a runtime tells a program that a task has failed on the device.

@@ -354,7 +354,7 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		r.Kind, r.Flags, r.Item = uprobePacked, uprobeAtEntry, 1
 	case api.Launch:
 		r.Kind, r.Flags = uprobeBuffers, uprobeAtEntry
-	case api.String, api.File:
+	case api.String, api.File, api.Target:
 		r.Kind, r.Flags, r.Unit = uprobeString, uprobeAtEntry, uprobeInline
 	case api.List:
 		r.Kind, r.Flags, r.Unit = uprobeList, uprobeAtEntry, uint64(p.Elem)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -40,18 +41,12 @@ type guardEntry struct {
 // guarded is how long after its start the crash of a program is laid to the recording.
 const guarded = time.Minute
 
-// stateDir is where it is noted how programs have ended.
+// stateDir is the folder for how programs have ended and which kernel libraries were loaded.
 func stateDir(o *Options) string {
 	if o.State != "" {
 		return o.State
 	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "acltrace")
-	}
-	if home, err := os.UserHomeDir(); err == nil {
-		return filepath.Join(home, ".local/state/acltrace")
-	}
-	return filepath.Join(probe.DefaultDir, fmt.Sprintf("acltrace-state-%d", os.Geteuid()))
+	return statedir.Path()
 }
 
 func newGuard(o *Options, path string) *guard {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -34,7 +35,7 @@ func (r *recorder) listKernels(env []string, file string) ([]string, error) {
 	if err := kernellib.Create(file); err != nil {
 		return nil, err
 	}
-	r.kernelList = file
+	r.kernelList, r.ownKernels.told = file, true
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 	return append(env, variable+"="+file), nil
 }
@@ -63,6 +64,68 @@ func (r *recorder) kernelLibraries(m *format.Meta) {
 		}
 		m.KernelBuildIDs[l.Path] = l.BuildID
 	}
+}
+
+// ownKernels is the state of what a recorder adds to the list of this user's kernel libraries.
+type ownKernels struct {
+	told  bool // the recorder has made its kernelList, which only programs of its own user can write to
+	known []kernellib.Library
+	err   error
+}
+
+// rememberKernels adds to the list of this user's kernel libraries those that programs of the recorder's user have loaded. A replay loads them
+// if a trace names them. The simulator reports them; for a program that the recorder has not started the kernel does: that the environment
+// names a library is not enough.
+func (r *recorder) rememberKernels() {
+	var libs []kernellib.Library
+	switch {
+	case r.ownKernels.told:
+		libs, _ = kernellib.Read(r.kernelList)
+	case r.kernelList == "" && len(r.b.kernelLibs) > 0:
+		for _, pid := range r.b.local {
+			for _, path := range mappedHere(pid, r.b.kernelLibs) {
+				libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
+			}
+		}
+	}
+	libs = slices.DeleteFunc(libs, func(l kernellib.Library) bool { return slices.Contains(r.ownKernels.known, l) })
+	if len(libs) == 0 {
+		return
+	}
+	if err := kernellib.Remember(stateDir(&r.o), libs); err != nil {
+		r.ownKernels.err = err
+		return
+	}
+	r.ownKernels.known = append(r.ownKernels.known, libs...)
+}
+
+// mappedHere returns those of some files that a process of the recorder's user maps. It has none of another mount namespace, in which
+// a path may be another file.
+func mappedHere(pid int, paths []string) []string {
+	if st, err := os.Stat(procFile(pid, "")); err != nil || !ownedByUs(st) {
+		return nil
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if theirs, err2 := os.Readlink(procFile(pid, "ns/mnt")); err != nil || err2 != nil || ours != theirs {
+		return nil
+	}
+	b, err := os.ReadFile(procFile(pid, "maps"))
+	if err != nil {
+		return nil
+	}
+	var mapped []string
+	for _, path := range paths {
+		file, err := filepath.EvalSymlinks(path)
+		if err == nil && strings.Contains(string(b), " "+file+"\n") {
+			mapped = append(mapped, path)
+		}
+	}
+	return mapped
+}
+
+func ownedByUs(st os.FileInfo) bool {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && int(sys.Uid) == os.Geteuid()
 }
 
 // missingKernels returns the names of the kernels that were launched and that no kernel library implements.

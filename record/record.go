@@ -31,6 +31,7 @@ import (
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/buildid"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // Payload says how much of what is copied is kept.
@@ -76,7 +77,7 @@ type Options struct {
 	Steps       *StepRange    // record these steps alone, nil for all
 	StepMarker  string        // what tells steps apart: see timeline.NewStepCounter
 	NoGuard     bool          // record a program even where it has crashed at the last start, soon after it began
-	State       string        // folder in which it is noted how programs have ended; default acltrace in the user's folder for state
+	State       string        // folder for how programs have ended and which kernel libraries were loaded; default statedir.Path
 	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool          // leave out copies below SmallestCopy
 	NoTaskIDs   bool          // leave out the runtime's own ids of streams and tasks
@@ -110,14 +111,17 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
 	Unexecuted []string          // kernels that were launched on the simulator and that no kernel library implements, sorted
-	Output     string            // name of the file
-	Sealed     []string          // with a Ring: the files, in the order in which they were sealed
-	Untraced   string            // why the program was run without being recorded, "" where it was recorded
-	Guard      string            // what the end of the program means for its next start, "" for nothing
-	Full       bool              // the trace had its largest size before the program ended
-	Missed     string            // why steps that were wanted are not in the trace, "" where all are
-	Salvaged   []string          // traces of what recorders that were killed had left
-	Left       []Left            // rings that are in no trace yet, of this recording or of earlier ones
+	// Forgotten is why the list of this user's kernel libraries lacks those of the program, nil if it has them: a replay does not load
+	// them by itself.
+	Forgotten error
+	Output    string   // name of the file
+	Sealed    []string // with a Ring: the files, in the order in which they were sealed
+	Untraced  string   // why the program was run without being recorded, "" where it was recorded
+	Guard     string   // what the end of the program means for its next start, "" for nothing
+	Full      bool     // the trace had its largest size before the program ended
+	Missed    string   // why steps that were wanted are not in the trace, "" where all are
+	Salvaged  []string // traces of what recorders that were killed had left
+	Left      []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
 }
@@ -175,6 +179,7 @@ type recorder struct {
 	simDir   string
 
 	kernelList string // file of the kernel libraries that the simulator has loaded, "" if it does not report them
+	ownKernels ownKernels
 
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
 	ended   int64             // when the last calls were seen, where that is before the end; else 0
@@ -332,7 +337,7 @@ func (r *recorder) begun(env []string) {
 		now, mono = now-(mono-r.start), r.start
 	}
 	r.meta = format.Meta{
-		Host: host, Argv: o.Command, Env: kept(o.Model, env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
+		Host: host, Argv: o.Command, Env: kept(o.Model, env, "."), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
 		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
 		Tracer: format.Tracer{Version: o.Version}, Window: o.window(),
 	}
@@ -377,7 +382,7 @@ func prepend(env []string, name, value, sep string) []string {
 }
 
 // kept are the variables of the environment that say how the program ran, by prefix.
-func kept(am *api.Model, env []string) map[string]string {
+func kept(am *api.Model, env []string, cwd string) map[string]string {
 	m := map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
@@ -385,6 +390,16 @@ func kept(am *api.Model, env []string) map[string]string {
 			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
 				m[name] = value
 			}
+		}
+	}
+	// A cost model travels as content: a replay opens no file that a trace names.
+	if name := am.Simulator.Model; m[name] != "" {
+		setting := m[name]
+		if inside := filepath.Join(cwd, setting); !filepath.IsAbs(setting) && exists(inside) {
+			setting = inside
+		}
+		if content, err := model.Content(setting); err == nil {
+			m[name] = content
 		}
 	}
 	return m
@@ -589,7 +604,8 @@ func (r *recorder) begin(s *probe.Session) error {
 func (r *recorder) joined(p *probe.Process) {
 	if r.o.Command == nil && r.meta.Argv == nil {
 		r.meta.Argv = p.Argv
-		r.meta.Env = kept(r.o.Model, p.Variables)
+		cwd, _ := cwdOf(p.Local)
+		r.meta.Env = kept(r.o.Model, p.Variables, cwd)
 		r.env = p.Variables
 		r.unnamed = r.named(p.PID)
 	}
@@ -724,6 +740,7 @@ func (r *recorder) flush(last *time.Time) error {
 		return nil
 	}
 	*last = time.Now()
+	r.rememberKernels()
 	return r.b.seg.w.Flush()
 }
 
@@ -852,7 +869,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
-	res.Unexecuted = r.missingKernels()
+	res.Unexecuted, res.Forgotten = r.missingKernels(), r.ownKernels.err
 	var err error
 	if r.flight != nil {
 		if r.ending == "" {
@@ -910,6 +927,7 @@ func (r *recorder) describe(m *format.Meta) {
 		m.Device.Name = "simulator"
 	}
 	r.kernelLibraries(m)
+	r.rememberKernels()
 	m.TakenEarly, m.HostVisibleMissing = b.early, b.unkept
 	if m.Tracer.PayloadNS = b.payloadNS; b.copies.Count > 0 {
 		copies := b.copies

@@ -1,10 +1,14 @@
 package replay
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +17,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/internal/whole"
 )
 
@@ -33,11 +39,15 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 		return nil, err
 	}
 	defer r.Close()
+	kernels, err := chooseKernels(opts, m, r.Meta())
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: %w", trace, err)
+	}
 	made, err := whole.Mkdir(dir)
 	if err != nil {
 		return nil, err
 	}
-	rep, err := bundle(trace, r, m, made.Name(), opts)
+	rep, err := bundle(trace, r, m, made.Name(), opts, kernels)
 	if err == nil {
 		err = made.Keep("Makefile")
 	}
@@ -48,7 +58,7 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 }
 
 // bundle writes into an empty folder.
-func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Options) (*Report, error) {
+func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Options, kernels []string) (*Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -66,10 +76,13 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	}
 	b := &bundler{p: p, dir: dir}
 	b.sources()
-	b.environment(r.Meta(), opts)
+	b.environment(r.Meta(), kernels)
+	for _, f := range p.ownFiles {
+		b.files = append(b.files, f.hash+"  "+f.name)
+	}
 	library := b.p.model.Libraries()[0]
 	b.file("Makefile", fmt.Sprintf(bundleMakefile, library))
-	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library))
+	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library, b.listing()))
 	return p.report(nil, opts, nil), b.err
 }
 
@@ -84,7 +97,9 @@ func listUnsupported(us []Unsupported) string {
 type bundler struct {
 	p   *Plan
 	dir string
-	err error
+	// files are the hashes and names of the files that the simulator or the runtime loads.
+	files []string
+	err   error
 }
 
 func (b *bundler) file(name, text string) {
@@ -101,55 +116,60 @@ func (b *bundler) sources() {
 	b.err = err
 }
 
-// environment writes the variables that the simulator is set up with. Other libraries know nothing of them.
-func (b *bundler) environment(meta *format.Meta, o *Options) {
-	var text strings.Builder
-	set := func(name, value string) {
-		fmt.Fprintf(&text, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
-	}
-	names := make([]string, 0, len(meta.Env))
-	for name := range meta.Env {
-		if keeps(&b.p.model.Simulator, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		set(name, meta.Env[name])
-	}
-	libs := o.KernelLibraries
-	if libs == nil {
-		libs = meta.KernelLibraries
-	}
+// environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.
+func (b *bundler) environment(meta *format.Meta, libraries []string) {
+	sim := &b.p.model.Simulator
+	vars, _ := recordedVariables(sim, meta)
 	var own []string
-	for i, l := range libs {
-		lib, err := os.ReadFile(l)
-		if errors.Is(err, fs.ErrNotExist) && o.KernelLibraries == nil {
-			continue
-		}
-		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, filepath.Base(l)))
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(b.dir, "kernels"), 0o700)
-		}
-		if b.err = errors.Join(b.err, err); b.err != nil {
+	for i, l := range libraries {
+		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, plainName(l)))
+		hash, err := b.kernels(l, name)
+		if err != nil {
+			b.err = errors.Join(b.err, fmt.Errorf("copy kernel library: %w", err))
 			return
 		}
-		b.file(name, string(lib))
+		b.files = append(b.files, fmt.Sprintf("%s  %s, a copy of %q", hash, name, l))
 		own = append(own, name)
 	}
-	if len(own) > 0 || o.KernelLibraries != nil {
-		set(b.p.model.Simulator.Kernels, strings.Join(own, ":"))
+	if libraries != nil {
+		vars = append(vars, sim.Kernels+"="+strings.Join(own, ":"))
 	}
-	if name := b.p.model.Simulator.Beside; name != "" {
-		set(name, "")
+	if sim.Beside != "" {
+		vars = append(vars, sim.Beside+"=")
 	}
-	if name := b.p.model.Simulator.Uninitialised; name != "" {
-		set(name, "1")
+	if sim.Uninitialised != "" {
+		vars = append(vars, sim.Uninitialised+"=1")
 	}
-	for name, v := range b.p.env {
-		set(name, strings.TrimPrefix(v, name+"="))
+	vars = slices.AppendSeq(vars, maps.Values(b.p.env))
+	var text strings.Builder
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&text, "export %s=%s\n", name, shell.Quote(value))
 	}
 	b.file("env", text.String())
+}
+
+// kernels copies a kernel library into the bundle and returns its hash.
+func (b *bundler) kernels(from, name string) (hash string, err error) {
+	if symbol := b.p.model.Simulator.KernelSymbol; !kernellib.Exports(from, symbol) {
+		return "", fmt.Errorf("%q is no kernel library: want a regular ELF file of at most %d bytes that exports %s", from, kernellib.MaxSize, symbol)
+	}
+	in, err := kernellib.Open(from)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	to := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, h), io.LimitReader(in, kernellib.MaxSize))
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, out.Close())
 }
 
 // shortcomings is what the reader of a bundle must know.
@@ -163,6 +183,14 @@ func (b *bundler) shortcomings() string {
 		return ""
 	}
 	return "\nWhat it can't show\n\n" + s.String()
+}
+
+// listing lists the files that the simulator or the runtime loads.
+func (b *bundler) listing() string {
+	if len(b.files) == 0 {
+		return ""
+	}
+	return "\nFiles that are loaded, with their SHA-256\n\n\t" + strings.Join(b.files, "\n\t") + "\n"
 }
 
 const bundleMakefile = `# make run LIB=/path/to/%[1]s
@@ -190,7 +218,9 @@ func threads(n int) string {
 	return fmt.Sprintf("%d threads", n)
 }
 
-const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d calls on %s.
+const bundleReadme = `Building or running this bundle runs its author's code with your rights: do it only if you know where the bundle comes from.
+
+A program's calls of the runtime, to be made again: %s, %d calls on %s.
 
 	make run LIB=/path/to/%[5]s
 
@@ -203,4 +233,5 @@ it down; the call is named then. "make debug" does so under gdb.
 	env       variables for the simulator, where it is that; other libraries ignore them
 	player.c  makes the calls
 	N-NAME    files that the program had loaded
-%[4]s`
+	kernels/  kernel libraries for the simulator
+%[6]s%[4]s`

@@ -3,11 +3,8 @@ package replay
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -16,54 +13,6 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// fileName is the path of a file that the call reads. The recorded content gets a file of its own, since what lies at
-// the recorded path now may be something else.
-func (p *planner) fileName(i int) (operand, error) {
-	d := p.find(i, 1, format.DirIn)
-	if d == nil || d.Status != format.Whole {
-		if p.ok {
-			p.cant = fmt.Sprintf("the content of the file that its parameter %s names is not in the trace", p.f.Params[i].Name)
-		}
-		return p.text(i)
-	}
-	base := "file"
-	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole {
-		b, err := p.bytes(name)
-		if err != nil {
-			return operand{}, err
-		}
-		base = filepath.Base(string(b))
-	}
-	p.files++
-	path := filepath.Join(p.dir, fmt.Sprintf("%d-%s", p.files, strings.Map(plain, base)))
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return operand{}, err
-	}
-	r, err := p.reader(d)
-	if err == nil {
-		if _, err = io.Copy(f, r); err != nil {
-			err = p.inBlob(d, err)
-		}
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return operand{}, err
-	}
-	if p.o.relative {
-		path = filepath.Base(path)
-	}
-	at, err := p.put(append([]byte(path), 0))
-	return operand{Slot: slotData, Addend: at}, err
-}
-
-// plain keeps what is safe in the name of a file.
-func plain(r rune) rune {
-	if r == '/' || r < ' ' {
-		return '_'
-	}
-	return r
-}
 
 // reader gives the content of data.
 func (p *planner) reader(d *format.Data) (io.Reader, error) {

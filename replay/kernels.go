@@ -10,25 +10,24 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/statedir"
 )
 
 // KernelLibrary is a kernel library that the simulator has loaded in a replay.
 type KernelLibrary struct {
 	Path    string `json:"path"`
 	BuildID string `json:"build_id"` // "sha256:" and the hash of the file if it has no build id
+	Hash    string `json:"hash"`     // "sha256:" and the hash of the file
 	// RecordedBuildID is the build id of the corresponding library at recording, "" if the trace names none: the library with this build
 	// id, or else with this path, or else with this file name, or else the only one.
 	RecordedBuildID string `json:"recorded_build_id,omitempty"`
-}
-
-// Other reports whether the library is not the one of the recording.
-func (k *KernelLibrary) Other() bool {
-	return k.RecordedBuildID != "" && k.RecordedBuildID != k.BuildID
+	Changed         bool   `json:"changed"` // it is not the library of the recording
 }
 
 func (k *KernelLibrary) String() string {
-	if k.Other() {
+	if k.Changed {
 		return fmt.Sprintf("kernel library %s is not the one of the recording: build id %s, recorded %s", k.Path, k.BuildID, k.RecordedBuildID)
 	}
 	return fmt.Sprintf("kernel library %s: build id %s", k.Path, k.BuildID)
@@ -48,7 +47,12 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 		return nil, err
 	}
 	for _, l := range libs {
-		used = append(used, KernelLibrary{l.Path, l.BuildID, recordedBuildID(s.meta, l)})
+		hash, err := kernellib.Hash(l.Path)
+		if err != nil {
+			return nil, fmt.Errorf("hash kernel library: %w", err)
+		}
+		recorded := recordedBuildID(s.meta, l)
+		used = append(used, KernelLibrary{l.Path, l.BuildID, hash, recorded, recorded != "" && recorded != l.BuildID})
 	}
 	return used, nil
 }
@@ -70,33 +74,106 @@ func recordedBuildID(m *format.Meta, l kernellib.Library) string {
 	return ""
 }
 
+// A KernelError lists the kernel libraries that a trace names and that a replay does not load by itself.
+type KernelError struct{ Libraries []RefusedKernels }
+
+// RefusedKernels is a kernel library that only the user's word lets a replay load.
+type RefusedKernels struct {
+	Path   string
+	Reason string
+}
+
+func (e *KernelError) Error() string {
+	var s []string
+	for _, l := range e.Libraries {
+		s = append(s, fmt.Sprintf("load kernel library %q: %s", l.Path, l.Reason))
+	}
+	return strings.Join(s, "; ")
+}
+
+// Paths returns the paths of the libraries.
+func (e *KernelError) Paths() []string {
+	var paths []string
+	for _, l := range e.Libraries {
+		paths = append(paths, l.Path)
+	}
+	return paths
+}
+
+// chooseKernels returns the absolute paths of the kernel libraries that a replay loads: those of the options, or else those of the trace that
+// exist. It is nil if there are neither, and the environment's count. Libraries of the trace must be the user's own, otherwise the error
+// is a *KernelError.
+func chooseKernels(o *Options, m *api.Model, meta *format.Meta) ([]string, error) {
+	if o.KernelLibraries != nil {
+		libs := []string{}
+		for _, l := range o.KernelLibraries {
+			path, err := filepath.Abs(l)
+			if err != nil {
+				return nil, err
+			}
+			libs = append(libs, path)
+		}
+		return libs, nil
+	}
+	if o.Backend != "" && (o.Backend == Null || !artifacts.Simulates(m, o.Backend)) {
+		return nil, nil
+	}
+	var libs []string
+	var own *kernellib.Own
+	refused := &KernelError{}
+	for _, path := range meta.KernelLibraries {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if own == nil {
+			var err error
+			if own, err = kernellib.ReadOwn(statedir.Path()); err != nil {
+				return nil, fmt.Errorf("read the list of your kernel libraries: %w", err)
+			}
+		}
+		if why := foreign(path, m, own); why != "" {
+			refused.Libraries = append(refused.Libraries, RefusedKernels{path, why})
+			continue
+		}
+		libs = append(libs, path)
+	}
+	if len(refused.Libraries) > 0 {
+		return nil, refused
+	}
+	return libs, nil
+}
+
+// foreign returns why a replay does not load a library only because a trace names it, "" if it does.
+func foreign(path string, m *api.Model, own *kernellib.Own) string {
+	if !filepath.IsAbs(path) || strings.ContainsRune(path, os.PathListSeparator) {
+		return fmt.Sprintf("want an absolute path without %q", os.PathListSeparator)
+	}
+	hash, err := kernellib.Hash(path)
+	if err != nil {
+		return err.Error()
+	}
+	if !own.Has(path, hash) {
+		return "none of your recordings on this machine has loaded it"
+	}
+	if err := kernellib.Private(path); err != nil {
+		return err.Error()
+	}
+	if symbol := m.Simulator.KernelSymbol; !kernellib.Exports(path, symbol) {
+		return fmt.Sprintf("it is no kernel library: it does not export %s", symbol)
+	}
+	return ""
+}
+
 // kernelVariables are the variables that say which kernel libraries the simulator loads. Libraries of the caller's environment count only
 // if there are neither chosen nor recorded ones.
 func (s *session) kernelVariables() []string {
 	sim := &s.p.model.Simulator
 	var vars []string
-	libs := s.o.KernelLibraries
-	if libs == nil {
-		for _, l := range s.meta.KernelLibraries {
-			if _, err := os.Stat(l); err == nil {
-				libs = append(libs, l)
-			}
-		}
-	}
-	if libs != nil {
-		vars = append(vars, sim.Kernels+"="+strings.Join(libs, string(os.PathListSeparator)))
+	if s.kernels != nil {
+		vars = append(vars, sim.Kernels+"="+strings.Join(s.kernels, string(os.PathListSeparator)))
 	}
 	if sim.Loaded != "" {
 		vars = append(vars, sim.Loaded+"="+kernelList(s.dir))
 	}
 	return vars
-}
-
-// loadsNothingBeside removes the variable that has the simulator load libraries beside the binaries of a program. A replay's binaries
-// and their paths are a stranger's.
-func loadsNothingBeside(sim *api.Simulator, env []string) []string {
-	if sim.Beside == "" {
-		return env
-	}
-	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, sim.Beside+"=") })
 }

@@ -189,6 +189,8 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.text(i))
 	case api.File:
 		return one(p.fileName(i))
+	case api.Target:
+		return one(p.newPath(i))
 	case api.Scratch:
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		return one(p.region(w, n), nil)

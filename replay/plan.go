@@ -19,6 +19,7 @@ import (
 // A Plan is a trace compiled into what the player runs. Its data is in the file already while the rest is still in
 // memory, so that a plan of many gigabytes needs no more memory than its calls do.
 type Plan struct {
+	ownFiles  []ownFile // in the order of the calls
 	model     *api.Model
 	path      string
 	dir       string
@@ -97,6 +98,7 @@ type slotInfo struct {
 
 // findings is what the planner has to say about a trace, for the report.
 type findings struct {
+	ignored      []IgnoredVariable // simulated backends only
 	unverified   []Unverified
 	unsupported  []Unsupported // nothing is run
 	leftOut      []Unsupported // what they enclose is run

@@ -163,6 +163,9 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 		return nil, err
 	}
 	plan.dir, plan.o = dir, o
+	if plan.simulated() {
+		_, plan.found.ignored = recordedVariables(&m.Simulator, r.Meta())
+	}
 	p := newPlanner(plan, r, dir, o)
 	err = p.compile()
 	if err == nil {

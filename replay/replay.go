@@ -72,7 +72,8 @@ type Options struct {
 	PlanOnly io.Writer     // takes the plan as text; nothing is run
 	Env      []string      // NAME=value, before those of this process
 	// KernelLibraries tell the simulator what kernels do. If it is nil, they are those of the trace that exist, or else those of the
-	// environment. If it is empty, there are none.
+	// environment. If it is empty, there are none. A library of the trace must be the user's own: otherwise the error of Run or Bundle
+	// is a *KernelError.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
 	// Repeat is how often the plan is played, default once. Results that differ from one time to another are reported.
@@ -163,6 +164,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 			return nil, fmt.Errorf("replay %s on %s: %w", path, opts.Backend, ErrTrust)
 		}
 	}
+	var kernels []string
+	if opts.PlanOnly == nil {
+		if kernels, err = chooseKernels(&opts, m, r.Meta()); err != nil {
+			return nil, fmt.Errorf("replay %s: %w", path, err)
+		}
+	}
 	dir, done, err := folder(opts.Keep)
 	if err != nil {
 		return nil, err
@@ -176,6 +183,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		p.found.unverified = unverified(p.found.unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
+		set, _ := recordedVariables(&m.Simulator, r.Meta())
+		for _, v := range set {
+			if _, err := fmt.Fprintf(opts.PlanOnly, "environment: %s\n", v); err != nil {
+				return nil, err
+			}
+		}
 		if err := p.Print(opts.PlanOnly); err != nil {
 			return nil, err
 		}
@@ -183,7 +196,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if opts.PlanOnly != nil || len(p.found.unsupported) > 0 || p.found.calls == 0 {
 		return p.report(nil, &opts, nil), nil
 	}
-	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
+	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels}
 	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
 	if err := kernellib.Create(kernelList(dir)); err != nil {
 		return nil, err
@@ -283,6 +296,8 @@ type session struct {
 	o    *Options
 	dir  string
 	meta *format.Meta
+	// kernels are the absolute paths of the kernel libraries, nil if those of the environment count.
+	kernels []string
 }
 
 // minTimeout is how long a call may take that took no time when it was recorded.
@@ -394,34 +409,6 @@ func (s *session) library() (string, error) {
 		return Null, nil
 	}
 	return filepath.Abs(s.o.Backend)
-}
-
-// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no
-// file that is written to.
-func keeps(sim *api.Simulator, name string) bool {
-	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Loaded, sim.Beside, sim.Place, sim.Strict, sim.Findings, sim.Uninitialised}, name)
-}
-
-// env is the environment of the player; of variables that are there twice the last one counts.
-func (s *session) env() []string {
-	env := os.Environ()
-	sim := &s.p.model.Simulator
-	for name, value := range s.meta.Env {
-		if keeps(sim, name) {
-			env = append(env, name+"="+value)
-		}
-	}
-	env = append(env, s.kernelVariables()...)
-	for _, v := range s.p.env {
-		env = append(env, v)
-	}
-	if s.o.Verify && !s.o.Poison && sim.Uninitialised != "" {
-		env = append(env, sim.Uninitialised+"=1")
-	}
-	if s.o.Strict {
-		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))
-	}
-	return loadsNothingBeside(sim, append(env, s.o.Env...))
 }
 
 // allocate gives a file its size and the storage for it.

@@ -838,13 +838,3 @@ func TestTrust(t *testing.T) {
 		t.Errorf("a copy of the simulator: %+v, %v", rep, err)
 	}
 }
-
-// The simulator is set up as it was, but what a trace says does not choose files that it writes to.
-func TestEnvironment(t *testing.T) {
-	sim := &acl.Model.Simulator
-	for name, want := range map[string]bool{sim.Base: true, sim.Prefix + "SEED": true, sim.Findings: false, sim.Strict: false, sim.Place: false, sim.Kernels: false, "LD_PRELOAD": false} {
-		if keeps(sim, name) != want {
-			t.Errorf("%s: kept %v", name, !want)
-		}
-	}
-}

@@ -29,6 +29,8 @@ type Report struct {
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
 	// KernelLibraries are those that the simulator has loaded.
 	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
+	// IgnoredVariables are variables of the recording's simulator that the replay did not set, though it does not decide them itself.
+	IgnoredVariables []IgnoredVariable `json:"ignored_variables,omitempty"`
 	// Results counts the recorded results by their outcome.
 	Results  verify.Tally `json:"results"`
 	Verified struct {
@@ -443,7 +445,7 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{}, KernelLibraries: []KernelLibrary{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
 		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
-		Scope: f.scope, Lost: f.absent, AskedFor: f.asked,
+		Scope: f.scope, Lost: f.absent, AskedFor: f.asked, IgnoredVariables: f.ignored,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
 		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},

@@ -575,7 +575,7 @@ func isText(f *api.Func, d *format.Data) bool {
 		return false
 	}
 	switch f.Params[d.Param].Role {
-	case api.String, api.File, api.Text:
+	case api.String, api.File, api.Target, api.Text:
 		return true
 	}
 	return false

@@ -102,7 +102,7 @@ func (a *Arg) Value() any {
 				return string(appendStructure(nil, a.e.Call.Args[p.Word:p.Word+p.Words], int(p.Width)))
 			}
 			return number(a.m, p.Type, a.word)
-		case api.String, api.File:
+		case api.String, api.File, api.Target:
 			if s, ok := a.e.text(a.Param); ok {
 				return string(s)
 			}
@@ -145,7 +145,7 @@ func (a *Arg) appendParam(dst []byte, p *api.Param) []byte {
 		if u, ok := a.e.Use(a.Param); ok {
 			return AppendPlace(dst, u)
 		}
-	case api.String, api.File:
+	case api.String, api.File, api.Target:
 		if s, ok := a.e.text(a.Param); ok {
 			return strconv.AppendQuote(dst, string(s))
 		}

@@ -3513,11 +3513,12 @@ var Model = (&api.Model{
 	OwnStream:   0,
 	NonBlocking: 0,
 	Numbers:     []api.Object(nil),
-	Simulator:   api.Simulator{Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Clock: "ACLSIM_CLOCK", Prefix: "ACLSIM_", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"}},
+	Simulator:   api.Simulator{Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels", Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK", Prefix: "ACLSIM_", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"}, Replayed: map[string]string{"ACLSIM_CLOCK": "real|virtual", "ACLSIM_DEVICES": "[1-9]|1[0-6]", "ACLSIM_FAULTS": "[A-Za-z0-9_:=,. \\n-]*", "ACLSIM_MODEL": "ascend310p|ascend910b|h100|instant|\\{.*\\}", "ACLSIM_SEED": "[0-9]{1,20}", "ACLSIM_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"}},
 	Faults:      api.Faults{Codes: [2]int32{507000, 507999}, Except: []int32{507004, 507006, 507008, 507009, 507021, 507022, 507024, 507025, 507026, 507027, 507028, 507029, 507030, 507031, 507032, 507038, 507039, 507040, 507041}, Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo", Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)"},
 	Funcs: []api.Func{
 		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: true, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
-			Doc: "Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).",
+			Doc:   "Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).",
+			Keeps: []string{"defaultDevice", "err_msg_mode", "event_mode", "StackSize"},
 			Params: []api.Param{
 				{Name: "configPath", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -5566,7 +5567,7 @@ var Model = (&api.Model{
 			Doc: "Write a model instance as JSON.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 32, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -5699,7 +5700,8 @@ var Model = (&api.Model{
 			Doc: "Start the dump feature.",
 		},
 		{ID: 292, Name: "aclmdlSetDump", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
-			Doc: "Load a dump configuration.",
+			Doc:  "Load a dump configuration.",
+			Idle: true,
 			Params: []api.Param{
 				{Name: "dumpCfgPath", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -6556,7 +6558,7 @@ var Model = (&api.Model{
 			Doc: "Start dumping per-operator argument statistics to a directory.",
 			Params: []api.Param{
 				{Name: "dumpType", Type: "uint32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 32, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 406, Name: "aclopStopDumpArgs", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
@@ -6574,7 +6576,7 @@ var Model = (&api.Model{
 		{ID: 408, Name: "acldumpSaveExceptionInfo", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 4,
 			Doc: "Ask the runtime to save the tensors of a failed operator.",
 			Params: []api.Param{
-				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Width: 8, Role: 32, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "userTag", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "tensors", Type: "const acldumpTensorInfo*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "tensorCount", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

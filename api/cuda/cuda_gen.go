@@ -21,7 +21,7 @@ var Model = (&api.Model{
 	OwnStream:   2,
 	NonBlocking: 1,
 	Numbers:     []api.Object{"condition", "texture", "surface"},
-	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Loaded: "FAKECUDA_KERNELS_LOG", Beside: "", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Uninitialised: "", Clock: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}},
+	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", KernelSymbol: "fakecuda_kernels", Loaded: "FAKECUDA_KERNELS_LOG", Beside: "", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Uninitialised: "", Model: "", Clock: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}, Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"}},
 	Faults:      api.Faults{Codes: [2]int32{700, 721}, Except: []int32(nil), Stream: "", Task: "", Message: ""},
 	Funcs: []api.Func{
 		{ID: 4001, Name: "hostFunction", Layer: "program", Return: "void", RetWidth: 0, RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: true, Notes: true, Called: true, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "", Words: 2,
@@ -2842,7 +2842,7 @@ var Model = (&api.Model{
 			Idle: true,
 			Params: []api.Param{
 				{Name: "hGraph", Type: "CUgraph", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 32, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},

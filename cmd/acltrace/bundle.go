@@ -30,7 +30,7 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 			defer whole.EndOnSignals()()
 			rep, err := replay.Bundle(args[0], m, dir, &o)
 			if err != nil {
-				return err
+				return orAllow(err)
 			}
 			fmt.Fprintf(a.out, "%s: %d calls; `make -C %s run LIB=…` makes them again\n", dir, rep.Calls, dir)
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
@@ -43,6 +43,6 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 	f.StringVarP(&dir, "output", "o", "", "folder to write, empty or new")
 	f.StringVar(&o.Place, "place", "auto", "on the simulator: where allocations lie, same, move or auto")
 	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded, or scaled:X")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording)")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -63,9 +64,9 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 			case k8s:
 				fmt.Fprint(a.out, podYAML(dir, image, given, &share, vars))
 			case docker:
-				fmt.Fprintf(a.out, "-v %s:%s", quoted(volume), quoted(dir))
+				fmt.Fprintf(a.out, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
 				for _, v := range vars {
-					fmt.Fprintf(a.out, " -e %s", quoted(v.Name+"="+v.Value))
+					fmt.Fprintf(a.out, " -e %s", shell.Quote(v.Name+"="+v.Value))
 				}
 				fmt.Fprintln(a.out)
 			default:
@@ -74,7 +75,7 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 					if v.List {
 						rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
 					}
-					fmt.Fprintf(a.out, "export %s=%s%s\n", v.Name, quoted(v.Value), rest)
+					fmt.Fprintf(a.out, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
 				}
 			}
 			return nil
@@ -92,16 +93,6 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 	f.StringVar(&volume, "volume", "acltrace", "with --docker: the volume or folder of the host to have as DIR")
 	c.MarkFlagsMutuallyExclusive("json", "k8s", "docker")
 	return c
-}
-
-// quoted is a word as a shell takes it.
-func quoted(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("/._-=:,+@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // podYAML is what a pod needs beside what it has. A string of JSON is one of YAML.

@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+			e.Setenv("XDG_STATE_HOME", os.Getenv("XDG_STATE_HOME"))
 			e.Setenv("EXAMPLES", filepath.Join(root, "bin", "examples"))
 			e.Setenv("ACLSIM_KERNELS", filepath.Join(root, "bin", "examples", "vector_kernels.so")+":"+
 				filepath.Join(root, "bin", "examples", "matmul_kernels.so")+":"+filepath.Join(root, "bin", "examples", "decoder_kernels.so"))

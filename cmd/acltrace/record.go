@@ -152,6 +152,9 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 	fmt.Fprintln(a.err, s)
 	a.unexecuted(res.Unexecuted)
+	if res.Forgotten != nil {
+		fmt.Fprintf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
+	}
 }
 
 // unexecuted prints which kernels did not run, up to five by name.

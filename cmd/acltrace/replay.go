@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -122,6 +124,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			ctx, stop := signal.NotifyContext(context.Background(), signals...)
 			defer stop()
 			rep, err := replay.Run(ctx, args[0], m, &o)
+			err = orAllow(err)
 			if errors.Is(err, replay.ErrTrust) {
 				return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
 			}
@@ -151,7 +154,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
 	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
 	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording)")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
 	f.BoolVar(&o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
@@ -168,6 +171,20 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// orAllow adds to an error about kernel libraries of a trace the command that loads them.
+func orAllow(err error) error {
+	var refused *replay.KernelError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	var list strings.Builder
+	w := csv.NewWriter(&list) // as the flag is read
+	_ = w.Write(refused.Paths())
+	w.Flush()
+	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
+	return fmt.Errorf("%w\nTo load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  %s", err, shell.Command(words...))
 }
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.
@@ -349,8 +366,15 @@ func (a *app) printReport(path string, rep *replay.Report) {
 			}
 		}
 	}
+	for i, v := range rep.IgnoredVariables {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.IgnoredVariables)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "variable not set: %s\n", &v)
+	}
 	for i := range rep.KernelLibraries {
-		if k := &rep.KernelLibraries[i]; k.Other() {
+		if k := &rep.KernelLibraries[i]; k.Changed {
 			fmt.Fprintln(a.out, k)
 		}
 	}

@@ -7,11 +7,8 @@
 package kernellib
 
 import (
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,29 +31,39 @@ const (
 
 // BuildID returns the build id of a file in hexadecimal, or "sha256:" and the hash of its content if it has none; "" if it can't be read.
 func BuildID(path string) string {
-	if id := buildid.Of(path); id != "" {
+	if id := noteOf(path); id != "" {
 		return id
 	}
-	f, err := os.Open(path)
+	hash, _ := Hash(path)
+	return hash
+}
+
+func noteOf(path string) (id string) {
+	defer func() { _ = recover() }() // debug/elf may panic on damaged files
+	file, err := Open(path)
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
 		return ""
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return buildid.In(f)
 }
 
 // Exports reports whether a file is a shared object that defines a symbol. It does not load the file.
 func Exports(path, symbol string) (found bool) {
 	defer func() { _ = recover() }() // debug/elf may panic on damaged files
-	f, err := elf.Open(path)
+	file, err := Open(path)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return false
+	}
 	symbols, err := f.DynamicSymbols()
 	return err == nil && slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == symbol && s.Section != elf.SHN_UNDEF })
 }

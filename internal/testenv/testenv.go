@@ -3,10 +3,10 @@ package testenv
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +41,13 @@ func Wait(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// What tests let crash, or kill, is no reason to leave a program of the user's unrecorded.
+// Tests have a state folder of their own: a program that they crash or kill stays recordable, and the user's list of kernel libraries
+// does not grow. The commands that a test runs are processes of its own binary and share its folder.
 func init() {
-	os.Setenv("XDG_STATE_HOME", filepath.Join(os.TempDir(), fmt.Sprintf("acltrace-test-%d", os.Getpid())))
+	const own = "acltrace-test-"
+	if !strings.Contains(os.Getenv("XDG_STATE_HOME"), own) {
+		os.Setenv("XDG_STATE_HOME", filepath.Join(os.TempDir(), own+strconv.Itoa(os.Getpid())))
+	}
 }
 
 // Root returns the folder of the repository.

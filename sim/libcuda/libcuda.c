@@ -14,8 +14,10 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define FAKECUDA_DRIVER
 #include "fakecuda.h"
 #include "ptx.h"
 
@@ -1290,21 +1293,52 @@ static void report(char kind, const char *what)
 	close(fd);
 }
 
+/* The address of a symbol of a type that a library defines itself. dlsym also searches the libraries that it needs, such as libc. */
+static void *defined(void *library, const char *name, unsigned type)
+{
+	void *at = dlsym(library, name);
+	struct link_map *of, *map;
+	const ElfW(Sym) *symbol;
+	Dl_info info;
+
+	if (at == NULL || dlinfo(library, RTLD_DI_LINKMAP, &of) || !dladdr1(at, &info, (void **)&map, RTLD_DL_LINKMAP) || map != of)
+		return NULL;
+	if (!dladdr1(at, &info, (void **)&symbol, RTLD_DL_SYMENT) || symbol == NULL || (symbol->st_info & 0xf) != type)
+		return NULL;
+	return at;
+}
+
+/* Opens the kernel library. The path is that of a file: a name without a slash is not searched for. */
+static void *open_kernels(const char *path)
+{
+	char file[PATH_MAX];
+	void *library;
+
+	if (realpath(path, file) == NULL) {
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s: %s\n", path, strerror(errno));
+		return NULL;
+	}
+	if ((library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) == NULL) {
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+		return NULL;
+	}
+	if (defined(library, "fakecuda_kernels", STT_OBJECT) == NULL) {
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s is no kernel library: it does not export fakecuda_kernels\n", file);
+		return NULL;
+	}
+	report('-', file);
+	return library;
+}
+
 static fakecuda_kernel *kernel_named(const char *name)
 {
 	static void *library;
 	static bool asked;
 	const char *path = getenv("FAKECUDA_KERNELS");
-	char file[PATH_MAX];
-	if (!asked && path && *path) {
-		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-		if (library && realpath(path, file))
-			report('-', file);
-		else if (!library)
-			fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
-	}
+	if (!asked && path && *path)
+		library = open_kernels(path);
 	asked = true;
-	return library ? (fakecuda_kernel *)dlsym(library, name) : NULL;
+	return library ? (fakecuda_kernel *)defined(library, name, STT_FUNC) : NULL;
 }
 
 /* The variable of a name: the one of the same text before those of others that were linked to it. */

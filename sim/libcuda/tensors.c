@@ -3,6 +3,7 @@
  * whoever takes a word of one for an address is wrong.
  */
 #include "fake.h"
+#define FAKECUDA_DRIVER
 #include <fakecuda.h>
 
 #include <string.h>

@@ -18,6 +18,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -154,22 +155,60 @@ func Presets() []string {
 	return names
 }
 
-// Load returns the preset of a name, or reads a file where there is no such preset. "" is Default.
-func Load(name string) (*Model, error) {
-	if name == "" {
-		name = Default
+// maxFile is the size of the largest file of a model.
+const maxFile = 1 << 20
+
+// Load returns the model that a setting names: the content of a model's file, which begins with "{", the name of a preset, or else the path
+// of a file. "" is Default.
+func Load(setting string) (*Model, error) {
+	if strings.HasPrefix(setting, "{") {
+		return Parse("model", []byte(setting))
 	}
-	if b, err := presets.ReadFile("presets/" + name + ".json"); err == nil {
-		return Parse("preset "+name, b)
+	if setting == "" {
+		setting = Default
 	}
-	b, err := os.ReadFile(name)
+	if b, err := presets.ReadFile("presets/" + setting + ".json"); err == nil {
+		return Parse("preset "+setting, b)
+	}
+	b, err := readFile(setting)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model %s: there is no such file, and the presets are %s", name, strings.Join(Presets(), ", "))
+		return nil, fmt.Errorf("model %s: there is no such file, and the presets are %s", setting, strings.Join(Presets(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	return Parse(name, b)
+	return Parse(setting, b)
+}
+
+// Content returns a setting for Load that names no file: the content of the file that it names, or else the setting itself.
+func Content(setting string) (string, error) {
+	m, err := Load(setting)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(setting, "{") || setting == "" || slices.Contains(Presets(), setting) {
+		return setting, nil
+	}
+	b, err := json.Marshal(m)
+	return string(b), err
+}
+
+// readFile reads a regular file of at most maxFile bytes. It does not wait for a pipe's writer.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	switch st, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case st.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes: a model has at most %d", path, st.Size(), maxFile)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // Parse reads a model. Errors begin with the name of the file and name the key.

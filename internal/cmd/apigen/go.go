@@ -399,6 +399,9 @@ func genFunc(w *writer, f *api.Func) {
 	if f.Edit != api.NoEdit {
 		w.f("Edit: %d,", f.Edit)
 	}
+	if f.Keeps != nil {
+		w.f("Keeps: %#v,", f.Keeps)
+	}
 	if f.Idle {
 		w.f("Idle: true,")
 	}

@@ -345,6 +345,7 @@ type semantics struct {
 	Shares, StandIn, Replay, Stack, Edit                                  string
 	Begins, Reports, Meets                                                bool
 	meaning                                                               `yaml:",inline"`
+	Keeps                                                                 []string
 	Inject                                                                []int
 	Params                                                                map[string]string
 }
@@ -571,6 +572,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Idle = s.Replay == "idle"; !f.Idle {
 		f.Unplayed = s.Replay
 	}
+	f.Keeps = s.Keeps
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
@@ -580,6 +582,9 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 			return fmt.Errorf("ret: %w", err)
 		}
 		f.Ret, f.RetObject, f.RetVolatile = p.Role, p.Object, p.Volatile
+	}
+	if s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }) {
+		return errors.New("keeps: it has no parameter that is a file")
 	}
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -753,7 +758,7 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 	case !pointer:
 		return "value", nil
 	case p.Type == "const char*" || p.Type == "const char_t*":
-		return "string", nil
+		return "", fmt.Errorf("%s: a %s needs a role: file if the call reads the file of this path, target if it writes it, string if it is no path", p.Name, p.Type)
 	case strings.Contains(m.dirs[f.Name][i], "out") && m.size(base) != 0 && !m.handle(base) && !strings.HasSuffix(base, "*"):
 		return "out", nil
 	}

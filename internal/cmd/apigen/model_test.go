@@ -164,6 +164,7 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 		{"aclrtMemcpy", "dts", "writes(count)", "no parameter dts"},
 		{"aclrtGetMemInfo", "attr", "struct", "layout of aclrtMemAttr unknown"},
 		{"aclrtMalloc", "devPtr", "", "needs a role"},
+		{"aclmdlRIDebugJsonPrint", "path", "", "path: a const char* needs a role: file"}, // a path that a replay passed on as text was overwritten
 	} {
 		m := loaded(t)
 		s := &semantics{}

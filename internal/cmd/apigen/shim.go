@@ -529,7 +529,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			}
 		case api.List:
 			add(into, "shim_list(&c, %d, %s, %d, %s);", n, p.Name, p.Elem, ok)
-		case api.String:
+		case api.String, api.Target:
 			add(into, "shim_string(&c, %d, 0, %s, RING_INLINE, %s);", n, p.Name, ok)
 		case api.File:
 			add(into, "shim_string(&c, %d, 0, %s, RING_INLINE, %s);", n, p.Name, ok)

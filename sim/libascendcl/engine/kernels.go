@@ -118,6 +118,9 @@ import (
 	"github.com/acltrace/acltrace/sim"
 )
 
+// kernelsSymbol is the function that every kernel library exports. A library without it is not loaded: its code runs when it is.
+const kernelsSymbol = "aclsim_kernels"
+
 // libraries are kernel libraries in the order in which they are searched.
 type libraries []*library
 
@@ -138,9 +141,13 @@ var watching sync.Once
 func named(paths string) sim.Kernels {
 	var l libraries
 	for path := range strings.SplitSeq(paths, ":") {
-		if path != "" {
-			l = append(l, &library{path: path})
+		if path == "" {
+			continue
 		}
+		if !strings.Contains(path, "/") {
+			path = "./" + path // no name for the linker to search for: the file of the current folder
+		}
+		l = append(l, &library{path: path})
 	}
 	if l == nil {
 		return nil
@@ -157,7 +164,7 @@ func beside(binary string) sim.Kernels {
 	if l, ok := besides.Load(path); ok {
 		return l.(*library)
 	}
-	if !kernellib.Exports(path, "aclsim_kernels") {
+	if !kernellib.Exports(path, kernelsSymbol) {
 		return nil
 	}
 	l, _ := besides.LoadOrStore(path, &library{path: path})
@@ -189,6 +196,10 @@ func (l *library) Lookup(name string, entry uint64) *sim.Kernel {
 }
 
 func (l *library) open() {
+	if _, err := os.Stat(l.path); err == nil && !kernellib.Exports(l.path, kernelsSymbol) {
+		warn("kernel library %s can't be used: it has no symbol %s", l.path, kernelsSymbol)
+		return
+	}
 	path := C.CString(l.path)
 	defer C.free(unsafe.Pointer(path))
 	var file, why *C.char

@@ -1,6 +1,7 @@
 /*
  * Kernels of the fake CUDA driver: functions of the host, in a library that FAKECUDA_KERNELS names. A kernel of a module has the
- * name that its PTX gives it, and so has the function, of the type fakecuda_kernel.
+ * name that its PTX gives it, and so has the function, of the type fakecuda_kernel. The driver searches a library only if it exports
+ * fakecuda_kernels, which it does if one of its sources includes this file, and only for functions of its own.
  */
 #ifndef FAKECUDA_H
 #define FAKECUDA_H
@@ -43,5 +44,10 @@ struct fakecuda_launch {
 };
 
 typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
+
+#ifndef FAKECUDA_DRIVER
+__attribute__((weak, visibility("default"))) extern const uint32_t fakecuda_kernels;
+const uint32_t fakecuda_kernels = 1;
+#endif
 
 #endif

@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
+// a path that does not exist. Both are in the replay's folder.
+
+// ownFile is a file that the planner has written for a call.
+type ownFile struct {
+	name string // in the folder
+	hash string // SHA-256 of the content
+}
+
+// fileName is the path of a file that the call reads.
+func (p *planner) fileName(i int) (operand, error) {
+	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
+		return p.zero(1), nil // which names no file
+	}
+	d := p.find(i, 1, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = fmt.Sprintf("the content of the file that its parameter %s names is not in the trace", p.f.Params[i].Name)
+		}
+		return p.newPath(i)
+	}
+	path, err := p.ownPath(i)
+	if err != nil {
+		return operand{}, err
+	}
+	r, err := p.reader(d)
+	if err != nil {
+		return operand{}, err
+	}
+	if p.f.Keeps != nil {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return operand{}, p.inBlob(d, err)
+		}
+		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
+	}
+	_ = os.Remove(path) // of a replay before, where the folder is kept
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return operand{}, err
+	}
+	h := sha256.New()
+	if _, err = io.Copy(io.MultiWriter(f, h), r); err != nil {
+		err = p.inBlob(d, err)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return operand{}, err
+	}
+	p.ownFiles = append(p.ownFiles, ownFile{filepath.Base(path), hex.EncodeToString(h.Sum(nil))})
+	return p.pathOperand(path)
+}
+
+// newPath is the path of a file that does not exist: the call writes it, or failed to read it.
+func (p *planner) newPath(i int) (operand, error) {
+	path, err := p.ownPath(i)
+	if err != nil {
+		return operand{}, err
+	}
+	_ = os.Remove(path) // of a replay before, where the folder is kept
+	return p.pathOperand(path)
+}
+
+// ownPath returns a new path in the replay's folder that ends like the recorded one.
+func (p *planner) ownPath(i int) (string, error) {
+	base := "file"
+	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+		b, err := p.bytes(d)
+		if err != nil {
+			return "", err
+		}
+		base = string(b)
+	}
+	p.files++
+	return filepath.Join(p.dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
+}
+
+func (p *planner) pathOperand(path string) (operand, error) {
+	if p.o.relative {
+		path = filepath.Base(path)
+	}
+	at, err := p.put(append([]byte(path), 0))
+	return operand{Slot: slotData, Addend: at}, err
+}
+
+// plainName returns the end of a path as a file name of at most 64 letters, digits, dots, dashes and underscores.
+func plainName(path string) string {
+	base := filepath.Base(path)
+	base = base[max(0, len(base)-64):]
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, base)
+}
+
+// keepMembers removes the other members of a JSON object. What is no JSON object becomes an equally damaged one.
+func keepMembers(text []byte, keep []string) []byte {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return []byte("{")
+	}
+	for name := range members {
+		if !slices.Contains(keep, name) {
+			delete(members, name)
+		}
+	}
+	b, err := json.Marshal(members)
+	if err != nil {
+		return []byte("{")
+	}
+	return b
+}
