@@ -3,6 +3,7 @@ package ranks
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -73,6 +74,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	meta.StartMono, meta.Replayable = 0, false
 	meta.ExitCode, meta.ExitSignal, meta.Ended = 0, 0, ""
 	meta.Recovered, meta.Window = "", format.WindowWhole
+	meta.KernelLibraries, meta.KernelBuildIDs = nil, map[string]string{}
 	a := make([]*format.Source, len(readers))
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
@@ -81,6 +83,12 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
 		ended(&meta, was, numbers[k])
 		lacks(&meta, r.Completeness(), numbers[k])
+		for _, l := range was.KernelLibraries {
+			if !slices.Contains(meta.KernelLibraries, l) {
+				meta.KernelLibraries = append(meta.KernelLibraries, l)
+			}
+		}
+		maps.Copy(meta.KernelBuildIDs, was.KernelBuildIDs)
 		meta.Coverage.Refused += was.Coverage.Refused * min(i, 1)
 		a[i] = &format.Source{Reader: r, Time: c.time, Row: func(p format.Process) format.Process {
 			p.Rank = numbers[k]
