@@ -68,7 +68,7 @@ func (a *app) close(r *format.Reader) error {
 	return r.Close()
 }
 
-// complete says what a trace lacks, and what stands for calls that were lost, so that nobody takes what is made of it for all that happened.
+// complete says what a trace lacks, and what stands for lost calls. Otherwise a reader takes the output for all that happened.
 func (a *app) complete(path string, c *format.Completeness) {
 	said := report.Completeness(c)
 	if said == "" {

@@ -10,10 +10,10 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// The bounds of a prediction hold whatever the unmeasured tasks really took, as long as the trace is true to its program and the
-// models are true to their devices: in what tasks share, in launch latency, overhead and the cost of a wait, and in how many times
-// as long a task takes on the one device as on the other. How long it takes is not believed: the base's copy rates and kernel times
-// count in the prediction, not in its bounds.
+// The bounds of a prediction hold for all times that the unmeasured tasks may have taken, if the trace is true to its program and the
+// models are true to their devices. A model has to be true in launch latency, overhead, the cost of a wait, and in what tasks share; and
+// the two models together in the ratio of a task's times on the two devices. Absolute times are not believed: the base's copy rates and
+// kernel times count in the prediction, not in its bounds.
 //
 // Two arguments give bounds, and the narrower ones count.
 //
