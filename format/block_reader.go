@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -43,6 +44,18 @@ type block struct {
 	bitmap []uint64
 
 	unknown func(what string)
+	of      *Reader // whose schema and threads the calls name; nil if that is not checked
+}
+
+// errThread is the error about a call whose thread is no index of Reader.Threads.
+var errThread = errors.New("a call is of a thread that the trace does not describe")
+
+// described is the function of a table in the trace's schema, nil if nothing is known of it.
+func (b *block) described(id uint16) *Function {
+	if b.of == nil {
+		return nil
+	}
+	return b.of.schema.Func(id)
 }
 
 var errBlock = errors.New("block is malformed")
@@ -163,10 +176,13 @@ func (b *block) load(w want) error {
 			break
 		}
 	}
+	if !b.calls[callFunc].Below(1<<16, b.n) || !b.calls[callDur].Below(1<<63, b.n) {
+		return errBlock
+	}
+	if b.of != nil && w.columns&ThreadColumn != 0 && !b.calls[callThread].Below(uint64(len(b.of.threads)), b.n) {
+		return errThread
+	}
 	if w.batches {
-		if !b.calls[callFunc].Below(1<<16, b.n) || !b.calls[callDur].Below(1<<63, b.n) {
-			return errBlock
-		}
 		return nil
 	}
 	return b.link(w)
@@ -322,6 +338,9 @@ func (b *block) function(t *tableReader, w want) error {
 	if f.used {
 		return errBlock
 	}
+	if of := b.described(id); of != nil && t.Width < uint64(of.Words) {
+		return fmt.Errorf("calls of %s have %d argument words, the schema says %d", of.Name, t.Width, of.Words)
+	}
 	b.seen = append(b.seen, f)
 	f.used, f.rows, f.outs = true, int(t.Rows), f.outs[:0]
 	f.args.reset(int(t.Width), f.rows)
@@ -357,6 +376,9 @@ func (b *block) function(t *tableReader, w want) error {
 
 func (b *block) out(f *funcBlock, c column.Column) error {
 	param := uint8(c.Field - extra)
+	if of := b.described(f.id); of != nil && !of.has(param) {
+		return fmt.Errorf("a call of %s has an output of parameter %d, the schema has %d", of.Name, param, len(of.Params))
+	}
 	if n := len(f.outs); n > 0 && f.outs[n-1].param >= param {
 		return errBlock
 	}

@@ -159,6 +159,9 @@ func newReader(file *container.File) (*Reader, error) {
 	if err := r.readSummaries(); err != nil {
 		return nil, err
 	}
+	if err := r.settleTables(); err != nil {
+		return nil, err
+	}
 	return r, r.findHoles()
 }
 
@@ -191,6 +194,72 @@ func (r *Reader) findHoles() error {
 	}
 	return nil
 }
+
+// settleTables makes the tables agree: a thread has a process, and if rows may be missing because a chunk is, threads that calls
+// name have empty ones. After it, load refuses calls of other threads, so that nobody else has to look.
+func (r *Reader) settleTables() error {
+	damagedRows := func(what string) {
+		for i := range slices.Backward(r.file.Entries()) {
+			if e := &r.file.Entries()[i]; e.Type == container.Dict {
+				_ = r.file.Corrupt(e, what)
+				return
+			}
+		}
+	}
+	rec := r.Recovered()
+	if slices.ContainsFunc(r.file.Damage(), func(d ErrCorrupt) bool { return d.Chunk == container.Dict }) || rec != nil && rec.LostChunks > 0 {
+		if err := r.missingThreads(); err != nil {
+			return err
+		}
+	}
+	for i := range r.threads {
+		t := &r.threads[i]
+		for int(t.Process) >= len(r.processes) && int64(t.Process) < r.maxRows() {
+			r.processes = append(r.processes, Process{})
+		}
+		if int(t.Process) >= len(r.processes) {
+			damagedRows(fmt.Sprintf("thread %d is of process %d, at most %d are possible", i, t.Process, r.maxRows()))
+			t.Process = 0
+		}
+	}
+	return nil
+}
+
+// missingThreads gives the threads of calls empty rows, as far as there are none.
+func (r *Reader) missingThreads() error {
+	last := int64(len(r.threads)) - 1
+	note := func(t uint64) {
+		if int64(t) < r.maxRows() {
+			last = max(last, int64(t))
+		}
+	}
+	b := r.block()
+	defer release(b)
+	b.of = nil
+	for i := range r.events {
+		c := &r.events[i]
+		for _, t := range c.info.Threads {
+			note(uint64(t))
+		}
+		if c.info.Known {
+			continue
+		}
+		ok, err := r.load(b, c, want{columns: ThreadColumn, noArgs: true, noData: true, batches: true})
+		if err != nil {
+			return err
+		}
+		for k := 0; ok && k < b.n; k++ {
+			note(b.calls[callThread].At(k))
+		}
+	}
+	for int64(len(r.threads)) <= last {
+		r.threads = append(r.threads, Thread{})
+	}
+	return nil
+}
+
+// maxRows bounds the tables of processes and threads: every row is in the file, or was, and takes a few bytes.
+func (r *Reader) maxRows() int64 { return min(1<<22, r.file.Size()) }
 
 // readLast gives the last chunk of a type that can be read to use. It is no error when there is none.
 func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
@@ -264,12 +333,12 @@ func (r *Reader) readDict(raw []byte) error {
 		return err
 	}
 	for _, p := range d.Processes {
-		if err := place1(&r.processes, p.Index, r.file.Size(), p.Row); err != nil {
+		if err := place1(&r.processes, p.Index, r.maxRows(), p.Row); err != nil {
 			return err
 		}
 	}
 	for _, t := range d.Threads {
-		if err := place1(&r.threads, t.Index, r.file.Size(), t.Row); err != nil {
+		if err := place1(&r.threads, t.Index, r.maxRows(), t.Row); err != nil {
 			return err
 		}
 	}
@@ -277,9 +346,7 @@ func (r *Reader) readDict(raw []byte) error {
 }
 
 // place1 sets row i of a table. Rows before it that are not there, because their chunk was damaged, stay empty.
-func place1[T any](table *[]T, i uint32, size int64, row T) error {
-	// Every row before this one is in the file too, or was, and takes a few bytes.
-	limit := min(1<<22, size)
+func place1[T any](table *[]T, i uint32, limit int64, row T) error {
 	if int64(i) >= limit {
 		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
 	}
@@ -529,13 +596,13 @@ var blocks = sync.Pool{New: func() any { return new(block) }}
 
 func (r *Reader) block() *block {
 	b := blocks.Get().(*block)
-	b.unknown = r.skip
+	b.unknown, b.of = r.skip, r
 	return b
 }
 
 // release gives a block back, whose calls must not be looked at any more.
 func release(b *block) {
-	b.unknown = nil
+	b.unknown, b.of = nil, nil
 	blocks.Put(b)
 }
 

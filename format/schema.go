@@ -93,6 +93,14 @@ func (s *Schema) failed(id uint16, ret uint64) bool {
 	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id] && s.Func(id).Failed(ret)
 }
 
+// ownParams is the first number of a parameter that is none of the function's: see SPEC.md, section 5.3.
+const ownParams = 248
+
+// has reports whether a parameter may have outputs. A schema may leave out the parameters of a function.
+func (f *Function) has(param uint8) bool {
+	return int(param) < len(f.Params) || param >= ownParams || len(f.Params) == 0
+}
+
 // status tells by its name whether a return type is a status: aclError, rtError_t, CUresult, aclnnStatus.
 func (f *Function) status() bool {
 	t := strings.ToLower(f.Ret)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -418,7 +419,7 @@ func appendDuration(dst []byte, ns int64) []byte {
 	}
 	switch d := time.Duration(ns); {
 	case d < 0:
-		return appendDuration(append(dst, '-'), -ns)
+		return appendDuration(append(dst, '-'), -max(ns, -math.MaxInt64)) // the least number has no opposite
 	case d < time.Microsecond:
 		return append(strconv.AppendInt(dst, ns, 10), " ns"...)
 	case d < time.Millisecond:

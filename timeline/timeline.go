@@ -58,7 +58,7 @@ type Use struct {
 // An Event is a call with its meaning.
 type Event struct {
 	Call   *format.Call
-	Fn     *api.Func
+	Fn     *api.Func // nil where the model has no such function, or one with other arguments
 	Uses   []Use
 	Kernel string  // of a launch, "" where no name is known
 	Stream *Object // that the call names; nil for a default stream and where there is none
@@ -140,7 +140,8 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
 	s.moved = s.moved[:0]
 	s.grow(c.Start)
-	if f == nil || len(c.Args) != int(f.Words) {
+	if f == nil || !fits(f, c) {
+		e.Fn = nil
 		return e
 	}
 	ok := c.Flags&format.Unfinished == 0 && (!f.RetError || uint32(c.Ret) == 0)
@@ -247,6 +248,24 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	s.sit(process, e)
 	s.captures.apply(e)
 	return e
+}
+
+// fits reports whether a call is one of the function as the model has it: a trace has a schema of its own.
+func fits(f *api.Func, c *format.Call) bool {
+	if len(c.Args) != int(f.Words) {
+		return false
+	}
+	for i := range c.Outs {
+		if p := int(c.Outs[i].Param); p >= len(f.Params) && p < api.MemoryParam {
+			return false
+		}
+	}
+	for i := range c.Data {
+		if p := int(c.Data[i].Param); p >= len(f.Params) && p < api.MemoryParam {
+			return false
+		}
+	}
+	return true
 }
 
 // out returns the word that a call has stored behind a parameter.

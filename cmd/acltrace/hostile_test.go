@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/internal/hostile"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// hostileCommands are all that looks at a trace, as a user types it. FILE is the trace, DIR an empty folder.
+var hostileCommands = []string{
+	"info FILE", "info --json FILE", "stats FILE", "stats --by kernel FILE", "stats --by step FILE", "stats --by stream --csv FILE", "stats --json FILE", "top --once FILE",
+	"cat FILE", "cat --json FILE", "cat --raw FILE", "fsck FILE", "blame FILE", "blame --json FILE", "where --map FILE", "where --addr 0x124000000000 FILE", "diff FILE FILE",
+	"export perfetto -o DIR/p FILE", "export perfetto --gpu --zstd -o DIR/p FILE", "export chrome -o DIR/c FILE", "export chrome --mindstudio -o DIR/c FILE", "export pprof -o DIR/g FILE",
+	"export otlp -o DIR/o FILE", "export otlp --layout nested -o DIR/o FILE", "export parquet -o DIR/q FILE", "recover -o DIR/r.aclt FILE", "pack -o DIR/k.aclt FILE",
+	"merge -o DIR/m.aclt FILE", "extract --launch 76 -o DIR/e.aclt FILE", "bundle -o DIR/b FILE", "replay --plan-only FILE", "replay --backend virtual FILE",
+	"replay --backend virtual -o DIR/v.aclt FILE", replayOnSim,
+}
+
+// replayOnSim starts a player, which takes ten times as long as the others.
+const replayOnSim = "replay --verify --timeout 2s --kernels= FILE"
+
+// hostileEnv has the test binary run commands in this process, and names the folder with real traces.
+const hostileEnv = "ACLTRACE_TEST_HOSTILE"
+
+// hostileMemory is what one process may have needed after all commands.
+const hostileMemory = 1 << 30
+
+// hostileTime is how long a command may take before it counts as one that never ends.
+const hostileTime = 20 * time.Second
+
+// hostilePlan says what a run of hostile commands is made of.
+type hostilePlan struct {
+	Seed    uint64
+	Many    int // objects of the well-formed traces that claim many
+	Pairs   int // of a well-formed trace and a command; 0 for all
+	Mutants int
+	Each    int // commands for each mutant; 0 for all
+	Real    []string
+	Dir     string
+}
+
+// A trace harms nobody who looks at it: 26 of 1,919 commands over files of less than 150 KB took more than a gigabyte, and
+// mutants of real traces ended `cat`, `stats`, `diff`, `replay`, `bundle` and exporters with a panic at seven places.
+func TestHostileTraces(t *testing.T) {
+	if os.Getenv(hostileEnv) != "" {
+		runHostile(t)
+		return
+	}
+	hostileProcess(t, hostilePlan{Many: 5000, Pairs: 900, Mutants: 370, Each: 3})
+}
+
+// TestSoakHostileTraces gives every well-formed trace to every command, and 10^5 mutants to one each.
+func TestSoakHostileTraces(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
+	}
+	hostileProcess(t, hostilePlan{Many: 1_000_000})
+	for range 10 { // each in a process of its own, whose peak is its own
+		hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 10_000, Each: 1})
+	}
+}
+
+// hostileProcess runs a plan in a process of its own, whose peak of memory is that of the commands.
+func hostileProcess(t *testing.T, p hostilePlan) {
+	p.Real, p.Dir, p.Seed = realTraces(t), t.TempDir(), rand.Uint64()
+	if s := os.Getenv("ACLTRACE_SEED"); s != "" {
+		var err error
+		if p.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("ACLTRACE_SEED: %v", err)
+		}
+	}
+	plan, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run", "^TestHostileTraces$", "-test.v", "-test.timeout", "3h")
+	cmd.Env, cmd.Dir = append(os.Environ(), hostileEnv+"="+string(plan)), p.Dir
+	out, err := cmd.CombinedOutput()
+	t.Logf("ACLTRACE_SEED=%d runs the same again", p.Seed)
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	t.Logf("%d MiB at most", peak>>20)
+	if peak > hostileMemory {
+		t.Errorf("the commands took %d MiB, at most %d are allowed\n%s", peak>>20, hostileMemory>>20, out)
+	}
+}
+
+// realTraces records the examples, of both runtimes.
+func realTraces(t *testing.T) []string {
+	acltrace, root, dir := testenv.Built(t, "bin/acltrace"), testenv.Root(t), t.TempDir()
+	paths := []string{filepath.Join(root, "testdata/traces/v1.0.aclt"), filepath.Join(root, "testdata/traces/v1.1.aclt")}
+	record := func(api, program string, args ...string) {
+		path := filepath.Join(dir, fmt.Sprintf("%d.aclt", len(paths)))
+		cmd := exec.Command(acltrace, append([]string{"record", "--api", api, "-o", path, "--", testenv.Example(t, program)}, args...)...)
+		cmd.Env = os.Environ()
+		if api == "cuda" {
+			cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Join(root, "lib/fakecuda"))
+		}
+		if out, err := cmd.CombinedOutput(); err != nil && api != "cuda" { // a case may need a real GPU
+			t.Fatalf("record %s: %v\n%s", program, err, out)
+		}
+		paths = append(paths, path)
+	}
+	for _, p := range []string{"hello", "vector_add --n 256", "matmul_pipeline --tiles 4 --size 8", "tiny_decoder --quiet --tokens 1", "histogram --n 256"} {
+		f := strings.Fields(p)
+		record("acl", f[0], f[1:]...)
+	}
+	for _, c := range []string{"load-data", "load-library", "packed", "copies", "rows", "planes", "fills", "pools", "mapped", "order", "callbacks", "graphs", "nodes", "graph-memory", "conditional-node"} {
+		record("cuda", "cuda/driver", c)
+	}
+	return paths
+}
+
+// hostileRunner runs commands and notes what must not happen.
+type hostileRunner struct {
+	t     *testing.T
+	dir   string // for what commands write
+	runs  int
+	seen  map[string]bool // faults, by their place
+	large bool            // a command was named for its memory
+}
+
+func runHostile(t *testing.T) {
+	var p hostilePlan
+	if err := json.Unmarshal([]byte(os.Getenv(hostileEnv)), &p); err != nil {
+		t.Fatal(err)
+	}
+	os.Unsetenv(hostileEnv)
+	h := &hostileRunner{t: t, dir: filepath.Join(p.Dir, "out"), seen: map[string]bool{}}
+	h.wellFormed(&p)
+	h.mutants(&p)
+	t.Logf("%d runs", h.runs)
+}
+
+// wellFormed runs commands over the traces of package hostile.
+func (h *hostileRunner) wellFormed(p *hostilePlan) {
+	type pair struct{ trace, command int }
+	traces := hostile.Traces(p.Many)
+	var pairs []pair
+	for i := range traces {
+		for k := range hostileCommands {
+			pairs = append(pairs, pair{i, k})
+		}
+	}
+	if p.Pairs > 0 {
+		rnd := rand.New(rand.NewPCG(p.Seed, 1))
+		rnd.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+		pairs = pairs[:min(p.Pairs, len(pairs))]
+		slices.SortFunc(pairs, func(a, b pair) int { return a.trace - b.trace })
+	}
+	path, of := "", -1
+	var calls uint64
+	for _, q := range pairs {
+		if q.trace != of {
+			os.Remove(path)
+			var err error
+			if path, calls, err = traces[q.trace].Write(p.Dir); err != nil {
+				h.t.Fatal(err)
+			}
+			of = q.trace
+		}
+		code, out := h.run(traces[q.trace].Name, hostileCommands[q.command], path)
+		h.count(hostileCommands[q.command], path, code, out, calls)
+	}
+	os.Remove(path)
+}
+
+// mutants runs commands over variants of real traces.
+func (h *hostileRunner) mutants(p *hostilePlan) {
+	m, err := hostile.NewMutator(p.Seed, p.Real)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(p.Seed, 3))
+	path := filepath.Join(p.Dir, "mutant.aclt")
+	for made := 0; made < p.Mutants; {
+		what, ok, err := m.Next(path)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
+		made++
+		commands := slices.Clone(hostileCommands)
+		if p.Each > 0 {
+			rnd.Shuffle(len(commands), func(i, j int) { commands[i], commands[j] = commands[j], commands[i] })
+			commands = commands[:p.Each]
+		}
+		for _, c := range commands {
+			code, out := h.run(what, c, path)
+			if c == "info --json FILE" && code == 0 {
+				// Who counts by summaries and who reads the calls come to the same, or say that something is wrong.
+				h.counts(what, path, out)
+			}
+		}
+	}
+}
+
+// run runs a command in this process and returns its exit code and output.
+func (h *hostileRunner) run(what, command, path string) (int, string) {
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	defer os.RemoveAll(h.dir)
+	h.runs++
+	line := fmt.Sprintf("%s: acltrace %s", what, command)
+	// What the test says last, where a signal ends it.
+	late := time.AfterFunc(hostileTime, func() {
+		stacks := make([]byte, 1<<20)
+		fmt.Printf("%s: did not end in %v\n%s\n", line, hostileTime, stacks[:goruntime.Stack(stacks, true)])
+		os.Exit(1)
+	})
+	defer late.Stop()
+	code := -1
+	var out limited
+	func() {
+		defer func() {
+			if p := recover(); p != nil {
+				h.fault(panicked(debug.Stack()), "%s: panic: %v", line, p)
+			}
+		}()
+		args := strings.Fields(strings.NewReplacer("FILE", path, "DIR", h.dir).Replace(command))
+		var said bytes.Buffer
+		code = run(args, strings.NewReader(""), &out, &said)
+	}()
+	if peak := peakMemory(h.t); peak > hostileMemory && !h.large {
+		h.large = true
+		h.t.Errorf("%s: %d MiB", line, peak>>20)
+	}
+	return code, out.String()
+}
+
+// fault notes a fault once for each place in the code, and keeps the trace if a folder for that is named.
+func (h *hostileRunner) fault(at, format string, args ...any) {
+	if !h.seen[at] {
+		h.seen[at] = true
+		h.t.Errorf("%s at %s", fmt.Sprintf(format, args...), at)
+	}
+}
+
+// count holds the number of calls that a command prints against the true one.
+func (h *hostileRunner) count(command, path string, code int, out string, want uint64) {
+	if command != "info --json FILE" || code != 0 {
+		return
+	}
+	if got := infoCalls(h.t, out); got != want {
+		h.t.Errorf("%s: info says %d calls, there are %d", path, got, want)
+	}
+}
+
+func (h *hostileRunner) counts(what, path, info string) {
+	code, out := h.run(what, "stats --json FILE", path)
+	if code != 0 {
+		return
+	}
+	var s struct {
+		Calls uint64 `json:"calls"`
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		h.t.Fatalf("%s: stats --json: %v", what, err)
+	}
+	if n := infoCalls(h.t, info); n != s.Calls {
+		if code, _ := h.run(what, "fsck FILE", path); code == 0 {
+			h.t.Errorf("%s: info says %d calls, stats %d, and fsck nothing", what, n, s.Calls)
+		}
+	}
+}
+
+func infoCalls(t *testing.T, out string) uint64 {
+	var in struct {
+		Calls struct {
+			Total uint64 `json:"total"`
+		} `json:"calls"`
+	}
+	if err := json.Unmarshal([]byte(out), &in); err != nil {
+		t.Fatalf("info --json: %v", err)
+	}
+	return in.Calls.Total
+}
+
+// limited keeps the first megabyte of an output.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(b []byte) (int, error) {
+	l.Buffer.Write(b[:min(len(b), max(0, 1<<20-l.Len()))])
+	return len(b), nil
+}
+
+// panicked is where a panic began: the innermost places in this project's code.
+func panicked(stack []byte) string {
+	_, after, _ := strings.Cut(string(stack), "panic(")
+	var at []string
+	for _, l := range strings.Split(after, "\n") {
+		if l = strings.TrimSpace(l); strings.HasPrefix(l, "/") && strings.Contains(l, ".go:") && !strings.Contains(l, goruntime.GOROOT()+"/") && len(at) < 4 {
+			place, _, _ := strings.Cut(l, " +")
+			at = append(at, place)
+		}
+	}
+	return strings.Join(at, ", ")
+}
+
+func peakMemory(t *testing.T) int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Maxrss << 10
+}

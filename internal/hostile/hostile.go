@@ -1,0 +1,481 @@
+// Package hostile makes traces for tests that no program has recorded: well-formed files whose words claim too much, and
+// damaged variants of real ones.
+//
+// Traces lists the well-formed ones: sizes up to 2^64, graphs that run graphs, many objects, threads and processes, the
+// extremes of time, control characters in names, and every function of a model with hostile arguments. A Mutator makes the
+// variants.
+package hostile
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// Handles and addresses that the traces use.
+const (
+	Device = 0x124000000000
+	Host   = 0x7f0000000000
+	stream = 0x1000
+	event  = 0x3000
+	binary = 0x5000
+	kernel = 0x6000
+	graph  = 0x7000
+	out    = 0x7ffd00000000 // of the program's stack, where calls store
+)
+
+// Nasty has what a name must not bring to a terminal, a shell, HTML or JSON.
+const Nasty = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07<script>alert(1)</script>\n\rfake line\x00\xff\xfe\u202e\"'`${x}"
+
+// A Trace is one of the well-formed traces.
+type Trace struct {
+	Name  string
+	model *api.Model
+	meta  format.Meta
+	fill  func(*writer)
+}
+
+// Write makes the trace in a folder, and returns its path and the number of its calls.
+func (t *Trace) Write(dir string) (path string, calls uint64, err error) {
+	meta := t.meta
+	meta.API, meta.Simulated, meta.Replayable, meta.PayloadLevel, meta.Policy = t.model.Name, true, true, "full", "block"
+	if meta.Argv == nil {
+		meta.Argv = []string{"program"}
+	}
+	if meta.CapturedBy == "" {
+		meta.CapturedBy = "shim"
+	}
+	path = filepath.Join(dir, t.Name+".aclt")
+	f, err := format.Create(path, &meta, record.Schema(t.model), nil)
+	if err != nil {
+		return "", 0, err
+	}
+	w := &writer{Writer: f, model: t.model, now: 1000}
+	w.thread(w.process(100, 0), 100)
+	t.fill(w)
+	if w.err != nil {
+		_ = f.Abort()
+		return "", 0, fmt.Errorf("%s: %w", t.Name, w.err)
+	}
+	return path, w.calls, f.Close()
+}
+
+// writer adds calls of 100 ns, one every 200 ns. After an error it does nothing.
+type writer struct {
+	*format.Writer
+	model *api.Model
+	now   int64
+	on    uint32 // thread
+	calls uint64
+	err   error
+}
+
+func (w *writer) note(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writer) process(pid, parent int) uint32 {
+	p, err := w.Process(format.Process{PID: pid, PPID: parent, Exe: "/x", Argv: []string{"x"}})
+	w.note(err)
+	return p
+}
+
+// thread has the calls that follow be of a new thread.
+func (w *writer) thread(process uint32, tid int) {
+	var err error
+	w.on, err = w.Thread(format.Thread{Process: process, TID: tid})
+	w.note(err)
+}
+
+func (w *writer) add(c *format.Call) {
+	if w.err != nil {
+		return
+	}
+	c.Thread = w.on
+	_, err := w.Call(c)
+	w.note(err)
+	w.calls++
+}
+
+// call adds a call of a function; words that are not given are 0.
+func (w *writer) call(name string, args []uint64, outs []format.Out, data ...format.Data) {
+	f := w.model.Lookup(name)
+	if f == nil {
+		w.note(fmt.Errorf("%s is not in the model", name))
+		return
+	}
+	words := make([]uint64, f.Words)
+	copy(words, args)
+	w.add(&format.Call{Func: uint16(f.ID), Start: w.now, End: w.now + 100, Args: words, Outs: outs, Data: data})
+	w.now += 200
+}
+
+func in(param uint8, content string) format.Data {
+	return format.Data{Param: param, Dir: format.DirIn, Addr: out, Len: uint64(len(content)), Bytes: []byte(content)}
+}
+
+func made(param uint8, handle uint64) []format.Out {
+	return []format.Out{{Param: param, Value: handle}}
+}
+
+func (w *writer) begin() {
+	w.call("aclInit", nil, nil)
+	w.call("aclrtSetDevice", nil, nil)
+}
+
+func (w *writer) malloc(at, size uint64) { w.call("aclrtMalloc", []uint64{out, size}, made(0, at)) }
+
+func (w *writer) stream(handle uint64) { w.call("aclrtCreateStream", []uint64{out}, made(0, handle)) }
+
+func (w *writer) synchronize() { w.call("aclrtSynchronizeStream", []uint64{stream}, nil) }
+
+// load adds the calls that lead to a kernel.
+func (w *writer) load(file, name string) {
+	w.call("aclrtBinaryLoadFromFile", []uint64{1, 0, out}, made(2, binary), in(0, file))
+	w.call("aclrtBinaryGetFunction", []uint64{binary, 1, out}, made(2, kernel), in(1, name))
+}
+
+// capture adds a graph of what fill adds.
+func (w *writer) capture(handle uint64, fill func()) {
+	w.call("aclmdlRICaptureBegin", []uint64{stream, 2}, nil)
+	fill()
+	w.call("aclmdlRICaptureEnd", []uint64{stream, out}, made(1, handle))
+}
+
+func (w *writer) fillAsync() {
+	w.call("aclrtMemsetAsync", []uint64{Device, 4096, 0, 4096, stream}, nil)
+}
+
+func (w *writer) execute(handle uint64) {
+	w.call("aclmdlRIExecuteAsync", []uint64{handle, stream}, nil)
+}
+
+// Traces lists the traces. Many is how many objects those have that claim many: a million is what has cost hours.
+func Traces(many int) []Trace {
+	var ts []Trace
+	add := func(name string, fill func(*writer)) { ts = append(ts, Trace{name, acl.Model, format.Meta{}, fill}) }
+	with := func(name string, meta format.Meta, fill func(*writer)) {
+		ts = append(ts, Trace{name, acl.Model, meta, fill})
+	}
+	sizes(add)
+	waits(add)
+	crowds(add, many)
+	graphs(add, many)
+	texts(with)
+	times(with)
+	for _, m := range []*api.Model{acl.Model, cuda.Model} {
+		for v, word := range []uint64{0, 1, Device, math.MaxUint64} {
+			ts = append(ts, Trace{fmt.Sprintf("functions_%s_%d", m.Name, v), m, format.Meta{}, func(w *writer) { w.functions(word) }})
+		}
+	}
+	return ts
+}
+
+// sizes are allocations, copies and payloads that are larger than any machine.
+func sizes(add func(string, func(*writer))) {
+	for _, n := range []uint64{1 << 32, 1 << 40, 1 << 46, 1 << 48, 1 << 62, 1 << 63, math.MaxUint64} {
+		add(fmt.Sprintf("alloc_%x", n), func(w *writer) {
+			w.begin()
+			w.malloc(Device, n)
+			w.call("aclrtFree", []uint64{Device}, nil)
+		})
+	}
+	for _, at := range []uint64{0x400000, math.MaxUint64 - 4096} {
+		add(fmt.Sprintf("alloc_at_%x", at), func(w *writer) {
+			w.begin()
+			w.malloc(at, 1<<20)
+			w.call("aclrtMemset", []uint64{at, 1 << 20, 0, 1 << 20}, nil)
+		})
+	}
+	add("alloc_overlapping", func(w *writer) {
+		w.begin()
+		for i := range uint64(50) {
+			w.malloc(Device+i, 4096)
+		}
+	})
+	add("alloc_same", func(w *writer) {
+		w.begin()
+		for range 1000 {
+			w.malloc(Device, 4096)
+		}
+	})
+	add("host_1TiB", func(w *writer) {
+		w.begin()
+		w.call("aclrtMallocHost", []uint64{out, 1 << 40}, made(0, Host))
+		w.call("aclrtMemcpy", []uint64{Host, 1 << 40, Device, 1 << 40, 2}, nil)
+	})
+	add("copy_null", func(w *writer) {
+		w.begin()
+		w.malloc(Device, 4096)
+		w.call("aclrtMemcpy", []uint64{0, 4096, Device, 4096, 2}, nil)
+	})
+	add("copy_over_code", func(w *writer) {
+		w.begin()
+		w.malloc(Device, 4096)
+		code := strings.Repeat("\xcc", 4096)
+		w.call("aclrtMemcpy", []uint64{0x401000, 4096, Device, 4096, 2}, nil, format.Data{Param: 0, Dir: format.DirOut, Addr: 0x401000, Len: 4096, Bytes: []byte(code)})
+		w.call("aclrtMemcpy", []uint64{Device, 4096, 0x401000, 4096, 1}, nil)
+		w.call("aclrtMemcpy", []uint64{0x401000, 4096, 0x402000, 4096, 0}, nil)
+	})
+	for _, n := range []uint64{1 << 20, 1 << 32, 1 << 40, 1 << 62, math.MaxUint64} {
+		for _, size := range []uint64{4096, n} {
+			add(fmt.Sprintf("copy_%x_of_%x", n, size), func(w *writer) {
+				w.begin()
+				w.malloc(Device, size)
+				w.call("aclrtMemcpy", []uint64{Host, n, Device, n, 2}, nil)
+				w.call("aclrtMemcpy", []uint64{Device, n, Host, n, 1}, nil)
+				w.call("aclrtMemset", []uint64{Device, n, 1, n}, nil)
+				w.call("aclrtMemcpy2d", []uint64{Host, n, Device, n, n, n, 2}, nil)
+			})
+		}
+		add(fmt.Sprintf("payload_%x", n), func(w *writer) {
+			w.begin()
+			w.malloc(Device, 4096)
+			for s := range 4 {
+				missing := format.Data{Addr: Host, Len: n, Status: format.Status(s), Reason: format.Reason(s)}
+				if s == int(format.Whole) && n > 1<<20 {
+					continue
+				}
+				if s == int(format.Whole) {
+					missing.Bytes = make([]byte, n)
+				}
+				missing.Param, missing.Dir = 2, format.DirIn
+				w.call("aclrtMemcpy", []uint64{Device, n, Host, n, 1}, nil, missing)
+				missing.Param, missing.Dir = 0, format.DirOut
+				w.call("aclrtMemcpy", []uint64{Host, n, Device, n, 2}, nil, missing)
+			}
+		})
+		add(fmt.Sprintf("arguments_%x", n), func(w *writer) {
+			w.begin()
+			w.stream(stream)
+			w.load("abc\x00", "abc\x00")
+			w.malloc(Device, 4096)
+			w.call("aclrtLaunchKernel", []uint64{kernel, uint64(uint32(n)), Device, n, stream}, nil)
+			w.call("aclrtLaunchKernelWithHostArgs", []uint64{kernel, 8, stream, 0, Host, n}, nil, format.Data{Param: 4, Dir: format.DirIn, Addr: Host, Len: n, Status: 1})
+			w.synchronize()
+		})
+	}
+}
+
+// waits never end, or wait for each other.
+func waits(add func(string, func(*writer))) {
+	add("wait_cycle", func(w *writer) {
+		w.begin()
+		w.stream(stream)
+		w.stream(2 * stream)
+		for _, e := range []uint64{event, 2 * event} {
+			w.call("aclrtCreateEvent", []uint64{out}, made(0, e))
+		}
+		w.call("aclrtRecordEvent", []uint64{event, stream}, nil)
+		w.call("aclrtRecordEvent", []uint64{2 * event, 2 * stream}, nil)
+		w.call("aclrtStreamWaitEvent", []uint64{stream, 2 * event}, nil)
+		w.call("aclrtStreamWaitEvent", []uint64{2 * stream, event}, nil)
+		w.synchronize()
+	})
+	add("wait_notify", func(w *writer) {
+		w.begin()
+		w.stream(stream)
+		w.call("aclrtCreateNotify", []uint64{out, 0}, made(0, event))
+		w.call("aclrtWaitAndResetNotify", []uint64{event, stream}, nil)
+		w.synchronize()
+	})
+	add("wait_value", func(w *writer) {
+		w.begin()
+		w.stream(stream)
+		w.malloc(Device, 4096)
+		w.call("aclrtValueWait", []uint64{Device, 12345, 0, stream}, nil)
+		w.synchronize()
+	})
+}
+
+// crowds are many objects, threads and processes.
+func crowds(add func(string, func(*writer)), many int) {
+	each := func(name string, n int, f func(w *writer, i uint64)) {
+		add(fmt.Sprintf("%s_%d", name, n), func(w *writer) {
+			w.begin()
+			w.stream(stream)
+			w.call("aclrtCreateEvent", []uint64{out}, made(0, event))
+			for i := range n {
+				f(w, uint64(i))
+			}
+		})
+	}
+	each("allocs", many, func(w *writer, i uint64) { w.malloc(Device+i*512, 64) })
+	each("streams", many, func(w *writer, i uint64) { w.stream(0x10000 + i*16) })
+	each("events", many, func(w *writer, i uint64) { w.call("aclrtCreateEvent", []uint64{out}, made(0, 0x10000+i*16)) })
+	each("records", many, func(w *writer, i uint64) { w.call("aclrtRecordEvent", []uint64{event, stream}, nil) })
+	each("same_stream", 3, func(w *writer, i uint64) {
+		w.stream(stream)
+		w.call("aclrtDestroyStream", []uint64{stream}, nil)
+		w.call("aclrtDestroyStream", []uint64{stream}, nil)
+		w.synchronize()
+	})
+	each("threads", min(20_000, many), func(w *writer, i uint64) {
+		w.thread(0, 200+int(i))
+		w.call("aclrtSetDevice", nil, nil)
+	})
+	each("processes", min(2000, many), func(w *writer, i uint64) {
+		w.thread(w.process(1000+int(i), 100), 1000+int(i))
+		w.call("aclrtSetDevice", nil, nil)
+	})
+	add("idle_threads", func(w *writer) {
+		for i := range many {
+			w.thread(0, 200+i)
+		}
+		w.begin()
+	})
+	add("process_cycle", func(w *writer) {
+		p, q := w.process(200, 201), w.process(201, 200)
+		w.thread(p, 200)
+		w.begin()
+		w.thread(q, 200)
+		w.begin()
+	})
+	add("ranges", func(w *writer) {
+		w.begin()
+		start, end := uint16(w.model.Lookup("mstxRangeStartA").ID), uint16(w.model.Lookup("mstxRangeEnd").ID)
+		for i := range many {
+			w.add(&format.Call{Func: start, Start: w.now, End: w.now + 1, Ret: uint64(i + 1), Args: []uint64{1, 0}, Data: []format.Data{in(0, "step\x00")}})
+			w.now += 10
+		}
+		for i := range many {
+			w.add(&format.Call{Func: end, Start: w.now, End: w.now + 1, Args: []uint64{uint64(many - i)}})
+			w.now += 10
+		}
+	})
+	add("gaps", func(w *writer) {
+		w.begin()
+		for range 1000 {
+			w.note(w.Gap(format.Gap{Thread: format.NoThread, From: math.MinInt64, To: math.MaxInt64, Calls: math.MaxUint64, Reason: 3}))
+			w.note(w.Gap(format.Gap{Thread: 77777777, From: 1, Calls: math.MaxUint64 / 2, Reason: 250}))
+		}
+	})
+}
+
+// graphs run graphs, or themselves.
+func graphs(add func(string, func(*writer)), many int) {
+	add("graph_recursive", func(w *writer) {
+		w.begin()
+		w.stream(stream)
+		for range 500 {
+			w.capture(graph, func() { w.execute(graph) })
+		}
+		w.execute(graph)
+	})
+	for _, n := range []uint64{10, 25, 40} {
+		add(fmt.Sprintf("graph_2^%d", n), func(w *writer) { // each runs the one before twice
+			w.begin()
+			w.stream(stream)
+			w.malloc(Device, 4096)
+			w.capture(graph, w.fillAsync)
+			for i := range n {
+				w.capture(graph+i+1, func() {
+					w.execute(graph + i)
+					w.execute(graph + i)
+				})
+			}
+			w.execute(graph + n)
+			w.synchronize()
+		})
+	}
+	n := min(many, 100_000)
+	add(fmt.Sprintf("graph_%dx%d", n, n), func(w *writer) {
+		w.begin()
+		w.stream(stream)
+		w.malloc(Device, 4096)
+		w.capture(graph, func() {
+			for range n {
+				w.fillAsync()
+			}
+		})
+		for range n {
+			w.execute(graph)
+		}
+		w.synchronize()
+	})
+}
+
+// texts are names of every kind that are long, or made of control characters.
+func texts(with func(string, format.Meta, func(*writer))) {
+	with("nasty", format.Meta{
+		Host: Nasty, Argv: []string{Nasty, Nasty}, Env: map[string]string{Nasty: Nasty, "ACLSIM_" + Nasty: Nasty}, Sealed: Nasty, Recovered: Nasty, Ended: Nasty,
+		CapturedBy: Nasty,
+	}, func(w *writer) {
+		p, err := w.Process(format.Process{PID: 200, Exe: Nasty, Argv: []string{Nasty}})
+		w.note(err)
+		w.on, err = w.Thread(format.Thread{Process: p, TID: 200, Name: Nasty})
+		w.note(err)
+		w.begin()
+		w.stream(stream)
+		w.call("mstxMarkA", []uint64{1, stream}, nil, in(0, Nasty))
+		w.load(Nasty, Nasty)
+		w.malloc(Device, 4096)
+		w.call("aclrtLaunchKernel", []uint64{kernel, 8, Device, 32, stream}, nil)
+		w.synchronize()
+	})
+	for _, n := range []int{1 << 20, 16 << 20} {
+		with(fmt.Sprintf("name_%d", n), format.Meta{}, func(w *writer) {
+			name := strings.Repeat("A", n)
+			w.begin()
+			w.stream(stream)
+			w.load(name, name)
+			w.malloc(Device, 4096)
+			for range 100 {
+				w.call("aclrtLaunchKernel", []uint64{kernel, 8, Device, 32, stream}, nil)
+			}
+			w.synchronize()
+		})
+	}
+}
+
+// times are the extremes of the clock.
+func times(with func(string, format.Meta, func(*writer))) {
+	for i, t := range [][2]int64{{math.MinInt64, math.MinInt64}, {math.MaxInt64, math.MaxInt64}, {0, math.MaxInt64}, {math.MinInt64, -1}, {-1 << 62, 1<<62 - 1}} {
+		with(fmt.Sprintf("time_%d", i), format.Meta{StartWall: math.MaxInt64, StartMono: math.MinInt64, EndNS: math.MinInt64}, func(w *writer) {
+			id := uint16(w.model.Lookup("aclrtSynchronizeStream").ID)
+			w.begin()
+			w.stream(stream)
+			w.add(&format.Call{Func: id, Start: t[0], End: t[1], Args: []uint64{stream}})
+			w.begin()
+			w.add(&format.Call{Func: id, Start: t[0], End: t[1], Args: []uint64{stream}, Flags: format.Unfinished})
+		})
+	}
+}
+
+// functions adds every function of the model: with the same word for each argument, alone and with payloads that are text, and missing.
+func (w *writer) functions(word uint64) {
+	for _, f := range record.Schema(w.model).Functions {
+		args := make([]uint64, f.Words)
+		for i := range args {
+			args[i] = word
+		}
+		var outs []format.Out
+		var text, missing []format.Data
+		for i, p := range f.Params {
+			if i > math.MaxUint8 {
+				break
+			}
+			if p.Role == api.New.String() || p.Role == api.Find.String() {
+				outs = append(outs, format.Out{Param: uint8(i), Value: Device + word})
+			}
+			if strings.HasSuffix(p.Type, "*") {
+				text = append(text, in(uint8(i), Nasty))
+				missing = append(missing, format.Data{Param: uint8(i), Dir: format.DirIn, Addr: word, Len: word, Status: 1})
+			}
+		}
+		for _, c := range []format.Call{{Outs: outs}, {Outs: outs, Data: text}, {Data: missing}, {Ret: 1}, {Flags: format.Unfinished}} {
+			c.Func, c.Args, c.Start, c.End = f.ID, args, w.now, w.now+100
+			w.add(&c)
+			w.now += 200
+		}
+	}
+}

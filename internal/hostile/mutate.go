@@ -1,0 +1,199 @@
+package hostile
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// A Mutator makes damaged variants of real traces: one in four has other bytes, the others are well-formed files whose
+// text form was changed. The same seed and the same traces give the same variants.
+type Mutator struct {
+	rnd   *rand.Rand
+	bases []base
+}
+
+type base struct {
+	name  string
+	file  []byte
+	lines []string
+	edit  []int // lines with columns, tables and blocks
+	json  []int // lines with META, SCHEMA and DICT
+	chunk []int // heads of chunks
+}
+
+// words are the values that programs get wrong.
+var words = []uint64{
+	0, 1, 2, 3, 7, 64, 255, 256, 4096, 65535, 65536, 1 << 20, 1 << 24, 1 << 30, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1 << 47, 1 << 62, 1<<63 - 1, 1 << 63,
+	1<<64 - 1, Device,
+}
+
+var number = regexp.MustCompile(`\b(0x[0-9a-f]+|\d+)\b`)
+
+// NewMutator reads the traces.
+func NewMutator(seed uint64, paths []string) (*Mutator, error) {
+	m := &Mutator{rnd: rand.New(rand.NewPCG(seed, 2))}
+	for _, path := range paths {
+		b, err := readBase(path)
+		if err != nil {
+			return nil, err
+		}
+		m.bases = append(m.bases, b)
+	}
+	return m, nil
+}
+
+func readBase(path string) (base, error) {
+	b := base{name: path}
+	var err error
+	if b.file, err = os.ReadFile(path); err != nil {
+		return b, err
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return b, err
+	}
+	defer r.Close()
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil {
+		return b, err
+	}
+	b.lines = strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	for i, l := range b.lines {
+		switch {
+		case strings.HasPrefix(l, "chunk "):
+			b.chunk = append(b.chunk, i)
+		case strings.HasPrefix(l, "  json "):
+			b.json = append(b.json, i)
+		case strings.HasPrefix(l, "  ") && len(l) < 4000:
+			b.edit = append(b.edit, i)
+		}
+	}
+	return b, nil
+}
+
+// Next writes a variant to path and returns the names of its base and of the changes. ok is false if the changed text is not a trace.
+func (m *Mutator) Next(path string) (what string, ok bool, err error) {
+	b := &m.bases[m.rnd.IntN(len(m.bases))]
+	if m.rnd.IntN(4) == 0 {
+		file, what := m.bytes(b)
+		return what, true, os.WriteFile(path, file, 0o600)
+	}
+	text, what := m.text(b)
+	if err := format.Assemble(strings.NewReader(text), path, nil); err != nil {
+		return what, false, nil
+	}
+	return what, true, nil
+}
+
+// bytes flips, cuts, swaps, repeats and splices the bytes of a file.
+func (m *Mutator) bytes(b *base) ([]byte, string) {
+	file, what := bytes.Clone(b.file), b.name
+	for range 1 + m.rnd.IntN(3) {
+		at, n := m.span(len(file))
+		piece := bytes.Clone(file[at : at+n])
+		switch op := m.rnd.IntN(6); op {
+		case 0, 1:
+			what += " flip"
+			if len(file) > 0 {
+				file[m.rnd.IntN(len(file))] ^= 1 << m.rnd.IntN(8)
+			}
+		case 2:
+			what += " cut"
+			file = append(file[:at], file[at+n:]...)
+		case 3:
+			what += " swap"
+			to, k := m.span(len(file))
+			k = min(k, n)
+			copy(file[at:at+k], file[to:to+k])
+			copy(file[to:to+k], piece)
+		case 4:
+			what += " repeat"
+			file = append(file[:at+n], append(piece, file[at+n:]...)...)
+		case 5:
+			other := &m.bases[m.rnd.IntN(len(m.bases))]
+			what += " splice " + other.name
+			from, k := m.span(len(other.file))
+			file = append(file[:at], append(bytes.Clone(other.file[from:from+k]), file[at+n:]...)...)
+		}
+	}
+	return file, what
+}
+
+// span is a part of something of a length: mostly a short one.
+func (m *Mutator) span(length int) (at, n int) {
+	if length == 0 {
+		return 0, 0
+	}
+	at = m.rnd.IntN(length)
+	n = 1 + m.rnd.IntN(64)
+	if m.rnd.IntN(4) == 0 {
+		n = 1 + m.rnd.IntN(length)
+	}
+	return at, min(n, length-at)
+}
+
+// text flips, cuts, swaps, repeats and splices the lines of a trace as text.
+func (m *Mutator) text(b *base) (string, string) {
+	lines, what := append([]string(nil), b.lines...), b.name
+	for range []int{1, 1, 2, 3, 8}[m.rnd.IntN(5)] {
+		i, j := m.one(b.edit), m.one(b.edit)
+		switch op := m.rnd.IntN(16); op {
+		case 0:
+			what += fmt.Sprintf(" cut %d", i)
+			lines[i] = ""
+		case 1:
+			what += fmt.Sprintf(" repeat %d at %d", j, i)
+			lines[i] += "\n" + b.lines[j]
+		case 2:
+			what += fmt.Sprintf(" swap %d with %d", i, j)
+			lines[i], lines[j] = lines[j], lines[i]
+		case 3:
+			c := m.rnd.IntN(len(b.chunk))
+			from, to := b.chunk[c], len(lines)
+			if c+1 < len(b.chunk) {
+				to = b.chunk[c+1]
+			}
+			if m.rnd.IntN(3) == 0 {
+				what += fmt.Sprintf(" cut %d to %d", from, to)
+				clear(lines[from:to])
+			}
+		case 4:
+			other := &m.bases[m.rnd.IntN(len(m.bases))]
+			k := m.one(other.edit)
+			what += fmt.Sprintf(" splice %d of %s at %d", k, other.name, i)
+			lines[i] = other.lines[k]
+		case 5:
+			i = m.one(b.json)
+			fallthrough
+		default:
+			var v uint64
+			if lines[i], v = m.flip(lines[i]); v != 0 {
+				what += fmt.Sprintf(" flip %d to %d", i, v)
+			}
+		}
+	}
+	return strings.Join(lines, "\n"), what
+}
+
+func (m *Mutator) one(of []int) int { return of[m.rnd.IntN(len(of))] }
+
+// flip gives a number of a line another value.
+func (m *Mutator) flip(l string) (string, uint64) {
+	ms := number.FindAllStringIndex(l, 4096)
+	if len(ms) == 0 {
+		return l, 0
+	}
+	at := ms[m.rnd.IntN(len(ms))]
+	v := words[m.rnd.IntN(len(words))]
+	if m.rnd.IntN(4) == 0 {
+		v = m.rnd.Uint64() >> m.rnd.IntN(64)
+	}
+	return l[:at[0]] + strconv.FormatUint(v, 10) + l[at[1]:], v
+}
