@@ -139,8 +139,8 @@ func TestFlightRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.Run(&timeline.Visitor{
-		Graph: func(_ *timeline.Object, list []timeline.GraphTask) error {
-			tasks += len(list)
+		Graph: func(_ *timeline.Object, g timeline.Graph) error {
+			tasks += len(g.Tasks())
 			return nil
 		},
 		Call: func(_ *timeline.HostCall, k *timeline.Task) error {

@@ -56,7 +56,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 			return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 		}
 	}
-	x := &extractor{r: r, m: m, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
+	x := &extractor{r: r, m: m, limits: opts.Limits, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
 	if err := x.load(ctx, opts); err != nil {
 		return nil, naming(trace, err)
 	}
@@ -109,6 +109,7 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 }
 
 type extractor struct {
+	limits Limits // of the replays that it plans
 	r      *format.Reader
 	m      *api.Model
 	calls  []known
@@ -551,7 +552,7 @@ func (x *extractor) prove(path string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := newPlan(r, x.m, dir, &Options{Pace: PaceASAP})
+	p, err := newPlan(r, x.m, dir, &Options{Pace: PaceASAP, Limits: x.limits})
 	if err != nil {
 		return err
 	}

@@ -196,6 +196,9 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 }
 
 func (p *planner) compile() error {
+	if err := p.o.Limits.Check(p.r, p.model); err != nil {
+		return err
+	}
 	if err := p.survey(); err != nil {
 		return err
 	}

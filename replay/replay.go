@@ -96,6 +96,9 @@ type Options struct {
 	// Trust says that the trace's kernels may run on a device: Backend is a library of one, and not a simulator.
 	Trust bool
 
+	// Limits bound what a trace may ask for.
+	Limits Limits
+
 	relative bool // the plan names files by their place in its folder
 }
 

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -17,6 +18,7 @@ type GraphTask struct {
 
 // graphs follows what calls make of graphs: what nodes there are, with what tasks, and what each comes behind.
 type graphs struct {
+	room   int                // nodes that copies may still have
 	of     map[*Object]*graph // also by the stream whose capture goes on
 	nodes  map[*Object]*node
 	tails  map[*Object]tail // by stream that is captured: what its next task comes behind
@@ -24,7 +26,7 @@ type graphs struct {
 }
 
 func newGraphs() *graphs {
-	return &graphs{map[*Object]*graph{}, map[*Object]*node{}, map[*Object]tail{}, map[*Object]tail{}}
+	return &graphs{maxGraph, map[*Object]*graph{}, map[*Object]*node{}, map[*Object]tail{}, map[*Object]tail{}}
 }
 
 type tail struct {
@@ -38,7 +40,40 @@ type graph struct {
 	copies map[*node]*node // of the nodes of the graph that it was made of
 	in     *graph          // that it is a part of
 	handle *Object
-	told   bool // the visitor knows what is in it
+	told   bool   // the visitor knows what is in it
+	cut    uint64 // tasks that it has, where there was no room to copy all of them; else 0
+}
+
+// A Graph is what a graph holds at a moment of a Walk. It is valid until the Visitor's function returns; its tasks may be kept.
+type Graph struct{ g *graph }
+
+// Size returns how many tasks run with the graph, math.MaxUint64 if there are more.
+func (g Graph) Size() uint64 { return g.g.size() }
+
+// Tasks lists what runs with the graph, each task after those that it comes after. Of graphs that run graphs the list ends early where
+// it would be much longer than the trace: it has fewer than Size tasks then.
+func (g Graph) Tasks() []GraphTask { return g.g.tasks() }
+
+func (g *graph) size() uint64 {
+	if g.cut > 0 {
+		return g.cut
+	}
+	total := uint64(0)
+	for _, n := range g.nodes {
+		total = sum(total, 1)
+		for _, part := range n.inside() {
+			total = sum(total, part.size())
+		}
+	}
+	return total
+}
+
+// sum adds, and stays at the greatest number.
+func sum(a, b uint64) uint64 {
+	if a+b < a {
+		return math.MaxUint64
+	}
+	return a + b
 }
 
 type node struct {
@@ -53,8 +88,12 @@ type node struct {
 	mark   bool     // an event of a capture, for the order alone: a driver has no node for it
 }
 
-// maxGraph bounds the nodes of a graph: one that holds itself again and again grows without end.
-const maxGraph = 1 << 20
+// Copies of graphs have their memory bounded by the length of the trace: all of them together may have maxGraph nodes, and copiesOf more for
+// each node that a call has made. Graphs that run graphs twice double with every call.
+const (
+	maxGraph = 1 << 20
+	copiesOf = 16
+)
 
 // changed has the visitor told anew of a graph, and of those that it is in.
 func (g *graph) changed() {
@@ -63,9 +102,14 @@ func (g *graph) changed() {
 	}
 }
 
-func (g *graph) add(t *Task, behind tail) *node {
+// add gives a graph a node that a call has made.
+func (x *graphs) add(g *graph, t *Task, behind tail) *node {
+	x.room += copiesOf
 	n := &node{graph: g, task: t, after: behind.nodes, lost: behind.lost}
 	g.nodes = append(g.nodes, n)
+	if g.cut > 0 {
+		g.cut = sum(g.cut, 1)
+	}
 	g.changed()
 	return n
 }
@@ -95,33 +139,32 @@ func (n *node) inside() []*graph {
 }
 
 // within gives a node what a graph has, to run as the node.
-func (n *node) within(g *graph) {
+func (n *node) within(g *graph, room *int) {
 	if g == nil {
 		return
 	}
 	if n.child == nil {
 		n.child = &graph{in: n.graph}
 	}
-	n.child.become(g)
+	n.child.become(g, room)
 }
 
 // become makes a graph one like another. Where it had as many nodes, those go on as what they have become: whoever names one of the graph
 // that they were made of means them.
-func (g *graph) become(other *graph) {
-	room := maxGraph
-	g.become1(other, &room)
-}
-
-func (g *graph) become1(other *graph, room *int) {
+func (g *graph) become(other *graph, room *int) {
 	if g == other {
 		return
 	}
 	were, known := g.nodes, g.copies
-	g.nodes, g.copies = nil, make(map[*node]*node, len(other.nodes))
+	*room += len(were)
+	size := other.size() // before it changes, where it holds this one
+	g.nodes, g.copies, g.cut = nil, map[*node]*node{}, 0
 	for i, n := range other.nodes {
-		if *room--; *room < 0 {
+		if *room == 0 {
+			g.cut = size
 			break
 		}
+		*room--
 		old := &node{}
 		if len(were) == len(other.nodes) {
 			old = were[i]
@@ -132,7 +175,10 @@ func (g *graph) become1(other *graph, room *int) {
 				was = &graph{handle: of.handle}
 			}
 			was.in = g
-			was.become1(of, room)
+			was.become(of, room)
+			if was.cut > 0 {
+				g.cut = size
+			}
 			return was
 		}
 		if n.child != nil {
@@ -238,9 +284,9 @@ func (x *graphs) apply(w *Walk, process uint32, e *Event) {
 		}
 	case nodes[api.New] != nil && into != nil:
 		g := x.graph(into)
-		n := g.add(w.nodeTask(process, e), x.tail(w, process, e, g))
+		n := x.add(g, w.nodeTask(process, e), x.tail(w, process, e, g))
 		x.name(nodes[api.New], n)
-		n.within(x.of[of])
+		n.within(x.of[of], &x.room)
 		x.bodies(n, e)
 	case f.Graph >= 0 || f.Edit == api.Enable:
 		x.set(w, process, e, used, into, of)
@@ -255,9 +301,9 @@ func (x *graphs) apply(w *Walk, process uint32, e *Event) {
 	case e.Stream != nil:
 		x.tell(e, given)
 	case given != nil && into != nil:
-		x.graph(given).become(x.graph(into))
+		x.graph(given).become(x.graph(into), &x.room)
 	case of != nil && into != nil:
-		x.graph(into).become(x.graph(of))
+		x.graph(into).become(x.graph(of), &x.room)
 	}
 	for _, u := range e.Uses {
 		if g := x.of[u.Object]; g != nil && u.Object.Ended == e.Call.Index {
@@ -296,6 +342,7 @@ func (x *graphs) graph(o *Object) *graph {
 
 // forget drops the handles of what is in a graph that is gone.
 func (x *graphs) forget(g *graph) {
+	x.room += len(g.nodes)
 	for _, n := range g.nodes {
 		delete(x.nodes, n.handle)
 		for _, p := range n.inside() {
@@ -325,11 +372,11 @@ func (x *graphs) capture(e *Event, t *Task) {
 	if ev := x.events[t.Object]; t.Kind == api.Wait && ev.graph == g {
 		behind.nodes, behind.lost = union(behind.nodes, ev.nodes), behind.lost || ev.lost
 	}
-	n := g.add(t, behind)
+	n := x.add(g, t, behind)
 	n.mark = t.Kind == api.Record || t.Kind == api.Wait
 	x.bodies(n, e)
 	if t.Kind == api.GraphRun {
-		n.within(x.of[t.Object])
+		n.within(x.of[t.Object], &x.room)
 	}
 	x.tails[e.Stream] = tail{graph: g, nodes: []*node{n}}
 	if t.Kind == api.Record && t.Object != nil {
@@ -381,7 +428,7 @@ func (x *graphs) tell(e *Event, as *Object) {
 		if len(made) == len(unknown) {
 			n = made[i]
 		} else {
-			n = t.graph.add(&Task{Index: -1, Fn: e.Fn, Call: e.Call.Index}, t)
+			n = x.add(t.graph, &Task{Index: -1, Fn: e.Fn, Call: e.Call.Index}, t)
 		}
 		x.name(o, n)
 		told = append(told, n)
@@ -466,7 +513,7 @@ func (x *graphs) set(w *Walk, process uint32, e *Event, n *node, into, of *Objec
 	case e.Fn.Edit == api.Enable:
 		n.off = e.Call.Args[len(e.Call.Args)-1] == 0
 	case of != nil:
-		n.within(x.of[of])
+		n.within(x.of[of], &x.room)
 	default:
 		n.task = w.nodeTask(process, e)
 	}

@@ -46,7 +46,7 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 		Task:   func(k *Task) error { t.Tasks[k.Index] = *k; return nil },
 		Object: func(o *Object) error { t.Objects = append(t.Objects, o); return nil },
 		Range:  func(r *Range) error { t.Ranges = append(t.Ranges, *r); return nil },
-		Graph:  func(o *Object, tasks []GraphTask) error { t.Graphs[o] = tasks; return nil },
+		Graph:  func(o *Object, g Graph) error { t.Graphs[o] = g.Tasks(); return nil },
 	})
 	if err != nil {
 		return nil, err

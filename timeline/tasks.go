@@ -206,6 +206,9 @@ func (e *Event) TaskID() (stream, task uint32, known bool) {
 
 // Blocks returns how many blocks run a kernel, 0 where its launch does not say so in a number or a grid.
 func Blocks(e *Event) uint32 {
+	if e.Fn == nil || !fits(e.Fn, e.Call) {
+		return 0
+	}
 	for _, name := range []string{"numBlocks", "blockDim", "gridDim"} {
 		i := e.Fn.Param(name)
 		if i < 0 || name == "blockDim" && e.Fn.Param("gridDim") >= 0 {

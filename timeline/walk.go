@@ -97,9 +97,8 @@ type Visitor struct {
 	Lane func(index int, l *Lane) error
 	// Object is told of an object with the first call that names it. The object may be kept: it goes on changing.
 	Object func(*Object) error
-	// Graph is told of the tasks of a graph before the call that runs it, and again before one that does when they have changed. They may be
-	// kept.
-	Graph func(*Object, []GraphTask) error
+	// Graph is told of a graph before the call that runs it, and again before one that does when it has changed.
+	Graph func(*Object, Graph) error
 }
 
 const (
@@ -693,7 +692,7 @@ func (w *Walk) runs(e *Event) error {
 	for _, u := range e.Uses {
 		if g := w.graphs.of[u.Object]; g != nil && u.Object.Kind == api.Graph && !g.told {
 			g.told = true
-			if err := w.v.Graph(u.Object, g.tasks()); err != nil {
+			if err := w.v.Graph(u.Object, Graph{g}); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 )
 
 func (a *app) extractCmd() *cobra.Command {
+	var o replay.Options
 	var output, task string
 	var launch int64
 	var asJSON bool
@@ -46,7 +47,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			e, err := replay.Extract(ctx, args[0], m, uint64(launch), output, nil)
+			e, err := replay.Extract(ctx, args[0], m, uint64(launch), output, &o)
 			if err != nil {
 				return err
 			}
@@ -69,6 +70,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 	f.StringVarP(&output, "output", "o", "", "trace file to write")
 	f.StringVar(&task, "task", "", "the task of the launch: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
 	f.Int64Var(&launch, "launch", -1, "number of the call that launches the kernel")
+	limitFlags(f, &o.Limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -234,6 +234,9 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	})
 	defer late.Stop()
 	code := -1
+	if os.Getenv("HDEBUG") != "" {
+		fmt.Fprintln(os.Stderr, h.runs, line)
+	}
 	var out limited
 	func() {
 		defer func() {

@@ -24,6 +24,7 @@ import (
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) replayCmd() *cobra.Command {
@@ -69,6 +70,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			switch backend {
 			case "sim":
 			case "virtual":
+				what.Limits = o.Limits
 				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust", "poison"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
@@ -169,6 +171,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.StringVar(&what.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it (default: as --model's)")
 	f.Uint64Var(&what.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
 	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
+	limitFlags(f, &o.Limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -185,6 +188,13 @@ func orAllow(err error) error {
 	w.Flush()
 	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
 	return fmt.Errorf("%w\nTo load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  %s", err, shell.Command(words...))
+}
+
+// limitFlags are for commands that plan a replay.
+func limitFlags(f *pflag.FlagSet, l *replay.Limits) {
+	f.Uint64Var(&l.Tasks, "max-tasks", replay.DefaultTasks, "refuse a trace whose graphs run more tasks")
+	f.IntVar(&l.Threads, "max-threads", replay.DefaultThreads, "refuse a trace with calls of more threads")
+	f.IntVar(&l.Processes, "max-processes", replay.DefaultProcesses, "refuse a trace with calls of more processes")
 }
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.

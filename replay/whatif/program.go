@@ -223,7 +223,11 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 			}
 			return nil
 		},
-		Graph: func(o *timeline.Object, tasks []timeline.GraphTask) error {
+		Graph: func(o *timeline.Object, g timeline.Graph) error {
+			tasks := g.Tasks()
+			if n := g.Size(); uint64(len(tasks)) < n {
+				return fmt.Errorf("a graph of %d tasks, %d of which are copies of others: too many to simulate", n, n-uint64(len(tasks)))
+			}
 			p.made[o] = p.graph(o.Process, tasks)
 			return nil
 		},

@@ -38,6 +38,8 @@ type Options struct {
 	Seed uint64
 	// Output is a file for the trace of what would have happened: the same calls, with new times. "" is none.
 	Output string
+	// Limits bound what a trace may ask for.
+	Limits replay.Limits
 }
 
 // Report says what a simulation in virtual time has shown. Keys are only ever added.
@@ -152,6 +154,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	defer r.Close()
 	v.base = recorded(v.base)
+	if err := v.o.Limits.Check(r, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	v.rep.Scope = r.Completeness().Scope()
 	if v.p, err = compile(r, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

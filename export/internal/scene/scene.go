@@ -162,9 +162,9 @@ type Scene struct {
 	gapped   int // gaps
 	rows     int
 	counters int
-	memory   map[[2]int]*Counter      // by process and device
-	rates    map[[2]int]*Counter      // of copies, the same
-	graphs   map[*timeline.Object]int // tasks
+	memory   map[[2]int]*Counter         // by process and device
+	rates    map[[2]int]*Counter         // of copies, the same
+	graphs   map[*timeline.Object]uint64 // tasks
 	moving   minheap.Heap[copying]
 	moved    int // pushed so far
 
@@ -206,7 +206,7 @@ type keys struct {
 // New prepares a walk through a trace.
 func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	s := &Scene{syms: map[string]Sym{}, texts: []string{""}, funcs: map[*api.Func]*function{}, memory: map[[2]int]*Counter{}, rates: map[[2]int]*Counter{},
-		graphs: map[*timeline.Object]int{}}
+		graphs: map[*timeline.Object]uint64{}}
 	if o != nil {
 		s.o = *o
 	}
@@ -357,8 +357,8 @@ func (s *Scene) Walk(v Viewer) error {
 	s.v = v
 	err := s.W.Run(&timeline.Visitor{
 		Call: s.call, Task: s.task, Range: s.rangeOf, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
-		Graph: func(o *timeline.Object, tasks []timeline.GraphTask) error {
-			s.graphs[o] = len(tasks)
+		Graph: func(o *timeline.Object, g timeline.Graph) error {
+			s.graphs[o] = g.Size()
 			return nil
 		},
 	})
@@ -536,7 +536,7 @@ func (s *Scene) task(t *timeline.Task) error {
 	case api.GraphRun:
 		if t.Object != nil {
 			l.num(k.graph, uint64(t.Object.ID))
-			l.num(k.tasks, uint64(s.graphs[t.Object]))
+			l.num(k.tasks, s.graphs[t.Object])
 		}
 	default:
 		if t.Object != nil {
