@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// A set of regions answers as a plain map does, through many changes.
+// A set of regions answers as a plain map does, through many changes: leaves and branches split and become empty.
 func TestRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var s regions[uint64]
 	have := map[uint64]uint64{} // address → size, each in its own 100
-	for step := range 20000 {
-		a := r.Uint64N(2000) * 100
+	for step := range 100_000 {
+		a := r.Uint64N(30_000) * 100
 		switch size, live := have[a]; {
 		case !live:
 			size = 1 + r.Uint64N(100)
@@ -25,7 +25,7 @@ func TestRegions(t *testing.T) {
 			}
 			delete(have, a)
 		}
-		at := r.Uint64N(2000 * 100)
+		at := r.Uint64N(30_000 * 100)
 		want, live := have[at/100*100]
 		live = live && at%100 < want
 		if got, ok := s.find(at); ok != live || ok && (got.v != at/100*100 || got.size != want) {
