@@ -8,7 +8,7 @@ export ACLTRACE_LIB ACLTRACE_SOAK
 for f in FuzzOpen FuzzColumnDecode FuzzAssemble; do
 	pkg=$(grep -rl "func $f(" format --include='*_test.go' | head -n 1)
 	[ -n "$pkg" ] || continue
-	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1s "./$(dirname "$pkg")"
+	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1x "./$(dirname "$pkg")"
 done
 go test -run Soak -timeout 60m ./...
 # A writer killed 200 times, a large file cut at 10,000 places and damaged at 3,000.
