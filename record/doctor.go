@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
 // Finding is what came of trying one thing that commands need.
@@ -62,7 +63,7 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d.add("record", "memory that may not be there is read with care (process_vm_readv)", probe.ReadsOwnMemory(), "")
 	sim, err := artifacts.SimulatorDir(m)
 	d.add("record --sim, sim", "the simulator", err, sim)
-	d.add("replay", "the player", player(), "")
+	d.player()
 	d.uprobes(m)
 	d.add("record --probe ebpf", "a program is held at its start (ptrace)", heldAtStart(), "")
 	if len(command) > 0 {
@@ -122,25 +123,16 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	d.add("record --bind audit", "programs are audited (LD_AUDIT)", err, program)
 }
 
-// player starts the player, which says how it is used.
-func player() error {
-	b, err := artifacts.Bytes(artifacts.Player)
-	if err != nil {
-		return err
+// player starts the player, which enters its sandbox.
+func (d *Diagnosis) player() {
+	box, err := sandbox.Try()
+	if d.add("replay", "the player", err, ""); err != nil {
+		return
 	}
-	dir, err := os.MkdirTemp("", "acltrace-")
-	if err != nil {
-		return err
+	f := d.add("replay", "the player's sandbox", nil, box.String())
+	if !box.Whole() {
+		f.OK, f.Fix = false, "without it, replay runs only kernel libraries that you name with --kernels; --trust runs all"
 	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, artifacts.Player)
-	if err := os.WriteFile(path, b, 0o700); err != nil {
-		return err
-	}
-	if out, err := exec.Command(path).CombinedOutput(); !bytes.HasPrefix(out, []byte("usage:")) {
-		return fmt.Errorf("it does not run here: %v %s", err, bytes.TrimSpace(out))
-	}
-	return nil
 }
 
 // uprobes records a small program in each way that the kernel may have, and opens what another process maps.

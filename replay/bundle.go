@@ -24,7 +24,7 @@ import (
 
 // The player's source as bundles have it.
 //
-//go:embed player/player.c player/place.h player/plan.h player/call_gen.h
+//go:embed player/player.c player/sandbox.c player/sandbox.h player/place.h player/plan.h player/call_gen.h
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -81,7 +81,7 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 		b.files = append(b.files, f.hash+"  "+f.name)
 	}
 	library := b.p.model.Libraries()[0]
-	b.file("Makefile", fmt.Sprintf(bundleMakefile, library))
+	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.model.Simulator.Symbol))
 	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library, b.listing()))
 	return p.report(nil, opts, nil), b.err
 }
@@ -198,15 +198,18 @@ CC     ?= cc
 CFLAGS ?= -O2 -g
 LIB    ?= %[1]s
 
-player: player.c call_gen.h place.h plan.h
-	$(CC) -std=c11 $(CFLAGS) -o $@ player.c -ldl -lpthread
+# A simulator needs no more of the machine than files below this folder.
+SANDBOX ?= $(shell grep -qs %[2]s "$(LIB)" && echo --sandbox --partial)
+
+player: player.c sandbox.c call_gen.h place.h plan.h sandbox.h
+	$(CC) -std=c11 $(CFLAGS) -o $@ player.c sandbox.c -ldl -lpthread
 
 # 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not come to its end.
 run: player
-	. ./env && ./player plan "$(LIB)"
+	. ./env && ./player $(SANDBOX) plan "$(LIB)"
 
 debug: player
-	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player plan "$(LIB)"
+	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player $(SANDBOX) plan "$(LIB)"
 
 .PHONY: run debug
 `
@@ -232,6 +235,7 @@ it down; the call is named then. "make debug" does so under gdb.
 	plan      what is to be done, with all payloads (plan.h says how it is laid out)
 	env       variables for the simulator, where it is that; other libraries ignore them
 	player.c  makes the calls
+	sandbox.c is what keeps a simulator from the rest of the machine, on Linux with Landlock and seccomp
 	N-NAME    files that the program had loaded
 	kernels/  kernel libraries for the simulator
 %[6]s%[4]s`

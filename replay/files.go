@@ -18,7 +18,7 @@ import (
 )
 
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
-// a path that does not exist. Both are in the replay's folder.
+// a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
 
 // ownFile is a file that the planner has written for a call.
 type ownFile struct {
@@ -38,7 +38,7 @@ func (p *planner) fileName(i int) (operand, error) {
 		}
 		return p.newPath(i)
 	}
-	path, err := p.ownPath(i)
+	path, err := p.ownPath(p.dir, i)
 	if err != nil {
 		return operand{}, err
 	}
@@ -71,7 +71,11 @@ func (p *planner) fileName(i int) (operand, error) {
 
 // newPath is the path of a file that does not exist: the call writes it, or failed to read it.
 func (p *planner) newPath(i int) (operand, error) {
-	path, err := p.ownPath(i)
+	dir := ownDir(p.dir)
+	if p.o.relative {
+		dir = p.dir
+	}
+	path, err := p.ownPath(dir, i)
 	if err != nil {
 		return operand{}, err
 	}
@@ -79,8 +83,8 @@ func (p *planner) newPath(i int) (operand, error) {
 	return p.pathOperand(path)
 }
 
-// ownPath returns a new path in the replay's folder that ends like the recorded one.
-func (p *planner) ownPath(i int) (string, error) {
+// ownPath returns a new path in a folder of the replay that ends like the recorded one.
+func (p *planner) ownPath(dir string, i int) (string, error) {
 	base := "file"
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
 		b, err := p.bytes(d)
@@ -90,7 +94,7 @@ func (p *planner) ownPath(i int) (string, error) {
 		base = string(b)
 	}
 	p.files++
-	return filepath.Join(p.dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
+	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
 }
 
 func (p *planner) pathOperand(path string) (operand, error) {

@@ -34,7 +34,7 @@ func (k *KernelLibrary) String() string {
 }
 
 // kernelList is the file in the folder of a replay in which the simulator lists the kernel libraries that it loads.
-func kernelList(dir string) string { return filepath.Join(dir, "kernel-libraries") }
+func kernelList(dir string) string { return filepath.Join(ownDir(dir), "kernel-libraries") }
 
 // loadedKernels returns the kernel libraries that the simulator has loaded in all runs.
 func (s *session) loadedKernels() ([]KernelLibrary, error) {

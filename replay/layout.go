@@ -154,7 +154,7 @@ type resultHeader struct {
 	Stolen          [2]uint64 // before and after
 	Kernels         uint32    // names of kernels behind the details
 	Reports         uint32    // the library reports which results it does not vouch for
-	Poison, _       uint32
+	Poison, Sandbox uint32
 	Error           [4096 - 128]byte
 }
 

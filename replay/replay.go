@@ -93,8 +93,12 @@ type Options struct {
 	Strict bool
 	// Tolerance allows numbers in results to be other ones; by default none is.
 	Tolerance Tolerance
-	// Trust says that the trace's kernels may run on a device: Backend is a library of one, and not a simulator.
+	// Trust says that the trace's calls and kernels may run with all the user's rights: on a device, if Backend is a library of one, or
+	// outside the sandbox.
 	Trust bool
+	// MaxMemory is how many bytes the players may take, all together. By default it is a quarter of the machine's memory, or any with Trust.
+	// It does not hold for an Interactive one.
+	MaxMemory int64
 
 	// Limits bound what a trace may ask for.
 	Limits Limits
@@ -117,6 +121,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
 	case o.Repeat < 0:
 		return fmt.Errorf("repeat %d: it is a number of times", o.Repeat)
+	case o.MaxMemory < 0:
+		return fmt.Errorf("max-memory %d: it is a number of bytes", o.MaxMemory)
 	case o.Timeout < 0:
 		return fmt.Errorf("timeout %v: it is a time to wait", o.Timeout)
 	}
@@ -146,6 +152,9 @@ func Scale(pace string) (float64, error) {
 
 // ErrTrust is wrapped by the error about a trace that would run on a device without Options.Trust.
 var ErrTrust = errors.New("kernels and calls of the trace would run on a device, with your rights")
+
+// ErrSandbox is wrapped by the error about a trace that would run outside the sandbox without Options.Trust.
+var ErrSandbox = errors.New("kernels and calls of the trace would run with all your rights")
 
 // Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
 // instead of one; an error says that there was no run or that it can't be judged.
@@ -200,7 +209,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return p.report(nil, &opts, nil), nil
 	}
 	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels}
-	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
+	if err := os.RemoveAll(ownDir(dir)); err != nil { // of a replay before, where the folder is kept
+		return nil, err
+	}
+	if err := os.MkdirAll(ownDir(dir), 0o700); err != nil {
+		return nil, err
+	}
 	if err := kernellib.Create(kernelList(dir)); err != nil {
 		return nil, err
 	}
@@ -284,6 +298,9 @@ func naming(path string, err error) error {
 func folder(keep string) (string, func(), error) {
 	if keep == "" {
 		dir, err := os.MkdirTemp("", "acltrace-replay-")
+		if err == nil {
+			dir, err = filepath.Abs(dir)
+		}
 		return dir, func() { os.RemoveAll(dir) }, err
 	}
 	dir, err := filepath.Abs(keep)
@@ -316,42 +333,61 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := filepath.Join(s.dir, "results")
-	f, err := os.OpenFile(results, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := s.results()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// Taken in full before the player maps it: a hole in a full file system would kill it.
-	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
-		return nil, fmt.Errorf("%s: %d bytes for results: %w", results, s.p.layout.ResBytes, err)
-	}
 	if s.o.Poison {
 		h := resultHeader{Poison: uint32(poisons[n%len(poisons)])}
 		if _, err := f.WriteAt(bytesOf([]resultHeader{h}), 0); err != nil {
 			return nil, err
 		}
 	}
-	args := append(slices.Clone(s.o.Wrapper), player, s.p.path, library, results)
+	env := s.env()
+	box, err := s.sandboxArguments(env)
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.path, library, f.Name()})
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = s.env()
+	cmd.Env = env
+	cmd.WaitDelay = time.Second // for who keeps the standard streams open
 	log := &tail{max: 8 << 10}
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.o.Interactive {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	}
+	limit := s.memoryLimit()
+	bounded := !s.o.Interactive && limit > 0
+	if bounded {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("player: %w", err)
 	}
-	exited := make(chan error, 1)
+	exited, taken := make(chan error, 1), make(chan uint64, 1)
+	over := make(chan struct{})
+	if bounded {
+		go func() { taken <- holdMemory(cmd.Process.Pid, limit, over) }()
+	}
 	go func() { exited <- cmd.Wait() }()
 	hung := s.watch(ctx, f, cmd.Process, exited)
+	if close(over); bounded {
+		if n := <-taken; n > 0 {
+			return nil, fmt.Errorf("the players took %d MiB of memory, more than the %d MiB that they may: --max-memory allows more", n>>20, limit>>20)
+		}
+		endSession(cmd.Process.Pid)
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	b, readErr := os.ReadFile(results)
-	if readErr != nil {
-		return nil, readErr
+	b := make([]byte, s.p.layout.ResBytes)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, fmt.Errorf("%s: the player has cut it: %w", f.Name(), err)
+	}
+	if err := s.saveCores(); err != nil {
+		return nil, err
 	}
 	return s.p.read(b, cmd.ProcessState, hung, log.String())
 }

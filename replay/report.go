@@ -15,6 +15,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/sandbox"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -31,6 +32,8 @@ type Report struct {
 	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
 	// IgnoredVariables are variables of the recording's simulator that the replay did not set, though it does not decide them itself.
 	IgnoredVariables []IgnoredVariable `json:"ignored_variables,omitempty"`
+	// Sandbox is the sandbox that the replay ran in, nil if it ran in none.
+	Sandbox *sandbox.Sandbox `json:"sandbox"`
 	// Results counts the recorded results by their outcome.
 	Results  verify.Tally `json:"results"`
 	Verified struct {
@@ -362,6 +365,9 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 	switch {
 	case o.header.Status == runRefused:
 		first, names, _ := strings.Cut(text, "\n")
+		if lacks, ok := strings.CutPrefix(first, "enter the sandbox: "); ok {
+			return nil, fmt.Errorf("%s: %w", lacks, ErrSandbox)
+		}
 		if names == "" {
 			return nil, errors.New(first)
 		}
@@ -466,7 +472,7 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 	default:
 		r.Placement = "same"
 	}
-	r.Crash = o.crash
+	r.Crash, r.Sandbox = o.crash, o.describe()
 	r.TrustsKernels = opts.Verify && opts.Backend != Null && o.header.Reports == 0
 	r.judge(opts)
 	switch {

@@ -31,7 +31,7 @@ func (a *app) replayCmd() *cobra.Command {
 	var o replay.Options
 	var backend string
 	var asJSON, planOnly bool
-	var wrapper, debugger, tolerance, strict string
+	var wrapper, debugger, tolerance, strict, maxMemory string
 	var what whatif.Options
 	c := &cobra.Command{
 		Use:   "replay FILE",
@@ -57,6 +57,11 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				return err
 			}
 			defer a.close(r)
+			if maxMemory != "" {
+				if o.MaxMemory, err = size(maxMemory); err != nil || o.MaxMemory == 0 {
+					return usage("--max-memory %s: give a size, as 8G", maxMemory)
+				}
+			}
 			switch strict {
 			case "off":
 			case "report", "fail":
@@ -71,7 +76,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			case "sim":
 			case "virtual":
 				what.Limits = o.Limits
-				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust", "poison"} {
+				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust", "poison", "max-memory"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
 					}
@@ -127,7 +132,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			defer stop()
 			rep, err := replay.Run(ctx, args[0], m, &o)
 			err = orAllow(err)
-			if errors.Is(err, replay.ErrTrust) {
+			if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
 				return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
 			}
 			if err != nil {
@@ -163,7 +168,8 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
 	f.StringVar(&strict, "strict", "off", "have the simulator look for what a device punishes later, as two streams that use the same memory in no order: off, report, or fail, which ends with 1 if it finds something")
 	f.Lookup("strict").NoOptDefVal = "report"
-	f.BoolVar(&o.Trust, "trust", false, "let the trace's kernels run on a device: you know where the trace comes from")
+	f.StringVar(&maxMemory, "max-memory", "", "end a replay whose players take more, as 8G (default: a quarter of the machine's memory; any with --trust)")
+	f.BoolVar(&o.Trust, "trust", false, "let the trace run on a device, or outside the sandbox: you know where it comes from")
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
@@ -388,6 +394,7 @@ func (a *app) printReport(path string, rep *replay.Report) {
 			fmt.Fprintln(a.out, k)
 		}
 	}
+	fmt.Fprintf(a.out, "sandbox: %s\n", rep.Sandbox)
 	if rep.Verdict == verify.NotCompared {
 		return
 	}

@@ -205,7 +205,7 @@ struct result_header {
 	uint32_t kernels; /* names in result_kernels */
 	uint32_t reports; /* the library reports which results kernels that it lacks would have computed, by aclsim_unknown() */
 	uint32_t poison;  /* set by the caller before the run */
-	uint32_t pad;
+	uint32_t sandbox; /* what sandbox_enter() has returned, 0 outside */
 	char error[4096 - 128];     /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 

@@ -4,7 +4,11 @@
  * they are there. What happened goes into a shared mapping, so that it is known even when the runtime takes this process
  * down.
  *
- *	acltrace-player PLAN LIBRARY RESULTS
+ *	acltrace-player [--sandbox] [--partial] [--read PATH]... PLAN LIBRARY RESULTS
+ *
+ * --sandbox plays the plan in the sandbox of sandbox.c, where it may read and write in the folder of RESULTS (without, of PLAN), and read
+ * the library's folder and each --read PATH. The player refuses a kernel that lacks a layer, unless --partial allows that.
+ * "acltrace-player --sandbox" alone prints the layers that the kernel has, as a number.
  *
  * LIBRARY "null" is none: every function returns 0 at once, for a plan that expects no more.
  *
@@ -42,6 +46,7 @@
 #include "call_gen.h"
 #include "place.h"
 #include "plan.h"
+#include "sandbox.h"
 
 /* A function of the runtime, and how it is called. */
 struct target {
@@ -64,6 +69,7 @@ static struct {
 	struct target *targets; /* by number of the function */
 	uint64_t first_threads; /* those of processes that are there from the beginning */
 	bool forked; /* this process was made by OP_FORK */
+	const char *own; /* in the sandbox, the folder that it may write to */
 	struct result_header *result;
 	struct result_thread *progress;
 	struct result_instruction *results;
@@ -759,6 +765,8 @@ static void crashed(int sig)
 	uint32_t nobody = 0;
 	if (my_number != 0)
 		__atomic_compare_exchange_n(&P.result->crashed, &nobody, my_number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (P.own != NULL && chdir(P.own) != 0)
+		P.own = NULL; /* a core is written nowhere else */
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
@@ -1255,14 +1263,63 @@ static int judge(int status)
 	return 0;
 }
 
+/* The folder of a file, in memory that stays. */
+static const char *folder_of(const char *file)
+{
+	char *path = realpath(file, NULL), *end = path ? strrchr(path, '/') : NULL;
+	if (end == NULL)
+		return NULL; /* the loader looks for it in folders of its own */
+	end[end == path] = 0;
+	return path;
+}
+
+/* Enters the sandbox. `read` has room for two more paths. */
+static void enter_sandbox(bool partial, const char *file, const char *library, const char **read, size_t count)
+{
+	const char *own = folder_of(file);
+	if (own == NULL)
+		refuse("%s: its folder: %s", file, strerror(errno));
+	/* By both names: a link beside other libraries leads to one that may have more beside it. */
+	const char *folder = folder_of(library), *slash = strrchr(library, '/');
+	if (folder != NULL)
+		read[count++] = folder;
+	if (slash != NULL && slash != library)
+		read[count++] = strndup(library, (size_t)(slash - library));
+	uint32_t layers = sandbox_enter(own, read, count);
+	if (!partial && (layers & SANDBOX_NEEDED) != SANDBOX_NEEDED)
+		refuse("enter the sandbox: this kernel, or what runs the player, lacks%s%s", layers & SANDBOX_FILES ? "" : " Landlock", layers & SANDBOX_CALLS ? "" : " seccomp");
+	P.result->sandbox = layers;
+	P.own = own;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 3 && argc != 4) {
-		fprintf(stderr, "usage: %s PLAN LIBRARY [RESULTS]\n", argv[0]);
+	const char *name = argv[0], **read = calloc((size_t)argc + 2, sizeof *read);
+	bool boxed = false, partial = false, usage = read == NULL;
+	size_t count = 0;
+	for (argc--, argv++; argc > 0 && strncmp(*argv, "--", 2) == 0 && !usage; argc--, argv++) {
+		if (strcmp(*argv, "--sandbox") == 0)
+			boxed = true;
+		else if (strcmp(*argv, "--partial") == 0)
+			partial = true;
+		else if (strcmp(*argv, "--read") == 0 && argc > 1)
+			argc--, read[count++] = *++argv;
+		else
+			usage = true;
+	}
+	if (argc == 0 && boxed && !usage) {
+		printf("%u\n", sandbox_enter(NULL, read, count));
+		return 0;
+	}
+	if ((argc != 2 && argc != 3) || usage) {
+		fprintf(stderr, "usage: %s [--sandbox] [--partial] [--read PATH]... PLAN LIBRARY [RESULTS]\n", name);
 		return 2;
 	}
-	open_plan(argv[1], argc > 3 ? argv[3] : NULL);
-	if (argc == 3) {
+	const char *library = argv[1], *results = argc > 2 ? argv[2] : NULL;
+	open_plan(argv[0], results);
+	if (boxed)
+		enter_sandbox(partial, results ? results : argv[0], library, read, count);
+	if (results == NULL) {
 		int status = 0;
 		pid_t child = fork();
 		if (child < 0)
@@ -1283,9 +1340,9 @@ int main(int argc, char **argv)
 	if (P.plan->paced)
 		learn_clock();
 	if (P.plan->processes.count == 1)
-		run(0, argv[2]);
+		run(0, library);
 	else if (P.plan->processes.count > 1)
-		run_all(argv[2]);
+		run_all(library);
 	if (!P.plan->paced)
 		pause_ns(1000000);
 	read_clocks(&r->counter[1], &r->ns[1]);

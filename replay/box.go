@@ -1,0 +1,170 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/statedir"
+	"github.com/acltrace/acltrace/replay/sandbox"
+)
+
+// A replay on a simulator, or on nothing, runs in a sandbox: see replay/player/sandbox.c. One on a device needs the device's files and
+// Options.Trust, which also leaves the sandbox out.
+
+// ownDir is the folder, in the folder of a replay, that the player may write to. The plan and the player itself are outside: the player of
+// a repeated run is started by this process, which is in no sandbox.
+func ownDir(dir string) string { return filepath.Join(dir, "acltrace-run") }
+
+// boxed reports whether the player enters the sandbox.
+func (s *session) boxed() bool { return !s.o.Trust }
+
+// sandboxArguments returns the player's arguments about the sandbox, for an environment of the player.
+func (s *session) sandboxArguments(env []string) ([]string, error) {
+	if !s.boxed() {
+		return nil, nil
+	}
+	libs := s.kernelLibraries(env)
+	args := []string{"--sandbox", "--read", s.dir}
+	own, err := s.ownLibraries(libs)
+	if err != nil {
+		return nil, err
+	}
+	if own {
+		args = append(args, "--partial")
+	}
+	for _, path := range s.readable(libs) {
+		args = append(args, "--read", path)
+	}
+	return args, nil
+}
+
+// kernelLibraries returns the kernel libraries that an environment of the player names.
+func (s *session) kernelLibraries(env []string) (libs []string) {
+	for _, v := range env {
+		if list, ok := strings.CutPrefix(v, s.p.model.Simulator.Kernels+"="); ok {
+			libs = filepath.SplitList(list) // the last one counts
+		}
+	}
+	return libs
+}
+
+// ownLibraries reports whether the user's own recordings have loaded all kernel libraries of the replay. A kernel without Landlock may then
+// replay a trace.
+func (s *session) ownLibraries(libs []string) (bool, error) {
+	own, err := kernellib.ReadOwn(statedir.Path())
+	if err != nil {
+		return false, fmt.Errorf("read the list of your kernel libraries: %w", err)
+	}
+	return !slices.ContainsFunc(libs, func(l string) bool { return foreign(l, s.p.model, own) != "" }), nil
+}
+
+// readable returns the paths that the simulator reads: the kernel libraries and what is beside them, the loader's folders, and files that
+// variables of the user name.
+func (s *session) readable(libs []string) []string {
+	sim := &s.p.model.Simulator
+	var paths []string
+	for _, l := range libs {
+		paths = append(paths, besides(l)...)
+	}
+	for _, v := range slices.Concat(os.Environ(), s.o.Env) {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, sim.Prefix) && name != sim.Kernels {
+			if st, err := os.Stat(value); err == nil && st.Mode().IsRegular() {
+				paths = append(paths, value)
+			}
+		}
+	}
+	return append(paths, loaderFolders()...)
+}
+
+// besides returns the folders of a library, by its name and by the file that this leads to, since it may need others there. Of a folder that the
+// user's home is in, it returns the library alone.
+func besides(library string) []string {
+	paths := []string{library}
+	home, _ := os.UserHomeDir()
+	file, err := filepath.EvalSymlinks(library)
+	for _, path := range []string{library, file} {
+		dir, absErr := filepath.Abs(filepath.Dir(path))
+		if err == nil && absErr == nil && !strings.HasPrefix(home+"/", strings.TrimSuffix(dir, "/")+"/") {
+			paths = append(paths, dir)
+		}
+	}
+	return paths
+}
+
+// loaderFolders returns the folders that the machine's administrator has added to those of the loader.
+func loaderFolders() []string {
+	files, _ := filepath.Glob("/etc/ld.so.conf.d/*.conf")
+	var dirs []string
+	for _, file := range append(files, "/etc/ld.so.conf") {
+		b, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
+				dirs = append(dirs, line)
+			}
+		}
+	}
+	return dirs
+}
+
+// results opens the file for the results of a run anew. A player that is still there has its own.
+func (s *session) results() (*os.File, error) {
+	if err := os.MkdirAll(ownDir(s.dir), 0o700); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(ownDir(s.dir), "results")
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// Taken in full before the player maps it: a hole in a full file system would kill it.
+	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.layout.ResBytes, err)
+	}
+	return f, nil
+}
+
+// saveCores moves core files of a run into the current folder, as they would be there without a sandbox, if the replay's folder is removed.
+func (s *session) saveCores() error {
+	if s.o.Keep != "" {
+		return nil
+	}
+	cores, _ := filepath.Glob(filepath.Join(ownDir(s.dir), "core*"))
+	var errs []error
+	for _, core := range cores {
+		errs = append(errs, moveFile(core, filepath.Base(core)))
+	}
+	return errors.Join(errs...)
+}
+
+// moveFile moves a regular file, to another file system too. It replaces no file.
+func moveFile(from, to string) error {
+	if st, err := os.Lstat(from); err != nil || !st.Mode().IsRegular() {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("save core file: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), os.Remove(from))
+}
+
+// describe returns the sandbox that a run was in.
+func (o *outcome) describe() *sandbox.Sandbox {
+	return sandbox.Describe(sandbox.Word(o.header.Sandbox))
+}

@@ -1,0 +1,150 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The simulator reserves far more addresses than it uses, so neither address space nor the size of files can be limited. What the players
+// of a replay really take is measured while they run. They are the processes of one session: the sandbox lets none leave it.
+
+// memoryTick is the shortest time from one measurement to the next. One takes at most a fiftieth of the time.
+const memoryTick = 20 * time.Millisecond
+
+// defaultMemory is Options.MaxMemory if it is 0: a quarter of the machine's.
+func defaultMemory() uint64 {
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) != nil {
+		return 0
+	}
+	return s.Totalram * uint64(s.Unit) / 4
+}
+
+// memoryLimit returns what the players of the session may take, 0 for any. A runtime that the user trusts takes what it needs.
+func (s *session) memoryLimit() uint64 {
+	switch {
+	case s.o.MaxMemory > 0:
+		return uint64(s.o.MaxMemory)
+	case s.boxed():
+		return defaultMemory()
+	}
+	return 0
+}
+
+// members returns the processes of a session.
+func members(session int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		b, err := os.ReadFile(stat)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b)[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold anything
+		if len(f) < 4 || f[3] != strconv.Itoa(session) || f[0] == "Z" || f[0] == "X" {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// endSession kills all processes of a session, also those that are made meanwhile.
+func endSession(session int) {
+	for range 1000 {
+		pids := members(session)
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// fields returns the sum of some fields, in KiB, of a file in /proc.
+func fields(path string, names ...string) (sum uint64) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		for _, n := range names {
+			if n == name {
+				kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+				sum += kib << 10
+			}
+		}
+	}
+	return sum
+}
+
+// memfds adds up the pages of the files in memory that a process has open, of each file once.
+func memfds(pid int, seen map[uint64]bool) (sum uint64) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "/memfd:") {
+			continue
+		}
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil && !seen[st.Ino] {
+			seen[st.Ino] = true
+			sum += uint64(st.Blocks) * 512
+		}
+	}
+	return sum
+}
+
+// taken returns the memory that the processes of a session take, if that is more than a limit; otherwise no less than they take. What
+// several processes share counts once: a file in memory by its pages, a mapping by each process's share of it.
+func taken(session int, limit uint64) uint64 {
+	pids := members(session)
+	seen := map[uint64]bool{}
+	var private, shared, files uint64
+	for _, pid := range pids {
+		status := fmt.Sprintf("/proc/%d/status", pid)
+		private += fields(status, "RssAnon", "VmSwap")
+		shared += fields(status, "RssShmem")
+		files += memfds(pid, seen)
+	}
+	if most := private + shared + files; most <= limit {
+		return most
+	}
+	var mapped, own uint64
+	for _, pid := range pids {
+		rollup := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+		mapped += fields(rollup, "Pss", "SwapPss")
+		own += fields(rollup, "Private_Clean", "Private_Dirty", "SwapPss")
+	}
+	return max(mapped, files+min(own, private))
+}
+
+// holdMemory measures a session until it is over. It ends a session that takes more than its limit, and returns what it took.
+func holdMemory(session int, limit uint64, over <-chan struct{}) uint64 {
+	for pause := memoryTick; ; {
+		select {
+		case <-over:
+			return 0
+		case <-time.After(pause):
+		}
+		begin := time.Now()
+		if n := taken(session, limit); n > limit {
+			endSession(session)
+			return n
+		}
+		pause = max(memoryTick, 50*time.Since(begin))
+	}
+}

@@ -1,0 +1,292 @@
+/*
+ * The sandbox of the player. A plan comes from a trace, and a trace is a stranger's: its calls and kernels run here with the user's
+ * rights. Three rules:
+ *
+ *	1. It is entered once, by the one thread of the process, before processes are forked and a library is opened. Landlock and seccomp
+ *	   bind the calling thread and its children. Processes that entered one by one could not share memory any more.
+ *	2. A layer that the kernel lacks is left out. The caller decides whether it goes on without.
+ *	3. Landlock names what is allowed, and seccomp what is not: a C library, a Go runtime and a simulator make too many system calls to
+ *	   name them all.
+ *
+ * The numbers of Landlock are repeated here, for bundles are built where headers may be older than the kernel.
+ */
+#define _GNU_SOURCE
+#include "sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Leaves a layer out, for the test that shows what each one stops. */
+#ifdef SANDBOX_TEST
+static bool wants(enum sandbox_layer l) { return getenv("SANDBOX_WITHOUT") == NULL || !(atoi(getenv("SANDBOX_WITHOUT")) & (int)l); }
+#else
+#define wants(l) true
+#endif
+
+/* Closes all descriptors but the standard streams. A recorder, a shell or an editor may have left some that lead anywhere. */
+static bool close_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	if (d == NULL)
+		return false;
+	for (struct dirent *e; (e = readdir(d)) != NULL;) {
+		int fd = atoi(e->d_name);
+		if (fd > 2 && fd != dirfd(d))
+			close(fd);
+	}
+	closedir(d);
+	return true;
+}
+
+/* Root keeps what it needs to read and write the files that it may: there may be folders of other users among them. */
+static bool drop_privileges(void)
+{
+	enum { VERSION_3 = 0x20080522, DAC_OVERRIDE = 1, DAC_READ_SEARCH = 2, KEEP = 1 << DAC_OVERRIDE | 1 << DAC_READ_SEARCH };
+	struct { uint32_t version; int pid; } head = {VERSION_3, 0};
+	struct { uint32_t effective, permitted, inheritable; } caps[2];
+	if (syscall(SYS_capget, &head, caps) != 0)
+		return false;
+	caps[0].effective &= KEEP;
+	caps[0].permitted &= KEEP;
+	caps[0].inheritable = caps[1].effective = caps[1].permitted = caps[1].inheritable = 0;
+	return syscall(SYS_capset, &head, caps) == 0;
+}
+
+/* Landlock, see landlock(7). */
+enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD, LANDLOCK_RESTRICT };
+enum {
+	WRITE_FILE = 1 << 1,
+	READ_FILE = 1 << 2,
+	READ_DIR = 1 << 3,
+	REMOVE_DIR = 1 << 4,
+	REMOVE_FILE = 1 << 5,
+	MAKE_DIR = 1 << 7,
+	MAKE_REG = 1 << 8,
+	TRUNCATE = 1 << 14,
+	OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE,
+	READS = READ_FILE | READ_DIR,
+	/* No links, pipes and sockets: acltrace reads and writes there too, from outside. */
+	ALL = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
+};
+
+struct landlock {
+	int fd;
+	uint64_t handled;
+};
+
+/* Allows accesses below a path. What is not there needs no rule. */
+static void allow(const struct landlock *l, const char *path, uint64_t access)
+{
+	struct { uint64_t access; int32_t parent; } __attribute__((packed)) rule = {access & l->handled, open(path, O_PATH | O_CLOEXEC)};
+	struct stat st;
+	if (rule.parent < 0)
+		return;
+	if (fstat(rule.parent, &st) == 0) {
+		if (!S_ISDIR(st.st_mode))
+			rule.access &= OF_FILES;
+		syscall(LANDLOCK_ADD, l->fd, 1 /* below a path */, &rule, 0);
+	}
+	close(rule.parent);
+}
+
+/* Allows reading in the folders of a list with colons between them. An empty one would be the current folder, which may have anything. */
+static void allow_list(const struct landlock *l, const char *list)
+{
+	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
+		char path[PATH_MAX];
+		n = strcspn(list, ":");
+		snprintf(path, sizeof path, "%.*s", (int)n, list);
+		if (n > 0)
+			allow(l, path, READS);
+	}
+}
+
+static uint32_t restrict_files(const char *own, const char *const *read, size_t count)
+{
+	/* Also of the loader: a C library elsewhere is in LD_LIBRARY_PATH, or named by the caller. */
+	static const char *const system[] = {"/proc", "/sys", "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
+		"/etc/ld.so.cache", "/dev/urandom", "/dev/zero"};
+	long abi = syscall(LANDLOCK_CREATE, NULL, 0, 1 /* its version */);
+	if (abi < 1)
+		return 0;
+	struct { uint64_t fs, net, scoped; } attr = {(1 << 13) - 1, 0, 0};
+	size_t size = sizeof attr.fs;
+	uint32_t layers = SANDBOX_FILES | (uint32_t)abi << SANDBOX_ABI;
+	if (abi >= 2)
+		attr.fs |= 1 << 13; /* links and renames from one folder to another; without, none are allowed */
+	if (abi >= 3)
+		attr.fs |= TRUNCATE;
+	if (abi >= 4) {
+		attr.net = 3; /* bind and connect */
+		size = offsetof(__typeof__(attr), scoped);
+		layers |= SANDBOX_TCP;
+	}
+	if (abi >= 5)
+		attr.fs |= 1 << 15; /* ioctl of devices */
+	if (abi >= 6) {
+		attr.scoped = 3; /* abstract sockets and signals */
+		size = sizeof attr;
+		layers |= SANDBOX_SIGNALS;
+	}
+	const struct landlock l = {(int)syscall(LANDLOCK_CREATE, &attr, size, 0), attr.fs};
+	if (l.fd < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof system / sizeof *system; i++)
+		allow(&l, system[i], READS);
+	allow(&l, "/dev/null", READS | WRITE_FILE);
+	allow_list(&l, getenv("LD_LIBRARY_PATH"));
+	for (size_t i = 0; i < count; i++)
+		allow(&l, read[i], READS);
+	if (own != NULL)
+		allow(&l, own, ALL | (abi >= 2 ? 1 << 13 : 0));
+	if (syscall(LANDLOCK_RESTRICT, l.fd, 0) != 0)
+		layers = 0;
+	close(l.fd);
+	return layers;
+}
+
+#if defined(__x86_64__)
+#define MACHINE AUDIT_ARCH_X86_64
+#define CALL(name, x86_64, aarch64) x86_64
+enum { CALL_ALSO = 1 << 30 }; /* x32 */
+#elif defined(__aarch64__)
+#define MACHINE AUDIT_ARCH_AARCH64
+#define CALL(name, x86_64, aarch64) aarch64
+#endif
+
+#ifdef MACHINE
+/* What no replay needs; -1 is a call that an architecture does not have. They fail with EPERM. */
+static const int denied[] = {
+	/* Programs */
+	CALL(execve, 59, 221), CALL(execveat, 322, 281),
+	/* Network */
+	CALL(socket, 41, 198), CALL(socketpair, 53, 199), CALL(bind, 49, 200), CALL(listen, 50, 201), CALL(accept, 43, 202), CALL(accept4, 288, 242),
+	CALL(connect, 42, 203), CALL(getsockname, 51, 204), CALL(getpeername, 52, 205), CALL(sendto, 44, 206), CALL(recvfrom, 45, 207),
+	CALL(setsockopt, 54, 208), CALL(getsockopt, 55, 209), CALL(shutdown, 48, 210), CALL(sendmsg, 46, 211), CALL(recvmsg, 47, 212),
+	CALL(sendmmsg, 307, 269), CALL(recvmmsg, 299, 243),
+	/* io_uring, which makes system calls that no filter sees */
+	CALL(io_uring_setup, 425, 425), CALL(io_uring_enter, 426, 426), CALL(io_uring_register, 427, 427),
+	/* Other processes */
+	CALL(ptrace, 101, 117), CALL(process_vm_readv, 310, 270), CALL(process_vm_writev, 311, 271), CALL(process_madvise, 440, 440),
+	CALL(process_mrelease, 448, 448), CALL(kcmp, 312, 272), CALL(pidfd_send_signal, 424, 424),
+	/* Tracing and page faults */
+	CALL(bpf, 321, 280), CALL(perf_event_open, 298, 241), CALL(userfaultfd, 323, 282),
+	/* Keys */
+	CALL(add_key, 248, 217), CALL(request_key, 249, 218), CALL(keyctl, 250, 219),
+	/* Mounts */
+	CALL(mount, 165, 40), CALL(umount2, 166, 39), CALL(pivot_root, 155, 41), CALL(chroot, 161, 51), CALL(open_tree, 428, 428),
+	CALL(move_mount, 429, 429), CALL(fsopen, 430, 430), CALL(fsconfig, 431, 431), CALL(fsmount, 432, 432), CALL(fspick, 433, 433),
+	CALL(mount_setattr, 442, 442), CALL(open_tree_attr, 467, 467), CALL(swapon, 167, 224), CALL(swapoff, 168, 225),
+	/* Namespaces; CLONE_NEW* is below */
+	CALL(unshare, 272, 97), CALL(setns, 308, 268),
+	/* Modules and kernels */
+	CALL(init_module, 175, 105), CALL(finit_module, 313, 273), CALL(delete_module, 176, 106), CALL(kexec_load, 246, 104),
+	CALL(kexec_file_load, 320, 294),
+	/* Files by handle */
+	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264), CALL(fanotify_init, 300, 262),
+	/* What Landlock leaves: owners, modes, times, attributes and, before its ABI 3, sizes of files that can't be written */
+	CALL(chmod, 90, -1), CALL(fchmod, 91, 52), CALL(fchmodat, 268, 53), CALL(fchmodat2, 452, 452), CALL(chown, 92, -1), CALL(lchown, 94, -1),
+	CALL(fchown, 93, 55), CALL(fchownat, 260, 54), CALL(utime, 132, -1), CALL(utimes, 235, -1), CALL(futimesat, 261, -1), CALL(utimensat, 280, 88),
+	CALL(setxattr, 188, 5), CALL(lsetxattr, 189, 6), CALL(fsetxattr, 190, 7), CALL(removexattr, 197, 14), CALL(lremovexattr, 198, 15),
+	CALL(fremovexattr, 199, 16), CALL(setxattrat, 463, 463), CALL(removexattrat, 466, 466), CALL(file_setattr, 469, 469), CALL(truncate, 76, 45),
+	/* System V and POSIX objects, which have no path */
+	CALL(shmget, 29, 194), CALL(shmat, 30, 196), CALL(shmctl, 31, 195), CALL(shmdt, 67, 197), CALL(semget, 64, 190), CALL(semop, 65, 193),
+	CALL(semctl, 66, 191), CALL(semtimedop, 220, 192), CALL(msgget, 68, 186), CALL(msgsnd, 69, 189), CALL(msgrcv, 70, 188), CALL(msgctl, 71, 187),
+	CALL(mq_open, 240, 180), CALL(mq_unlink, 241, 181),
+	/* Out of the replay's session, by which acltrace finds its processes; priorities of other processes */
+	CALL(setsid, 112, 157), CALL(setpgid, 109, 154), CALL(setpriority, 141, 140), CALL(ioprio_set, 251, 30), CALL(migrate_pages, 256, 238),
+	CALL(move_pages, 279, 239),
+	/* The machine */
+	CALL(reboot, 169, 142), CALL(acct, 163, 89), CALL(quotactl, 179, 60), CALL(quotactl_fd, 443, 443), CALL(settimeofday, 164, 170),
+	CALL(clock_settime, 227, 112), CALL(adjtimex, 159, 171), CALL(clock_adjtime, 305, 266), CALL(sethostname, 170, 161), CALL(setdomainname, 171, 162),
+	CALL(syslog, 103, 116), CALL(iopl, 172, -1), CALL(ioperm, 173, -1), CALL(vhangup, 153, 58),
+};
+
+static uint32_t restrict_calls(void)
+{
+	enum {
+		COUNT = sizeof denied / sizeof *denied,
+		NEW_NAMESPACES = 0x7e020000, /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET */
+		PUSH = 0x5412, PASTE = 0x541c, /* TIOCSTI and TIOCLINUX write what the terminal then reads */
+		FASTER = 4, /* SECCOMP_FILTER_FLAG_SPEC_ALLOW */
+	};
+	static struct sock_filter code[2 * COUNT + 40];
+	const struct sock_filter allowed = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), refused = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	struct sock_filter *c = code;
+#define LOAD(field) *c++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(test, value, skip) *c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, skip)
+	LOAD(arch);
+	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
+	*c++ = refused;
+	LOAD(nr);
+#ifdef __x86_64__
+	UNLESS(BPF_JGE, CALL_ALSO, 1);
+	*c++ = refused;
+#endif
+	for (int i = 0; i < COUNT; i++) {
+		if (denied[i] < 0)
+			continue;
+		UNLESS(BPF_JEQ, (uint32_t)denied[i], 1);
+		*c++ = refused;
+	}
+	/* Its flags are in memory. The C library makes clone of it then. */
+	UNLESS(BPF_JEQ, CALL(clone3, 435, 435), 1);
+	*c++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
+	UNLESS(BPF_JEQ, CALL(clone, 56, 220), 4);
+	LOAD(args[0]);
+	UNLESS(BPF_JSET, NEW_NAMESPACES, 1);
+	*c++ = refused;
+	*c++ = allowed;
+	UNLESS(BPF_JEQ, CALL(ioctl, 16, 29), 5);
+	LOAD(args[1]);
+	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PUSH, 1, 0);
+	UNLESS(BPF_JEQ, PASTE, 1);
+	*c++ = refused;
+	*c++ = allowed;
+	/* The limits of other processes. */
+	UNLESS(BPF_JEQ, CALL(prlimit64, 302, 261), 3);
+	LOAD(args[0]);
+	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+	*c++ = refused;
+	*c++ = allowed;
+#undef LOAD
+#undef UNLESS
+	struct sock_fprog prog = {.len = (unsigned short)(c - code), .filter = code};
+	/* Kernels before 5.16 else turn speculative loads off, which costs some programs a third of their speed. */
+	if (syscall(CALL(seccomp, 317, 277), 1 /* a filter */, FASTER, &prog) == 0 || prctl(PR_SET_SECCOMP, 2 /* a filter */, &prog, 0, 0) == 0)
+		return SANDBOX_CALLS;
+	return 0;
+}
+#else
+static uint32_t restrict_calls(void) { return 0; }
+#endif
+
+uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
+{
+	uint32_t layers = 0;
+	/* Without it, neither Landlock nor seccomp may be entered by a user. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return 0;
+	if (wants(SANDBOX_DESCRIPTORS) && close_descriptors())
+		layers |= SANDBOX_DESCRIPTORS;
+	if (wants(SANDBOX_PRIVILEGES) && drop_privileges())
+		layers |= SANDBOX_PRIVILEGES;
+	if (wants(SANDBOX_FILES))
+		layers |= restrict_files(own, read, count);
+	if (wants(SANDBOX_CALLS))
+		layers |= restrict_calls();
+	return layers;
+}

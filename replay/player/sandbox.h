@@ -1,0 +1,26 @@
+/* The sandbox that the player of a simulator enters. Package replay/sandbox has the same layers. */
+#ifndef ACLTRACE_PLAYER_SANDBOX_H
+#define ACLTRACE_PLAYER_SANDBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What sandbox_enter() returns: the layers that this kernel has, and Landlock's ABI version from bit SANDBOX_ABI on. */
+enum sandbox_layer {
+	SANDBOX_DESCRIPTORS = 1, /* only the standard streams are open */
+	SANDBOX_PRIVILEGES = 2,  /* no capabilities but root's to read and write files */
+	SANDBOX_FILES = 4,       /* Landlock, ABI 1 */
+	SANDBOX_TCP = 8,         /* Landlock, ABI 4 */
+	SANDBOX_SIGNALS = 16,    /* Landlock, ABI 6: signals and abstract sockets stay inside */
+	SANDBOX_CALLS = 32,      /* seccomp */
+	SANDBOX_NEEDED = SANDBOX_DESCRIPTORS | SANDBOX_PRIVILEGES | SANDBOX_FILES | SANDBOX_CALLS, /* by calls and kernels of a stranger's trace */
+	SANDBOX_ABI = 8
+};
+
+/*
+ * Puts the calling thread, and all threads and processes that it makes, into the sandbox for good. The process may have no other thread.
+ * It may then read and write below the folder `own` (NULL for none), and read below the `count` paths of `read`.
+ */
+uint32_t sandbox_enter(const char *own, const char *const *read, size_t count);
+
+#endif
