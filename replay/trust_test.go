@@ -47,7 +47,7 @@ func foreignTrace(t *testing.T, change func(*format.Meta)) string {
 	return tw.close()
 }
 
-// evil compiles a kernel library that leaves a file when it is loaded, and returns both.
+// evil compiles a kernel library that leaves a file when it is loaded, and returns both. In the sandbox it can't: tests run it outside.
 func evil(t *testing.T, flags ...string) (library, pwned string) {
 	t.Helper()
 	pwned = filepath.Join(t.TempDir(), "pwned")
@@ -76,20 +76,20 @@ func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 	t.Chdir(filepath.Dir(library))
 	for name, path := range paths {
 		var refused *KernelError
-		if _, err := Run(t.Context(), path, acl.Model, &Options{}); !errors.As(err, &refused) || len(refused.Paths()) != 1 {
+		if _, err := Run(t.Context(), path, acl.Model, &Options{Trust: true}); !errors.As(err, &refused) || len(refused.Paths()) != 1 {
 			t.Errorf("%s: replay: %v", name, err)
 		}
 		if _, err := Bundle(path, acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.As(err, &refused) {
 			t.Errorf("%s: bundle: %v", name, err)
 		}
-		if r := run(t, path, &Options{KernelLibraries: []string{}}); r.Refused() || len(r.KernelLibraries) > 0 {
+		if r := run(t, path, &Options{KernelLibraries: []string{}, Trust: true}); r.Refused() || len(r.KernelLibraries) > 0 {
 			t.Errorf("%s: without libraries: %+v", name, r)
 		}
 		if exists(pwned) {
 			t.Fatalf("%s: the library was loaded", name)
 		}
 		// The user's word loads it. A name without a slash is a file of the current folder.
-		r := run(t, path, &Options{KernelLibraries: []string{"evil.so"}})
+		r := run(t, path, &Options{KernelLibraries: []string{"evil.so"}, Trust: true})
 		if !exists(pwned) || len(r.KernelLibraries) != 1 || r.KernelLibraries[0].Path != library || !strings.HasPrefix(r.KernelLibraries[0].Hash, "sha256:") {
 			t.Errorf("%s: with the user's word: %+v", name, r.KernelLibraries)
 		}
@@ -98,7 +98,7 @@ func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 		}
 	}
 	// A variable of a name with "=" in it passed as another one, even with no kernel libraries.
-	if r := run(t, byName, &Options{KernelLibraries: []string{}}); exists(pwned) || len(r.IgnoredVariables) != 1 {
+	if r := run(t, byName, &Options{KernelLibraries: []string{}, Trust: true}); exists(pwned) || len(r.IgnoredVariables) != 1 {
 		t.Errorf("by a variable: loaded %v, ignored %+v", exists(pwned), r.IgnoredVariables)
 	}
 }
@@ -107,7 +107,7 @@ func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 func TestSimulatorLoadsOnlyKernelLibraries(t *testing.T) {
 	simulate(t)
 	library, pwned := evil(t, "-DNO_KERNELS")
-	run(t, foreignTrace(t, func(*format.Meta) {}), &Options{KernelLibraries: []string{library}})
+	run(t, foreignTrace(t, func(*format.Meta) {}), &Options{KernelLibraries: []string{library}, Trust: true})
 	if exists(pwned) {
 		t.Error("the library was loaded")
 	}
@@ -136,7 +136,7 @@ func TestReplayLoadsOwnKernelLibraries(t *testing.T) {
 		t.Helper()
 		path := foreignTrace(t, func(m *format.Meta) { m.KernelLibraries = []string{library} })
 		_ = os.Remove(pwned)
-		_, err := Run(t.Context(), path, acl.Model, &Options{})
+		_, err := Run(t.Context(), path, acl.Model, &Options{Trust: true})
 		if want == "" && (err != nil || !exists(pwned)) {
 			t.Errorf("%s: %v, loaded %v", library, err, exists(pwned))
 		}
@@ -348,7 +348,7 @@ func TestReplayWritesOnlyIntoItsFolder(t *testing.T) {
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
 		t.Errorf("the recorded path has %q, %v", b, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(keep, "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
+	if b, err := os.ReadFile(filepath.Join(ownDir(keep), "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
 		t.Errorf("the replay's own file has %q, %v", b, err)
 	}
 }
