@@ -404,3 +404,31 @@ func TestBundleOfForeignTrace(t *testing.T) {
 		t.Errorf("plan: %v\n%s", err, plan.String())
 	}
 }
+
+// A library's code, and so a kernel's, ran with all rights of the user: here it leaves a file outside the replay's folder when it is loaded.
+func TestReplayRunsInSandbox(t *testing.T) {
+	simulate(t)
+	library, pwned := evil(t)
+	path := foreignTrace(t, func(*format.Meta) {})
+	r := run(t, path, &Options{KernelLibraries: []string{library}})
+	if r.Sandbox == nil || !slices.Contains(r.Sandbox.Layers, "system calls") || len(r.KernelLibraries) != 1 {
+		t.Errorf("sandbox %v, libraries %v", r.Sandbox, r.KernelLibraries)
+	}
+	if slices.Contains(r.Sandbox.Layers, "files") && exists(pwned) {
+		t.Error("the library has left its file")
+	}
+	if r := run(t, path, &Options{KernelLibraries: []string{library}, Trust: true}); r.Sandbox != nil || !exists(pwned) {
+		t.Errorf("outside the sandbox: %v, file left: %v", r.Sandbox, exists(pwned))
+	}
+}
+
+// A trace of 48 KB took 4 GiB. Here a kernel library takes memory without end.
+func TestReplayEndsAtMemoryLimit(t *testing.T) {
+	simulate(t)
+	library, _ := evil(t, "-DGREEDY")
+	path := foreignTrace(t, func(*format.Meta) {})
+	_, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, MaxMemory: 256 << 20})
+	if err == nil || !strings.Contains(err.Error(), "more than the 256 MiB that they may: --max-memory") {
+		t.Errorf("%v", err)
+	}
+}

@@ -123,23 +123,25 @@ static uint32_t restrict_files(const char *own, const char *const *read, size_t 
 	if (abi < 1)
 		return 0;
 	struct { uint64_t fs, net, scoped; } attr = {(1 << 13) - 1, 0, 0};
-	size_t size = sizeof attr.fs;
+	size_t size = abi >= 6 ? sizeof attr : abi >= 4 ? offsetof(__typeof__(attr), scoped) : sizeof attr.fs;
 	uint32_t layers = SANDBOX_FILES | (uint32_t)abi << SANDBOX_ABI;
 	if (abi >= 2)
 		attr.fs |= 1 << 13; /* links and renames from one folder to another; without, none are allowed */
 	if (abi >= 3)
 		attr.fs |= TRUNCATE;
-	if (abi >= 4) {
+	if (abi >= 4 && wants(SANDBOX_TCP)) {
 		attr.net = 3; /* bind and connect */
-		size = offsetof(__typeof__(attr), scoped);
 		layers |= SANDBOX_TCP;
 	}
 	if (abi >= 5)
 		attr.fs |= 1 << 15; /* ioctl of devices */
-	if (abi >= 6) {
+	if (abi >= 6 && wants(SANDBOX_SIGNALS)) {
 		attr.scoped = 3; /* abstract sockets and signals */
-		size = sizeof attr;
 		layers |= SANDBOX_SIGNALS;
+	}
+	if (!wants(SANDBOX_FILES)) {
+		attr.fs = 0;
+		layers &= ~(uint32_t)SANDBOX_FILES;
 	}
 	const struct landlock l = {(int)syscall(LANDLOCK_CREATE, &attr, size, 0), attr.fs};
 	if (l.fd < 0)
@@ -284,8 +286,7 @@ uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
 		layers |= SANDBOX_DESCRIPTORS;
 	if (wants(SANDBOX_PRIVILEGES) && drop_privileges())
 		layers |= SANDBOX_PRIVILEGES;
-	if (wants(SANDBOX_FILES))
-		layers |= restrict_files(own, read, count);
+	layers |= restrict_files(own, read, count);
 	if (wants(SANDBOX_CALLS))
 		layers |= restrict_calls();
 	return layers;
