@@ -7,47 +7,49 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/acltrace/acltrace/report"
 )
 
 // Text writes the report as one page.
 func (rep *Report) Text(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
+	report.Printf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
 	if rep.Host != "" {
-		fmt.Fprintf(w, " on %s", rep.Host)
+		report.Printf(w, " on %s", rep.Host)
 	}
 	if rep.Device != "" {
-		fmt.Fprintf(w, ", %s", rep.Device)
+		report.Printf(w, ", %s", rep.Device)
 	}
-	fmt.Fprintln(w)
+	report.Printf(w, "\n")
 	rep.made(w)
 	if f := rep.Failure; f != nil {
 		what := f.Error
 		if what == "" {
 			what = "never returned"
 		}
-		fmt.Fprintf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), wall(rep.Begun+f.Start), what)
+		report.Printf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), wall(rep.Begun+f.Start), what)
 		stack(w, "", f)
 	}
 	if rep.Failed > 1 {
-		fmt.Fprintf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
+		report.Printf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
 	}
 	if rep.Message != "" {
 		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
-			fmt.Fprintf(w, "%-9s%s\n", head("message", i), line)
+			report.Printf(w, "%-9s%s\n", head("message", i), line)
 		}
 	}
 	for i, line := range rep.Told {
-		fmt.Fprintf(w, "%-9s%s\n", head("told", i), line)
+		report.Printf(w, "%-9s%s\n", head("told", i), line)
 	}
 	if rep.Lost > 0 {
-		fmt.Fprintf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
+		report.Printf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
 	}
 	for i, line := range rep.Unknown {
-		fmt.Fprintf(w, "%-9s%s\n", head("unknown", i), line)
+		report.Printf(w, "%-9s%s\n", head("unknown", i), line)
 	}
 	if len(rep.Suspects) == 0 {
-		fmt.Fprintln(w, "\nNo task was in flight, and nothing names one.")
+		report.Printf(w, "\nNo task was in flight, and nothing names one.\n")
 		return w.Flush()
 	}
 	for i := range rep.Suspects {
@@ -59,28 +61,28 @@ func (rep *Report) Text(out io.Writer) error {
 		case x.score < listed:
 			verdict = "in flight"
 		}
-		fmt.Fprintf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, name(&x.Call), on(&x.Call), x.TID, at(x.Start))
+		report.Printf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, name(&x.Call), on(&x.Call), x.TID, at(x.Start))
 		for _, r := range x.Reasons {
-			fmt.Fprintf(w, "  because %s\n", r)
+			report.Printf(w, "  because %s\n", r)
 		}
 		for k := range x.Arguments {
 			a := &x.Arguments[k]
-			fmt.Fprintf(w, "  %-8s %s = %s", a.How, a.Where, a.Value)
+			report.Printf(w, "  %-8s %s = %s", a.How, a.Where, a.Value)
 			if a.Place != nil {
-				fmt.Fprintf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
+				report.Printf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
 			}
 			if a.Note != "" {
-				fmt.Fprintf(w, "; %s", a.Note)
+				report.Printf(w, "; %s", a.Note)
 			}
-			fmt.Fprintln(w)
+			report.Printf(w, "\n")
 		}
 		if x.Partly {
-			fmt.Fprintln(w, "  and what the trace does not have of its arguments")
+			report.Printf(w, "  and what the trace does not have of its arguments\n")
 		}
 		stack(w, "  ", &x.Call)
 	}
 	if rep.More > 0 {
-		fmt.Fprintf(w, "\n%d more %s in flight\n", rep.More, map[bool]string{true: "task was", false: "tasks were"}[rep.More == 1])
+		report.Printf(w, "\n%d more %s in flight\n", rep.More, map[bool]string{true: "task was", false: "tasks were"}[rep.More == 1])
 	}
 	for i := range rep.History {
 		rep.History[i].text(w)
@@ -90,13 +92,13 @@ func (rep *Report) Text(out io.Writer) error {
 
 // made says when and by what the trace was made.
 func (rep *Report) made(w io.Writer) {
-	fmt.Fprintf(w, "begun    %s", wall(rep.Begun))
+	report.Printf(w, "begun    %s", wall(rep.Begun))
 	for _, x := range []struct{ what, version string }{{"by acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
 		if x.version != "" {
-			fmt.Fprintf(w, ", %s %s", x.what, x.version)
+			report.Printf(w, ", %s %s", x.what, x.version)
 		}
 	}
-	fmt.Fprintln(w)
+	report.Printf(w, "\n")
 }
 
 // wall is a moment as the logs of other programs have it.
@@ -105,7 +107,7 @@ func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15
 // stack writes the stack that a call was made from, if there is one.
 func stack(w io.Writer, indent string, c *Call) {
 	for i, f := range c.Stack {
-		fmt.Fprintf(w, "%s%-9s%s\n", indent, head("from", i), f)
+		report.Printf(w, "%s%-9s%s\n", indent, head("from", i), f)
 	}
 }
 
@@ -124,12 +126,12 @@ func (x *Whereabouts) Text(out io.Writer) error {
 		when = fmt.Sprintf("when call %d %s began, at %s", x.At.Index, name(x.At), at(x.At.Start))
 	}
 	if len(x.Places) == 0 {
-		fmt.Fprintf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
+		report.Printf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
 		if p := x.Below; p != nil {
-			fmt.Fprintf(w, "%d bytes beyond the end of %s, %d bytes at %s%s\n", p.Offset-p.Size, p.Object, p.Size, p.Addr, life(p))
+			report.Printf(w, "%d bytes beyond the end of %s, %d bytes at %s%s\n", p.Offset-p.Size, p.Object, p.Size, p.Addr, life(p))
 		}
 		if p := x.Above; p != nil {
-			fmt.Fprintf(w, "%d bytes before %s, %d bytes at %s%s\n", uint64(p.Addr-x.Addr), p.Object, p.Size, p.Addr, life(p))
+			report.Printf(w, "%d bytes before %s, %d bytes at %s%s\n", uint64(p.Addr-x.Addr), p.Object, p.Size, p.Addr, life(p))
 		}
 		return w.Flush()
 	}
@@ -142,7 +144,7 @@ func (x *Whereabouts) Text(out io.Writer) error {
 				state = ", freed by then"
 			}
 		}
-		fmt.Fprintf(w, "%s lies in %s, at byte %d of %d%s\n", x.Addr, p.Object, p.Offset, p.Size, state)
+		report.Printf(w, "%s lies in %s, at byte %d of %d%s\n", x.Addr, p.Object, p.Offset, p.Size, state)
 		x.Places[i].text(w)
 	}
 	return w.Flush()
@@ -158,35 +160,35 @@ func (x *Map) Text(out io.Writer) error {
 	for i := range x.Ranges {
 		bytes += x.Ranges[i].Size
 	}
-	fmt.Fprintf(out, "allocations that were live %s: %d, of %d bytes\n", when, len(x.Ranges)+x.More, bytes)
+	report.Printf(out, "allocations that were live %s: %d, of %d bytes\n", when, len(x.Ranges)+x.More, bytes)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for i := range x.Ranges {
 		p := &x.Ranges[i]
-		fmt.Fprintf(w, "%d\t%s\t%d\t  %s%s", p.PID, p.Addr, p.Size, p.Object, life(&p.Place))
+		report.Printf(w, "%d\t%s\t%d\t  %s%s", p.PID, p.Addr, p.Size, p.Object, life(&p.Place))
 		if p.Made != nil && len(p.Made.Stack) > 0 {
-			fmt.Fprintf(w, " from %s", strings.Join(p.Made.Stack, " < "))
+			report.Printf(w, " from %s", strings.Join(p.Made.Stack, " < "))
 		}
-		fmt.Fprintln(w)
+		report.Printf(w, "\n")
 	}
 	if x.More > 0 {
-		fmt.Fprintf(w, "%d more, whose bytes are not counted\n", x.More)
+		report.Printf(w, "%d more, whose bytes are not counted\n", x.More)
 	}
 	return w.Flush()
 }
 
 func (t *Touched) text(w io.Writer) {
 	p := &t.Place
-	fmt.Fprintf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
+	report.Printf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
 	for _, x := range []struct {
 		what string
 		call *Call
 	}{{"made from", p.Made}, {"freed from", p.Ended}} {
 		if x.call != nil && len(x.call.Stack) > 0 {
-			fmt.Fprintf(w, "  %s %s\n", x.what, strings.Join(x.call.Stack, " < "))
+			report.Printf(w, "  %s %s\n", x.what, strings.Join(x.call.Stack, " < "))
 		}
 	}
 	if t.Before > 0 {
-		fmt.Fprintf(w, "  … %d earlier calls\n", t.Before)
+		report.Printf(w, "  … %d earlier calls\n", t.Before)
 	}
 	for i := range t.Accesses {
 		a := &t.Accesses[i]
@@ -194,14 +196,14 @@ func (t *Touched) text(w io.Writer) {
 		if a.Error != "" {
 			failed = ": " + a.Error
 		}
-		fmt.Fprintf(w, "  call %-8d %12s  %s%s%s\n", a.Index, at(a.Start), a.String(), on(&a.Call), failed)
+		report.Printf(w, "  call %-8d %12s  %s%s%s\n", a.Index, at(a.Start), a.String(), on(&a.Call), failed)
 	}
 	if len(t.Accesses) == 0 {
 		when := "in the trace"
 		if t.Place.Ended != nil {
 			when = "before it was freed"
 		}
-		fmt.Fprintf(w, "  no task was given it %s\n", when)
+		report.Printf(w, "  no task was given it %s\n", when)
 	}
 }
 

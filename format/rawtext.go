@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -148,8 +150,11 @@ func appendContent(dst []byte, e *container.Entry, raw []byte, refs *refs) []byt
 	at := len(dst)
 	switch e.Type {
 	case container.Meta, container.Schema, container.Dict:
-		if json.Valid(raw) && !bytes.ContainsAny(raw, "\r\n") {
-			return append(append(append(dst, "  json "...), raw...), '\n')
+		if json.Valid(raw) {
+			if utf8.Valid(raw) && !bytes.ContainsFunc(raw, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+				return append(append(append(dst, "  json "...), raw...), '\n')
+			}
+			return append(strconv.AppendQuote(append(dst, "  text "...), string(raw)), '\n')
 		}
 	case container.Events, container.BlobMap, container.Gap, container.Summary:
 		if out, err := appendTables(dst, e.Type, raw, refs); err == nil {

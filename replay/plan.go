@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -478,25 +479,25 @@ func (p *Plan) Print(w io.Writer) error {
 	for i := range p.threads {
 		instructions += len(p.threads[i].insts)
 	}
-	fmt.Fprintf(b, "plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
+	report.Printf(b, "plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
 		p.found.calls, instructions, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
 	for _, u := range p.found.unsupported {
-		fmt.Fprintf(b, "unsupported: %s\n", &u)
+		report.Printf(b, "unsupported: %s\n", &u)
 	}
 	for _, u := range p.found.leftOut {
-		fmt.Fprintf(b, "left out: %s\n", &u)
+		report.Printf(b, "left out: %s\n", &u)
 	}
 	for _, u := range p.found.absent {
-		fmt.Fprintf(b, "absent: %s\n", &u)
+		report.Printf(b, "absent: %s\n", &u)
 	}
 	for _, s := range p.found.substituted {
-		fmt.Fprintf(b, "substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
+		report.Printf(b, "substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
 	}
 	for _, u := range p.found.unverified {
-		fmt.Fprintf(b, "unverified: %s\n", &u)
+		report.Printf(b, "unverified: %s\n", &u)
 	}
 	for t := range p.threads {
-		fmt.Fprintf(b, "thread %d\n", p.threads[t].thread)
+		report.Printf(b, "thread %d\n", p.threads[t].thread)
 		for i := range p.threads[t].insts {
 			p.printInstruction(b, i, &p.threads[t].insts[i])
 		}
@@ -505,7 +506,7 @@ func (p *Plan) Print(w io.Writer) error {
 }
 
 func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
-	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, opNames[in.Op], in.Call)
+	report.Printf(w, "%7d  %-5s  call %-6d ", n, opNames[in.Op], in.Call)
 	op := func(i uint32) string { return p.operandText(p.ops[in.Operands+i]) }
 	switch in.Op {
 	case opCall, opUntil:
@@ -518,48 +519,48 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 			}
 			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
 		}
-		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
+		report.Printf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
 		if in.Op == opUntil && in.Width > 0 {
-			fmt.Fprintf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
+			report.Printf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
 		}
 		if in.RetSlot != 0 {
-			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
+			report.Printf(w, " -> slot %d", in.RetSlot)
 		}
 		if in.Bits != 0 {
-			fmt.Fprintf(w, " = %s", returned(f, p.model, in.Want))
+			report.Printf(w, " = %s", returned(f, p.model, in.Want))
 		}
 	case opStore, opCheck:
-		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
+		report.Printf(w, "%s, %d bytes", op(0), in.Len)
 		if in.Width != in.Len {
-			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.ops[in.Operands+2].Addend)
+			report.Printf(w, " in rows of %d at distance %d", in.Width, p.ops[in.Operands+2].Addend)
 		}
-		fmt.Fprintf(w, " with %s", op(1))
+		report.Printf(w, " with %s", op(1))
 	case opTake:
-		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
+		report.Printf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
 	case opMark:
-		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
+		report.Printf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
 	case opFork:
-		fmt.Fprintf(w, "process %d", p.procs[in.Fn].pid)
+		report.Printf(w, "process %d", p.procs[in.Fn].pid)
 	case opPlace:
-		fmt.Fprint(w, op(0))
+		report.Printf(w, "%s", op(0))
 	case opWait:
-		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
+		report.Printf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
 	}
 	if in.NRelocs > 0 {
-		fmt.Fprintf(w, "  [")
+		report.Printf(w, "  [")
 		for i, r := range p.relocs[in.Relocs:][:in.NRelocs] {
 			if i == 8 {
-				fmt.Fprintf(w, " and %d more", int(in.NRelocs)-i)
+				report.Printf(w, " and %d more", int(in.NRelocs)-i)
 				break
 			}
 			if i > 0 {
-				fmt.Fprint(w, " ")
+				report.Printf(w, " ")
 			}
-			fmt.Fprintf(w, "data+%#x:%s", r.At, p.operandText(operand{Addend: r.Addend, Slot: r.Slot}))
+			report.Printf(w, "data+%#x:%s", r.At, p.operandText(operand{Addend: r.Addend, Slot: r.Slot}))
 		}
-		fmt.Fprintf(w, "]")
+		report.Printf(w, "]")
 	}
-	fmt.Fprintln(w)
+	report.Printf(w, "\n")
 }
 
 func (p *Plan) operandText(o operand) string {

@@ -411,24 +411,24 @@ func (d *Diff) judge(whole float64) {
 // Text writes the form for people.
 func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	run := func(name string, r *DiffRun) {
-		fmt.Fprintf(w, "%s: %s: %s in %s", name, r.Path, Plural(r.Calls, "call"), Duration(r.SpanNS))
+		Printf(w, "%s: %s: %s in %s", name, r.Path, Plural(r.Calls, "call"), Duration(r.SpanNS))
 		if r.Steps.Count > 0 {
-			fmt.Fprintf(w, ", %s, %s, %d like most", Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
+			Printf(w, ", %s, %s, %d like most", Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
 		}
-		fmt.Fprintln(w)
+		Printf(w, "\n")
 	}
 	run("A", &d.A)
 	run("B", &d.B)
 	if d.By == "launches" {
-		fmt.Fprintln(w, "compared by launches: not both have steps")
+		Printf(w, "compared by launches: not both have steps\n")
 	}
 	t := newTable(w, o)
-	sample := func(s *Sample) string {
+	sample := func(s *Sample) layout {
 		spread := "" // one alone has none
 		if s.N > 1 {
 			spread = "+-" + Duration(int64(s.Q3NS-s.Q1NS)/2)
 		}
-		return Duration(int64(s.MedianNS)) + "\t" + spread
+		return layout(Duration(int64(s.MedianNS)) + "\t" + spread)
 	}
 	same, head := 0, false
 	for i := range d.Changes {
@@ -443,7 +443,7 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 			if d.By == "launches" {
 				per = "launch"
 			}
-			fmt.Fprintf(t, "\nA a %s\t\tB a %s\t\tchange\tp\tverdict\t  what\n", per, per)
+			Printf(t, "\nA a %s\t\tB a %s\t\tchange\tp\tverdict\t  what\n", per, per)
 		}
 		what := c.Kind
 		if c.Name != "" {
@@ -459,30 +459,30 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 		if c.P < 1e-6 {
 			p = "<1e-6"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%+.1f%%\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), 100*c.Change, p, c.Verdict, what)
+		Printf(t, "%s\t%s\t%+.1f%%\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), 100*c.Change, p, c.Verdict, what)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if same > 0 {
-		fmt.Fprintf(w, "(%d more within %g%%)\n", same, 100*d.Threshold)
+		Printf(w, "(%d more within %g%%)\n", same, 100*d.Threshold)
 	}
 	only := func(title string, list []Only) {
 		if len(list) == 0 {
 			return
 		}
-		fmt.Fprintf(w, "\n%s\n", title)
+		Printf(w, "\n%s\n", title)
 		for _, x := range list[:min(most, len(list))] {
-			fmt.Fprintf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), Plural(x.Count, "time"))
+			Printf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), Plural(x.Count, "time"))
 		}
 		rest(w, len(list), "of them")
 	}
 	only("only in B", d.New)
 	only("only in A", d.Gone)
 	if d.Differs {
-		_, err := fmt.Fprintf(w, "\nthe runs differ\n")
+		_, err := Printf(w, "\nthe runs differ\n")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nno difference beyond %g%% that noise does not explain\n", 100*d.Threshold)
+	_, err := Printf(w, "\nno difference beyond %g%% that noise does not explain\n", 100*d.Threshold)
 	return err
 }

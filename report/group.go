@@ -253,7 +253,7 @@ func (g *groups) list() []Group {
 // Groups writes sums for people.
 func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
 	t := newTable(w, o)
-	span := func(g *Group) string {
+	span := func(g *Group) layout {
 		switch {
 		case by != "step":
 			return ""
@@ -262,9 +262,9 @@ func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
 		case g.SpanNS == 0:
 			return "-\t"
 		}
-		return Duration(g.SpanNS) + "\t"
+		return layout(Duration(g.SpanNS) + "\t")
 	}
-	fmt.Fprintf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
+	Printf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
 	for _, g := range groups {
 		process, device, name := "-", "-", g.Name
 		if g.Process != 0 {
@@ -276,7 +276,7 @@ func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
 		if g.Differs {
 			name += " (differs)"
 		}
-		fmt.Fprintf(t, "%s%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), g.Calls, g.Failed, g.Launches, g.Copies, Bytes(g.Bytes), Duration(g.HostNS), Duration(g.WaitedNS),
+		Printf(t, "%s%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), g.Calls, g.Failed, g.Launches, g.Copies, Bytes(g.Bytes), Duration(g.HostNS), Duration(g.WaitedNS),
 			device, process, name)
 	}
 	return t.Flush()
@@ -303,7 +303,7 @@ func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
 // Group writes the sums of one.
 func (w *GroupWriter) Group(g *Group) error {
 	if w.csv != nil {
-		return w.csv.Write([]string{g.Name, strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
+		return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
 			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10)})
 	}
 	b, err := json.Marshal(g)
@@ -328,7 +328,7 @@ func (w *GroupWriter) Close() error {
 func (s *Stats) CSV(w io.Writer) error {
 	rows := [][]string{{"func", "calls", "failed", "total_ns", "mean_ns", "min_ns", "p50_ns", "p99_ns", "max_ns"}}
 	for _, f := range s.Functions {
-		row := []string{f.Func, number(f.Calls), number(f.Failed)}
+		row := []string{Escape(f.Func), number(f.Calls), number(f.Failed)}
 		for _, v := range []int64{f.TotalNS, f.MeanNS, f.MinNS, f.P50NS, f.P99NS, f.MaxNS} {
 			row = append(row, strconv.FormatInt(v, 10))
 		}

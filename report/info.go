@@ -193,7 +193,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 // Text writes the form for people.
 func (in *Info) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) { Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("trace", "%s (format %d.%d)", in.path, in.Format.Major, in.Format.Minor)
 	row("command", "%s", strings.Join(in.Command, " "))
 	ended := fmt.Sprintf("exit code %d", in.ExitCode)
@@ -364,9 +364,9 @@ func (in *Info) Text(w io.Writer) error {
 		a, b := in.Calls.ByFunction[names[i]], in.Calls.ByFunction[names[j]]
 		return a > b || a == b && names[i] < names[j]
 	})
-	fmt.Fprintln(t)
+	Printf(t, "\n")
 	for _, n := range names {
-		fmt.Fprintf(t, "  %s\t%d\n", n, in.Calls.ByFunction[n])
+		Printf(t, "  %s\t%d\n", n, in.Calls.ByFunction[n])
 	}
 	return t.Flush()
 }

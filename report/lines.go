@@ -365,9 +365,10 @@ func (p *printer) readLate(from int64) error {
 
 func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []timeline.Frame) ([]byte, error) {
 	if !p.o.JSON {
-		dst = p.text(dst, e, th.TID)
+		dst = endLine(p.text(dst, e, th.TID), len(dst))
 		for _, f := range stack {
-			dst = fmt.Appendf(dst, "%31sfrom %v\n", "", f)
+			at := len(dst)
+			dst = endLine(fmt.Appendf(dst, "%31sfrom %v", "", f), at)
 		}
 		return dst, nil
 	}
@@ -382,6 +383,14 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	p.json.Reset()
 	err := p.enc.Encode(l)
 	return append(dst, p.json.Bytes()...), err
+}
+
+// endLine ends the line that begins at at, and escapes what is in it.
+func endLine(dst []byte, at int) []byte {
+	if line := dst[at:]; !shown(line) {
+		dst = append(dst[:at], Escape(string(line))...)
+	}
+	return append(dst, '\n')
 }
 
 // pad moves what was appended from at on to the right end of a column of a width.
@@ -408,7 +417,7 @@ func appendMillis(dst []byte, ns int64) []byte {
 	return append(dst[:at], dst[at+1:]...)
 }
 
-// text is a call as a line without the stack, in which it appends.
+// text appends a call as a line, without its stack and its end.
 func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	c := e.Call
 	dst = append(pad(strconv.AppendUint(dst, c.Index, 10), len(dst), 6), ' ')
@@ -473,7 +482,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	if c.Flags&format.Unfinished == 0 {
 		dst = appendDuration(append(dst, "  "...), c.End-c.Start)
 	}
-	return append(dst, '\n')
+	return dst
 }
 
 func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, late []format.Data, pid, tid int) *line {

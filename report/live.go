@@ -234,29 +234,29 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		}
 		return fmt.Sprintf("%.1f%%", float64(ns)/t.intervalSecs/1e7)
 	}
-	fmt.Fprintf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
+	Printf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
 	if t.Damaged > 0 {
-		fmt.Fprintf(w, "damaged in %s: acltrace fsck names what is lost\n", Plural(uint64(t.Damaged), "place"))
+		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", Plural(uint64(t.Damaged), "place"))
 	}
-	fmt.Fprintf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
+	Printf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
 	tw := newTable(w, o)
 	table := func(what string, rows []TopSum, n int, bytes bool) {
 		if len(rows) == 0 {
 			return
 		}
-		column := func(s string) string {
+		column := func(s string) layout {
 			if bytes {
-				return s + "\t"
+				return layout(s + "\t")
 			}
 			return ""
 		}
-		fmt.Fprintf(tw, "\ncalls\tin all\tcalls/s\tof the time\t%s  %s\n", column("bytes/s"), what)
+		Printf(tw, "\ncalls\tin all\tcalls/s\tof the time\t%s  %s\n", column("bytes/s"), what)
 		for _, s := range rows[:min(n, len(rows))] {
 			moved := "-"
 			if t.intervalSecs > 0 {
 				moved = Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
+			Printf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
 		}
 	}
 	table("function", t.Functions, most, false)

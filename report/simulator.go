@@ -74,7 +74,7 @@ func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, 
 // Text writes the form for people.
 func (s *Simulator) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) { Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	if s.Model != nil {
 		s.times(row)
 	}
@@ -83,14 +83,14 @@ func (s *Simulator) Text(w io.Writer) error {
 			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
 		}
 	}
-	fmt.Fprintln(t)
-	fmt.Fprintln(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS")
+	Printf(t, "\n")
+	Printf(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS\n")
 	for _, f := range s.Functions {
 		yes := "no"
 		if f.Simulated {
 			yes = "yes"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
+		Printf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
 	}
 	return t.Flush()
 }

@@ -25,7 +25,7 @@ func Rate(bytesPerSecond float64) string {
 // rest says how many rows a table leaves out.
 func rest(w io.Writer, rows int, what string) {
 	if rows > most {
-		fmt.Fprintf(w, "(%d more %s: --json has all)\n", rows-most, what)
+		Printf(w, "(%d more %s: --json has all)\n", rows-most, what)
 	}
 }
 
@@ -34,9 +34,9 @@ func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	s.totals(w)
 	t := newTable(w, o)
 	s.Steps.threadText(t)
-	fmt.Fprintln(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function")
+	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "functions")
@@ -45,31 +45,31 @@ func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	s.streamText(t)
 	s.rangeText(t)
 	if r := s.Ranks; r != nil {
-		fmt.Fprintln(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank")
+		Printf(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank\n")
 		for _, x := range r.Ranks {
-			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, Duration(x.Waited), Duration(x.Caused), x.Rank)
+			Printf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, Duration(x.Waited), Duration(x.Caused), x.Rank)
 		}
-		fmt.Fprintln(t, "\nwaited\tat\tlast rank\t  collective")
+		Printf(t, "\nwaited\tat\tlast rank\t  collective\n")
 		for _, x := range r.Longest {
-			fmt.Fprintf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", Duration(x.Spread), Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
+			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", Duration(x.Spread), Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
 		}
 	}
 	if len(s.HiddenSyncs) > 0 {
-		fmt.Fprintln(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory")
+		Printf(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory\n")
 		for _, h := range s.HiddenSyncs {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, Bytes(h.Bytes), Duration(h.HostNS), h.First, h.Func, h.Name)
+			Printf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, Bytes(h.Bytes), Duration(h.HostNS), h.First, h.Func, h.Name)
 		}
 	}
 	if len(s.Retries) > 0 {
-		fmt.Fprintln(t, "\nretries\tfirst call\tcode\t  kernel launched again with success")
+		Printf(t, "\nretries\tfirst call\tcode\t  kernel launched again with success\n")
 		for _, r := range s.Retries {
-			fmt.Fprintf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
+			Printf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
 		}
 	}
 	if len(s.Errors) > 0 {
-		fmt.Fprintln(t, "\nerrors\tcode\t  function")
+		Printf(t, "\nerrors\tcode\t  function\n")
 		for _, e := range s.Errors {
-			fmt.Fprintf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
+			Printf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
 		}
 	}
 	return t.Flush()
@@ -85,30 +85,30 @@ func (s *Stats) totals(w io.Writer) {
 		copies += k.Count
 		bytes += k.Bytes
 	}
-	fmt.Fprintf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", Plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
+	Printf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", Plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
 		Plural(launches, "launch"), Plural(uint64(len(s.Kernels)), "kernel"), Plural(copies, "copy"), Bytes(bytes))
 	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
 	switch st := &s.Steps; {
 	case st.Count == 0:
-		fmt.Fprintf(w, "no steps: %s\n", st.Why)
+		Printf(w, "no steps: %s\n", st.Why)
 	case st.Typical == 0:
-		fmt.Fprintf(w, "%s, %s\n", Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s\n", Plural(uint64(st.Count), "step"), how)
 	default:
-		fmt.Fprintf(w, "%s, %s", Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s", Plural(uint64(st.Count), "step"), how)
 		if st.Typical < st.Count {
-			fmt.Fprintf(w, ", %d like most", st.Typical)
+			Printf(w, ", %d like most", st.Typical)
 		}
 		if st.Typical == 1 {
-			fmt.Fprintf(w, ": %s\n", Duration(st.P50NS))
+			Printf(w, ": %s\n", Duration(st.P50NS))
 			break
 		}
-		fmt.Fprintf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
+		Printf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
 	}
 	if r := &s.Recording; r.NS > 0 {
-		fmt.Fprintf(w, "recording took %s of the program's threads%s\n", Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
+		Printf(w, "recording took %s of the program's threads%s\n", Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
 	}
 	if s.Peak != nil {
-		fmt.Fprintf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, Bytes(s.Peak.Bytes), Duration(s.Peak.Time))
+		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, Bytes(s.Peak.Bytes), Duration(s.Peak.Time))
 	}
 }
 
@@ -126,24 +126,24 @@ func (s *Stats) kernelText(w io.Writer, t *table) {
 	if len(s.Kernels) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\nlaunches\tin the calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel")
+	Printf(t, "\nlaunches\tin the calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel\n")
 	for _, k := range s.Kernels[:min(most, len(s.Kernels))] {
 		device, p50, p99, top := "-", "-", "-", "-"
 		if k.Measured > 0 {
 			device, p50, p99, top = Duration(k.DeviceNS), Duration(k.P50NS), Duration(k.P99NS), Duration(k.MaxNS)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
+		Printf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernels")
 }
 
 // recordingCell is a cell of a table with a column for the recorder's time, which only traces with some have.
-func (s *Stats) recordingCell(text string) string {
+func (s *Stats) recordingCell(text string) layout {
 	if s.Recording.NS == 0 {
 		return ""
 	}
-	return text + "\t"
+	return layout(text + "\t")
 }
 
 func (s *Stats) copyText(t *table) {
@@ -158,9 +158,9 @@ func (s *Stats) copyText(t *table) {
 				rate = ">= " + rate
 			}
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), s.recordingCell(Duration(k.RecordingNS)), k.Measured, rate, name)
+		Printf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), s.recordingCell(Duration(k.RecordingNS)), k.Measured, rate, name)
 	}
-	fmt.Fprintf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", s.recordingCell("recording"))
+	Printf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", s.recordingCell("recording"))
 	for i := range s.Copies {
 		k := &s.Copies[i]
 		row(k, k.Name)
@@ -174,14 +174,14 @@ func (s *Stats) copyText(t *table) {
 
 func (s *Stats) streamText(t *table) {
 	if len(s.Streams) > 0 {
-		fmt.Fprintln(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream")
+		Printf(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream\n")
 		for _, l := range s.Streams {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
+			Printf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
 				Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
 		}
 	}
 	if len(s.Idle) > 0 {
-		fmt.Fprintf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  the longest of these calls, and the task behind\n", s.recordingCell("recording"))
+		Printf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  the longest of these calls, and the task behind\n", s.recordingCell("recording"))
 		for _, d := range s.Idle {
 			step, call := "-", "the program's own time"
 			if s.untimed() {
@@ -197,7 +197,7 @@ func (s *Stats) streamText(t *table) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
 				}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), s.recordingCell(Duration(d.RecordingNS)), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), s.recordingCell(Duration(d.RecordingNS)), d.Stream, call, d.Next)
 		}
 	}
 }
@@ -206,16 +206,16 @@ func (s *Stats) rangeText(t *table) {
 	if len(s.Ranges) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\nranges\topen\ttotal\tmin\tmax\t  name")
+	Printf(t, "\nranges\topen\ttotal\tmin\tmax\t  name\n")
 	for _, r := range s.Ranges {
 		name := r.Name
 		if r.Domain != "" {
 			name = r.Domain + ": " + name
 		}
 		if r.Mark {
-			fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
+			Printf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
 			continue
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
 	}
 }

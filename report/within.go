@@ -197,21 +197,21 @@ func (s *StepStats) threadText(t *table) {
 	if len(s.Threads) == 0 {
 		return
 	}
-	recorder, head := slices.ContainsFunc(s.Threads, func(d ThreadStats) bool { return d.RecordingNS > 0 }), ""
+	recorder, head := slices.ContainsFunc(s.Threads, func(d ThreadStats) bool { return d.RecordingNS > 0 }), layout("")
 	if recorder {
 		head = "recording\t"
 	}
-	fmt.Fprintf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {
 			device = Duration(d.DeviceNS)
 		}
-		took := ""
+		took := layout("")
 		if recorder {
-			took = Duration(d.RecordingNS) + "\t"
+			took = layout(Duration(d.RecordingNS) + "\t")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
 			took, Duration(d.OwnNS), device, d.Thread)
 	}
 }

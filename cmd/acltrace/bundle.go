@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -32,9 +31,9 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 			if err != nil {
 				return orAllow(err)
 			}
-			fmt.Fprintf(a.out, "%s: %d calls; `make -C %s run LIB=…` makes them again\n", dir, rep.Calls, dir)
+			report.Printf(a.out, "%s: %d calls; `make -C %s run LIB=…` makes them again\n", dir, rep.Calls, dir)
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
-				fmt.Fprintf(a.out, "%d things are not in it; its README lists them\n", n)
+				report.Printf(a.out, "%d things are not in it; its README lists them\n", n)
 			}
 			return nil
 		},

@@ -52,9 +52,14 @@ func (a *app) catCmd() *cobra.Command {
 			}
 			defer a.close(r)
 			o.From, o.To = from.Nanoseconds(), to.Nanoseconds()
-			out := a.out
+			out := a.raw
 			if o.Progress = a.progress("calls"); o.Progress != nil {
 				out = a.above()
+			}
+			if o.JSON {
+				out = report.NewJSON(out)
+			} else {
+				out = report.NewScreen(out)
 			}
 			lines := &counted{Writer: out}
 			if err := report.Lines(lines, r, m, &o); err != nil {
@@ -68,7 +73,7 @@ func (a *app) catCmd() *cobra.Command {
 						asked = append(asked, fmt.Sprintf("--%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
 					}
 				})
-				fmt.Fprintf(a.err, "acltrace: %s: no call is as asked for: %s\n", args[0], cmp.Or(strings.Join(asked, " "), "there is none"))
+				report.Printf(a.err, "acltrace: %s: no call is as asked for: %s\n", args[0], cmp.Or(strings.Join(asked, " "), "there is none"))
 			}
 			return nil
 		},

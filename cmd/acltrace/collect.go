@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os/signal"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -46,7 +46,7 @@ Flags that were given to acltrace env --install hold here, unless they are given
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			o.Log = func(line string) { fmt.Fprintln(a.err, "acltrace:", line) }
+			o.Log = func(line string) { report.Printf(a.err, "acltrace: %s\n", line) }
 			follower, err := live.follow(a, &o.Options)
 			if err != nil {
 				return err

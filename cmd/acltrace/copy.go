@@ -32,7 +32,7 @@ acltrace record does so by itself.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.out, "%s: what was left in %s\n", made, args[0])
+				report.Printf(a.out, "%s: what was left in %s\n", made, args[0])
 				return nil
 			}
 			var gone *format.BlobFile
@@ -46,12 +46,12 @@ acltrace record does so by itself.`,
 				return err
 			}
 			for i := range rep.Damage {
-				fmt.Fprintln(a.out, &rep.Damage[i])
+				report.Printf(a.out, "%v\n", &rep.Damage[i])
 			}
 			if gone != nil {
-				fmt.Fprintf(a.out, "%s: has the payloads, %v; %s names it as before\n", gone.Path, gone.Err, out)
+				report.Printf(a.out, "%s: has the payloads, %v; %s names it as before\n", gone.Path, gone.Err, out)
 			}
-			fmt.Fprintf(a.out, "%s: %d calls, %d lost for certain\n", out, rep.Calls, rep.LostCalls)
+			report.Printf(a.out, "%s: %d calls, %d lost for certain\n", out, rep.Calls, rep.LostCalls)
 			return nil
 		},
 	}
@@ -90,7 +90,7 @@ new trace names that file: as for a trace that is to be sent without them.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
+			report.Printf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
 			return nil
 		},
 	}

@@ -59,7 +59,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 			case len(meant) == 0 && failed != nil:
 				return failed
 			case failed != nil && (pid != 0 || q.Do == record.ActStatus):
-				fmt.Fprintln(a.err, "acltrace:", failed)
+				report.Printf(a.err, "acltrace: %s\n", failed)
 				failed = nil
 			case failed != nil && !every:
 				return failed // nobody knows which is meant
@@ -133,23 +133,23 @@ func (a *app) status(st *record.Status) {
 	case st.Only != 0:
 		state = fmt.Sprintf("recording process %d alone", st.Only)
 	}
-	fmt.Fprintf(a.out, "%s: %s for %.0f s by process %d", st.Session, state, st.Seconds, st.Recorder)
+	report.Printf(a.out, "%s: %s for %.0f s by process %d", st.Session, state, st.Seconds, st.Recorder)
 	if len(st.Command) > 0 { // a collector has none
-		fmt.Fprintf(a.out, ": %s", strings.Join(st.Command, " "))
+		report.Printf(a.out, ": %s", strings.Join(st.Command, " "))
 	}
-	fmt.Fprintln(a.out)
-	fmt.Fprintf(a.out, "  %s of %s", report.Plural(st.Calls, "call"), report.Plural(uint64(len(st.Processes)), "process"))
+	report.Printf(a.out, "\n")
+	report.Printf(a.out, "  %s of %s", report.Plural(st.Calls, "call"), report.Plural(uint64(len(st.Processes)), "process"))
 	if st.Lost > 0 {
-		fmt.Fprintf(a.out, ", %d LOST", st.Lost)
+		report.Printf(a.out, ", %d LOST", st.Lost)
 	}
 	if st.Ring > 0 {
-		fmt.Fprintf(a.out, "; the ring holds %s", report.Bytes(uint64(st.Ring)))
+		report.Printf(a.out, "; the ring holds %s", report.Bytes(uint64(st.Ring)))
 	}
-	fmt.Fprintln(a.out)
+	report.Printf(a.out, "\n")
 	switch {
 	case len(st.Sealed) > 0:
-		fmt.Fprintf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))
+		report.Printf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))
 	default:
-		fmt.Fprintf(a.out, "  into %s\n", st.Output)
+		report.Printf(a.out, "  into %s\n", st.Output)
 	}
 }

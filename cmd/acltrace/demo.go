@@ -49,7 +49,7 @@ func (a *app) demo(out string, tokens int) error {
 	}
 	const steps = 4
 	step := func(n int, format string, args ...any) {
-		fmt.Fprintf(a.out, "\n[%d/%d] %s\n", n, steps, fmt.Sprintf(format, args...))
+		report.Printf(a.out, "\n[%d/%d] %s\n", n, steps, fmt.Sprintf(format, args...))
 	}
 
 	step(1, "Recording tiny_decoder, a transformer that decodes %d tokens, on the simulator. It checks its own results.", tokens)
@@ -79,7 +79,7 @@ func (a *app) demo(out string, tokens int) error {
 	if len(rep.Problems) > 0 || !rep.Complete {
 		return fmt.Errorf("%s is damaged: %v", out, rep.Problems)
 	}
-	fmt.Fprintf(a.out, "%d chunks, %d calls, %d payloads: sound\n", rep.Chunks, rep.Calls, rep.Blobs)
+	report.Printf(a.out, "%d chunks, %d calls, %d payloads: sound\n", rep.Chunks, rep.Calls, rep.Blobs)
 
 	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
 	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
@@ -106,22 +106,22 @@ func (a *app) demoSummary(path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, report.Bytes(s.PeakDeviceBytes))
+	report.Printf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, report.Bytes(s.PeakDeviceBytes))
 	var launches uint64
 	var names []string
 	for _, k := range s.Kernels {
 		launches += k.Count
 		names = append(names, fmt.Sprintf("%s %d", k.Name, k.Count))
 	}
-	fmt.Fprintf(a.out, "%d launches: %s\n", launches, strings.Join(names, ", "))
+	report.Printf(a.out, "%d launches: %s\n", launches, strings.Join(names, ", "))
 	for _, c := range s.Copies {
-		fmt.Fprintf(a.out, "%s: %d, %s\n", c.Name, c.Count, report.Bytes(c.Bytes))
+		report.Printf(a.out, "%s: %d, %s\n", c.Name, c.Count, report.Bytes(c.Bytes))
 	}
 	return nil
 }
 
 func (a *app) demoNext(out string) {
-	fmt.Fprintf(a.out, `
+	report.Printf(a.out, `
 The demo is done. What to do next:
   acltrace stats %[1]s                 sums by function, kernel and stream
   acltrace cat %[1]s | less            every call with its arguments

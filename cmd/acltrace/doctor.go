@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -28,11 +28,9 @@ not run. The exit code is 1 where something does not work.`,
 			d := record.Diagnose(m, args)
 			d.Findings = slices.Insert(d.Findings, 0, record.Finding{For: "record", What: "the runtime is " + m.Name, OK: true, Detail: why})
 			if asJSON {
-				b, err := json.MarshalIndent(d, "", "  ")
-				if err != nil {
+				if err := a.printJSON(d); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.out, "%s\n", b)
 			} else {
 				a.diagnosis(d)
 			}
@@ -55,13 +53,13 @@ func (a *app) diagnosis(d *record.Diagnosis) {
 		if !f.OK {
 			word = "missing"
 		}
-		fmt.Fprintf(a.out, "%s  %s: %s", word, f.For, f.What)
+		report.Printf(a.out, "%s  %s: %s", word, f.For, f.What)
 		if f.Detail != "" && f.Detail != f.What {
-			fmt.Fprintf(a.out, ": %s", f.Detail)
+			report.Printf(a.out, ": %s", f.Detail)
 		}
-		fmt.Fprintln(a.out)
+		report.Printf(a.out, "\n")
 		if f.Fix != "" {
-			fmt.Fprintf(a.out, "         %s\n", f.Fix)
+			report.Printf(a.out, "         %s\n", f.Fix)
 		}
 	}
 	for _, l := range d.Libraries {
@@ -79,5 +77,5 @@ func (a *app) functions(what string, names []string) {
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more (see --json)", len(names)-most)
 	}
-	fmt.Fprintf(a.out, "%s: %s%s\n", what, strings.Join(names, " "), more)
+	report.Printf(a.out, "%s: %s%s\n", what, strings.Join(names, " "), more)
 }

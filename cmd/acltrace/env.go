@@ -62,20 +62,20 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 			case asJSON:
 				return a.printJSON(map[string]any{"session": dir, "variables": vars, "flags": given})
 			case k8s:
-				fmt.Fprint(a.out, podYAML(dir, image, given, &share, vars))
+				fmt.Fprint(a.raw, podYAML(dir, image, given, &share, vars))
 			case docker:
-				fmt.Fprintf(a.out, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
+				fmt.Fprintf(a.raw, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
 				for _, v := range vars {
-					fmt.Fprintf(a.out, " -e %s", shell.Quote(v.Name+"="+v.Value))
+					fmt.Fprintf(a.raw, " -e %s", shell.Quote(v.Name+"="+v.Value))
 				}
-				fmt.Fprintln(a.out)
+				fmt.Fprintln(a.raw)
 			default:
 				for _, v := range vars {
 					rest := ""
 					if v.List {
 						rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
 					}
-					fmt.Fprintf(a.out, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
+					fmt.Fprintf(a.raw, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
 				}
 			}
 			return nil

@@ -69,7 +69,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				}); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.err, "acltrace: %s in %s written to %s\n", report.Plural(uint64(res.Spans), "span"), report.Plural(uint64(res.Traces), "trace"), out)
+				report.Printf(a.err, "acltrace: %s in %s written to %s\n", report.Plural(uint64(res.Spans), "span"), report.Plural(uint64(res.Traces), "trace"), out)
 				return nil
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -80,7 +80,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.err, "acltrace: %d values of metrics sent to %s\n", n, endpoint)
+				report.Printf(a.err, "acltrace: %d values of metrics sent to %s\n", n, endpoint)
 				return nil
 			}
 			state := resumeFile(args[0] + ".otlp-state")
@@ -94,16 +94,16 @@ func (a *app) exportOTLP() *cobra.Command {
 			res, err := otelexport.Send(ctx, r, m, &o)
 			if err != nil {
 				if s, serr := os.Stat(string(state)); serr == nil && s.Size() > 0 {
-					fmt.Fprintf(a.err, "acltrace: how far it came is in %s: the same command with --resume goes on there\n", state)
+					report.Printf(a.err, "acltrace: how far it came is in %s: the same command with --resume goes on there\n", state)
 				}
 				return err
 			}
 			os.Remove(string(state))
-			fmt.Fprintf(a.err, "acltrace: %s in %s sent; the first trace is %s\n", report.Plural(uint64(res.Spans+res.Before), "span"), report.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
+			report.Printf(a.err, "acltrace: %s in %s sent; the first trace is %s\n", report.Plural(uint64(res.Spans+res.Before), "span"), report.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
 			if res.Message != "" {
-				fmt.Fprintf(a.err, "acltrace: the receiver says: %s\n", res.Message)
+				report.Printf(a.err, "acltrace: the receiver says: %s\n", res.Message)
 			}
-			fmt.Fprintln(a.err, "acltrace: "+where(ui, res))
+			report.Printf(a.err, "acltrace: %s\n", where(ui, res))
 			return nil
 		},
 	}
@@ -149,7 +149,7 @@ const (
 // brackets says how many tasks are not shown as they were.
 func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {
-		fmt.Fprintf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
+		report.Printf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
 	}
 }
 
@@ -198,7 +198,7 @@ func (a *app) exportPprof() *cobra.Command {
 			if err := a.write(out, r, func(w io.Writer) error { return pprof.Write(w, r, m, &pprof.Options{Progress: a.progress("calls")}) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", out, out)
+			report.Printf(a.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", out, out)
 			return nil
 		},
 	}
@@ -217,7 +217,7 @@ func create(path string, of *format.Reader) (*whole.File, error) {
 // write gives a new file, or standard output for "-", to a function.
 func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
 	if path == "-" {
-		return use(a.out)
+		return use(a.raw)
 	}
 	defer whole.EndOnSignals()()
 	f, err := create(path, of)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/export/perfetto"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -65,7 +66,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
+			report.Printf(a.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
 			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},

@@ -48,7 +48,7 @@ func (a *app) exportChrome() *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, out)
+			report.Printf(a.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, out)
 			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
@@ -100,7 +100,7 @@ func (a *app) exportParquet() *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, report.Plural(uint64(res.Copies), "copy"), report.Plural(uint64(res.Kernels), "kernel"), out)
+			report.Printf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, report.Plural(uint64(res.Copies), "copy"), report.Plural(uint64(res.Kernels), "kernel"), out)
 			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
@@ -145,6 +145,6 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	fmt.Fprintf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", report.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
+	report.Printf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", report.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os/signal"
 	"syscall"
 
@@ -54,14 +53,14 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			if asJSON {
 				return a.printJSON(e)
 			}
-			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d", output, e.Calls, e.Kernel, e.Launch)
+			report.Printf(a.out, "%s: %d calls; the launch of %s is call %d", output, e.Calls, e.Kernel, e.Launch)
 			if !e.Alone {
-				fmt.Fprint(a.out, "; the runtime has no call that waits for it, so that only a repetition as a whole can be timed")
+				report.Printf(a.out, "; the runtime has no call that waits for it, so that only a repetition as a whole can be timed")
 			}
 			if e.Results > 0 {
-				fmt.Fprintf(a.out, "; what it wrote is in %s\n", report.Plural(uint64(e.Results), "result"))
+				report.Printf(a.out, "; what it wrote is in %s\n", report.Plural(uint64(e.Results), "result"))
 			} else {
-				fmt.Fprint(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
+				report.Printf(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
 			}
 			return nil
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
@@ -20,14 +19,14 @@ func (a *app) fsckCmd() *cobra.Command {
 				return err
 			}
 			for _, p := range rep.Problems {
-				fmt.Fprintf(a.out, "%s: %v\n", p.File, p)
+				report.Printf(a.out, "%s: %v\n", p.File, p)
 			}
 			for what, n := range rep.Unknown {
-				fmt.Fprintf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
+				report.Printf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
 			}
-			fmt.Fprintf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, report.Bytes(uint64(rep.Bytes)))
+			report.Printf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, report.Bytes(uint64(rep.Bytes)))
 			if rep.Lost > 0 {
-				fmt.Fprintf(a.out, "%s: %s could not be written when it was made\n", args[0], report.Plural(rep.Lost, "payload"))
+				report.Printf(a.out, "%s: %s could not be written when it was made\n", args[0], report.Plural(rep.Lost, "payload"))
 			}
 			if len(rep.Problems) > 0 {
 				return &exit{exitFailed, errors.New(args[0] + ": damaged")}
@@ -35,7 +34,7 @@ func (a *app) fsckCmd() *cobra.Command {
 			if !rep.Complete {
 				return &exit{exitFailed, errors.New(args[0] + ": not finished: the recorder was stopped before it wrote the end; what is there is sound")}
 			}
-			fmt.Fprintf(a.out, "%s: sound\n", args[0])
+			report.Printf(a.out, "%s: sound\n", args[0])
 			return nil
 		},
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -45,13 +44,13 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s: %d calls of the host, %d tasks of the device: %s (%d collectives), %s; %s\n",
+			report.Printf(a.out, "%s: %d calls of the host, %d tasks of the device: %s (%d collectives), %s; %s\n",
 				out, rep.Calls, rep.Tasks, report.Plural(uint64(rep.Kernels), "kernel"), rep.Collectives, report.Plural(uint64(rep.Copies), "copy"), report.Plural(uint64(rep.Steps), "step"))
 			if rep.Untied > 0 {
-				fmt.Fprintf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
+				report.Printf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
 			}
 			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
-				fmt.Fprintf(a.out, "left out: %d %s\n", rep.Left[what], what)
+				report.Printf(a.out, "left out: %d %s\n", rep.Left[what], what)
 			}
 			return nil
 		},

@@ -35,7 +35,7 @@ func (a *app) infoCmd() *cobra.Command {
 }
 
 func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.out)
+	e := json.NewEncoder(report.NewJSON(a.raw))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
 )
 
@@ -67,7 +68,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	}
 	o.Follower = live
 	if at := live.Address(); at != "" {
-		fmt.Fprintf(a.err, "acltrace: metrics for Prometheus at http://%s/metrics\n", at)
+		report.Printf(a.err, "acltrace: metrics for Prometheus at http://%s/metrics\n", at)
 	}
 	return &follower{live}, nil
 }
@@ -80,12 +81,12 @@ func (f *follower) said(a *app) {
 	f.Close()
 	res, err := f.Result()
 	if err != nil {
-		fmt.Fprintf(a.err, "acltrace: live metrics and spans ended early: %v\n", err)
+		report.Printf(a.err, "acltrace: live metrics and spans ended early: %v\n", err)
 	}
 	for _, w := range res.Warnings() {
-		fmt.Fprintf(a.err, "acltrace: %s\n", w)
+		report.Printf(a.err, "acltrace: %s\n", w)
 	}
 	if res.Sent > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d steps and requests sent as %d spans to %s, of %d steps that were seen; the first trace is %s\n", res.Sent, res.Spans, res.SpansTo, res.Steps, res.FirstTrace)
+		report.Printf(a.err, "acltrace: %d steps and requests sent as %d spans to %s, of %d steps that were seen; the first trace is %s\n", res.Sent, res.Spans, res.SpansTo, res.Steps, res.FirstTrace)
 	}
 }

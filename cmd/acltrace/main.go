@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -44,12 +45,13 @@ func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Error
 // app is what the commands share.
 type app struct {
 	in             io.Reader
-	out, err       io.Writer
-	stdout, stderr *os.File // for programs that are started; nil in tests
-	shown          bool     // a line of progress is on the terminal
-	strict         bool     // calls that a trace has lost decide on the exit code
-	lacking        bool     // a trace has lost calls
-	instead        string   // what stands for lost calls in what is made of a trace
+	raw            io.Writer      // standard output, for files and for text that programs read
+	out, err       *report.Screen // text for people
+	stdout, stderr *os.File       // for programs that are started, and terminals; nil in tests
+	shown          bool           // a line of progress is on the terminal
+	strict         bool           // calls that a trace has lost decide on the exit code
+	lacking        bool           // a trace has lost calls
+	instead        string         // what stands for lost calls in what is made of a trace
 }
 
 func (a *app) root() *cobra.Command {
@@ -89,10 +91,15 @@ func arguments(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr}
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{in: stdin, raw: stdout, out: report.NewScreen(stdout), err: report.NewScreen(stderr)}
 	a.stdout, _ = stdout.(*os.File)
 	a.stderr, _ = stderr.(*os.File)
+	return a
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := newApp(stdin, stdout, stderr)
 	root := a.root()
 	root.SetArgs(args)
 	c, err := root.ExecuteC()
@@ -115,7 +122,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		e = &exit{code, err}
 	}
 	if e.err != nil {
-		fmt.Fprintf(stderr, "acltrace: %v\n", e.err)
+		report.Printf(a.err, "acltrace: %v\n", e.err)
 	}
 	return e.code
 }

@@ -52,13 +52,13 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %s: %s\n", out, report.Plural(uint64(len(meta.Merged)), "rank"))
+			report.Printf(a.err, "acltrace: %s: %s\n", out, report.Plural(uint64(len(meta.Merged)), "rank"))
 			for _, p := range meta.Merged[1:] {
 				how := "by the wall clocks"
 				if p.Matched > 0 {
 					how = fmt.Sprintf("by %d collectives, within %v", p.Matched, time.Duration(p.ErrorNS))
 				}
-				fmt.Fprintf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
+				report.Printf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
 			}
 			return nil
 		},

@@ -82,7 +82,7 @@ func (a *app) complete(path string, c *format.Completeness) {
 	}
 	a.lacking = a.lacking || !c.Whole()
 	a.endProgress()
-	fmt.Fprintf(a.err, "acltrace: %s: %s\n", path, said)
+	report.Printf(a.err, "acltrace: %s: %s\n", path, said)
 }
 
 // shows notes what stands for calls that were lost, and says what is shown of calls that never returned: those are no loss.
@@ -90,7 +90,7 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	a.instead = lost
 	c, err := r.Counts()
 	if err == nil && c.Unfinished > 0 {
-		fmt.Fprintf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+		report.Printf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/acltrace/acltrace/report"
@@ -13,8 +12,8 @@ import (
 // progress returns a function that keeps one line up to date while something long runs. It shows nothing where stderr
 // is no terminal.
 func (a *app) progress(what string) func(done, total int) {
-	f, ok := a.err.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f := a.stderr
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	last := time.Now() // what is done at once needs no line
@@ -35,14 +34,14 @@ var progressEvery = 100 * time.Millisecond
 // endProgress empties the line, if one is shown.
 func (a *app) endProgress() {
 	if a.shown {
-		fmt.Fprint(a.err, wipe)
+		fmt.Fprint(a.stderr, wipe)
 		a.shown = false
 	}
 }
 
 // text says how wide the terminal is that is written to.
 func (a *app) text() *report.TextOptions {
-	if f, ok := a.out.(*os.File); ok {
+	if f := a.stdout; f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return &report.TextOptions{Width: width}
 		}
@@ -55,8 +54,8 @@ const wipe = "\r\x1b[K"
 
 // above returns stdout for lines that come while a progress is shown in the same terminal.
 func (a *app) above() io.Writer {
-	if f, ok := a.out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return a.out
+	if a.stdout == nil || !term.IsTerminal(int(a.stdout.Fd())) {
+		return a.raw
 	}
 	return wiping{a}
 }
@@ -64,8 +63,8 @@ func (a *app) above() io.Writer {
 type wiping struct{ a *app }
 
 func (w wiping) Write(b []byte) (int, error) {
-	fmt.Fprint(w.a.err, wipe)
-	return w.a.out.Write(b)
+	fmt.Fprint(w.a.stderr, wipe)
+	return w.a.stdout.Write(b)
 }
 
 // bytes is progress for what counts bytes.

@@ -154,7 +154,7 @@ func screen(s string) string {
 // A line that is shown for a moment each tenth of a second is not in the way of what is done at once.
 func TestProgressOfShortWork(t *testing.T) {
 	tty, said := terminal(t)
-	a := &app{err: tty}
+	a := newApp(nil, tty, tty)
 	was := progressEvery
 	progressEvery = time.Hour
 	defer func() { progressEvery = was }()

@@ -45,7 +45,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 				}
 				setKernels(o.Model, kernels)
 			}
-			o.Notice = func(why string) { fmt.Fprintln(a.err, "acltrace: NOT RECORDED:", why) }
+			o.Notice = func(why string) { report.Printf(a.err, "acltrace: NOT RECORDED: %s\n", why) }
 			if !quiet {
 				o.Waiting = a.waiting
 			}
@@ -77,7 +77,7 @@ func blobFile(f *pflag.FlagSet, o *record.Options) {
 }
 
 // waiting says what a recording waits for.
-func (a *app) waiting(what string) { fmt.Fprintln(a.err, "acltrace:", what) }
+func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what) }
 
 // recorded tells how a recording ended and makes the exit code of it.
 func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet bool) error {
@@ -88,22 +88,22 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 		return err
 	}
 	for _, path := range res.Salvaged {
-		fmt.Fprintf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
+		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
 	}
 	for _, l := range res.Left {
-		fmt.Fprintf(a.err, "acltrace: %s holds the newest calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
+		report.Printf(a.err, "acltrace: %s holds the newest calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
 	}
 	if !quiet && res.Untraced == "" {
 		a.recordSummary(o, res)
 	}
 	if res.Missed != "" {
-		fmt.Fprintf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
+		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
 	}
 	if res.Guard != "" {
-		fmt.Fprintln(a.err, "acltrace:", res.Guard)
+		report.Printf(a.err, "acltrace: %s\n", res.Guard)
 	}
 	if res.Incomplete != nil {
-		fmt.Fprintf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
+		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
 	}
 	if res.ExitCode != 0 {
 		return &exit{code: res.ExitCode}
@@ -118,11 +118,11 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		if o.Probe == "ebpf" {
 			probe = "eBPF"
 		}
-		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see\n", res.Output, o.Model.Name, probe)
+		report.Printf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see\n", res.Output, o.Model.Name, probe)
 		return
 	}
 	if len(res.Sealed) > 0 {
-		fmt.Fprintf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
+		report.Printf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
 	}
 	s := fmt.Sprintf("acltrace: %s: %d calls", res.Output, res.Calls)
 	if len(res.Sealed) > 0 {
@@ -150,7 +150,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Signal != 0 {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
-	fmt.Fprintln(a.err, s)
+	report.Printf(a.err, "%s\n", s)
 	a.unexecuted(res.Unexecuted)
 	if res.Forgotten != nil {
 		fmt.Fprintf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
@@ -167,7 +167,7 @@ func (a *app) unexecuted(names []string) {
 	if n := len(names) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	fmt.Fprintf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
+	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
 }
 
 // unseen tells what went past the recorder.
@@ -181,16 +181,16 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 		}
 	}
 	if called > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d functions passed by, counted by name alone (called %d times): see acltrace info\n", called, calls)
+		report.Printf(a.err, "acltrace: %d functions passed by, counted by name alone (called %d times): see acltrace info\n", called, calls)
 	}
 	if asked > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d functions that it does not know were asked for, and perhaps called: see acltrace info\n", asked)
+		report.Printf(a.err, "acltrace: %d functions that it does not know were asked for, and perhaps called: see acltrace info\n", asked)
 	}
 	for i, u := range res.Unhooked {
 		if i == 10 {
-			fmt.Fprintf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
+			report.Printf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
 			break
 		}
-		fmt.Fprintf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
+		report.Printf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -118,10 +116,5 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 	if !asJSON {
 		return s.Text(a.out)
 	}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.out, "%s\n", b)
-	return err
+	return a.printJSON(s)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -37,7 +38,11 @@ func (a *app) statsCmd() *cobra.Command {
 			case by == "" && top >= 0:
 				return usage("acltrace stats --top %d: of what --by sums up", top)
 			case by != "" && (asJSON || asCSV):
-				if list, err = report.NewGroupWriter(a.out, by, asCSV); err != nil {
+				to := io.Writer(a.out)
+				if asJSON {
+					to = report.NewJSON(a.raw)
+				}
+				if list, err = report.NewGroupWriter(to, by, asCSV); err != nil {
 					return err
 				}
 				if by == "step" && top < 0 {

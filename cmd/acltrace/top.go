@@ -32,8 +32,7 @@ func (a *app) topCmd() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			f, ok := a.out.(*os.File)
-			screen := ok && !asJSON && !once && term.IsTerminal(int(f.Fd()))
+			screen := a.stdout != nil && !asJSON && !once && term.IsTerminal(int(a.stdout.Fd()))
 			l := report.NewLive(args[0], open)
 			tick := time.NewTicker(interval)
 			defer tick.Stop()
@@ -42,7 +41,8 @@ func (a *app) topCmd() *cobra.Command {
 				// A recorder that has just begun has not written its header.
 				if !once && err != nil && (errors.Is(err, format.ErrTruncated) || empty(args[0])) {
 					if screen {
-						fmt.Fprintf(a.out, "\x1b[H\x1b[J%s: waiting for the recording to begin\n", args[0])
+						fmt.Fprint(a.stdout, clear)
+						report.Printf(a.out, "%s: waiting for the recording to begin\n", args[0])
 					}
 				} else if err != nil {
 					return err
@@ -67,6 +67,9 @@ func (a *app) topCmd() *cobra.Command {
 	return c
 }
 
+// clear empties the screen.
+const clear = "\x1b[H\x1b[J"
+
 func empty(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode().IsRegular() && fi.Size() == 0
@@ -75,18 +78,18 @@ func empty(path string) bool {
 // show writes sums: over what was on the screen, or behind what was written before.
 func (a *app) show(t *report.Top, asJSON, screen bool) error {
 	if asJSON {
-		return json.NewEncoder(a.out).Encode(t)
+		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
 	}
 	var b bytes.Buffer
 	switch {
 	case screen:
-		b.WriteString("\x1b[H\x1b[J")
+		b.WriteString(clear)
 	case t.Refreshes > 1:
 		b.WriteString("\n")
 	}
-	if err := t.Text(&b, a.text()); err != nil {
+	if err := t.Text(report.NewScreen(&b), a.text()); err != nil {
 		return err
 	}
-	_, err := a.out.Write(b.Bytes())
+	_, err := a.raw.Write(b.Bytes())
 	return err
 }

@@ -1,0 +1,191 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Screen writes text for people. It keeps newlines and tabs, and escapes every other byte that a terminal does not
+// show as a character, so that no text of a trace reaches the terminal as a command. Write does not know which newlines
+// are the program's own: Printf escapes those of its arguments.
+type Screen struct {
+	w    io.Writer
+	half []byte // beginning of a character whose end the next Write has
+	buf  []byte // memory
+}
+
+// NewScreen returns a Screen that writes to w.
+func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
+
+func (s *Screen) Write(b []byte) (int, error) {
+	in := b
+	if len(s.half) > 0 {
+		in = append(s.half, b...)
+		s.half = nil
+	}
+	if n := incomplete(in); n > 0 {
+		s.half = append([]byte(nil), in[len(in)-n:]...)
+		in = in[:len(in)-n]
+	}
+	s.buf = appendEscaped(s.buf[:0], in, "\n\t", appendOctal)
+	if _, err := s.w.Write(s.buf); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// incomplete returns how many bytes at the end of b begin a character and do not end it.
+func incomplete(b []byte) int {
+	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// NewJSON returns a writer for JSON that a terminal may show: characters that it does not show are written as \u
+// escapes, which readers of JSON turn back.
+func NewJSON(w io.Writer) io.Writer { return jsonWriter{w} }
+
+type jsonWriter struct{ w io.Writer }
+
+// Write relies on encoders, which write whole values of valid UTF-8.
+func (j jsonWriter) Write(b []byte) (int, error) {
+	if _, err := j.w.Write(appendEscaped(nil, b, "\n\t", appendUnicode)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Escape returns s with control characters, invalid UTF-8, line separators and the characters that direct or hide text
+// escaped as `ls -b` does: \n, \t, \033, \342\200\256. A backslash stays as it is, since s may have been quoted before.
+func Escape(s string) string {
+	if shown(s) {
+		return s
+	}
+	return string(appendEscaped(nil, []byte(s), "", appendOctal))
+}
+
+// shown reports whether s is escaped to itself, at a glance: it is ASCII without control characters.
+func shown[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendEscaped appends b, with escape for what a terminal does not show as a character, other than the bytes of keep.
+func appendEscaped(dst, b []byte, keep string, escape func(dst, b []byte, r rune) []byte) []byte {
+	for at := 0; at < len(b); {
+		next := at
+		for next < len(b) && b[next] >= ' ' && b[next] <= '~' {
+			next++
+		}
+		dst = append(dst, b[at:next]...)
+		if at = next; at == len(b) {
+			break
+		}
+		r, n := utf8.DecodeRune(b[at:])
+		switch c := b[at : at+n]; {
+		case r == utf8.RuneError && n == 1:
+			dst = escape(dst, c, r)
+		case unicode.IsGraphic(r), n == 1 && strings.IndexByte(keep, c[0]) >= 0:
+			dst = append(dst, c...)
+		default:
+			dst = escape(dst, c, r)
+		}
+		at += n
+	}
+	return dst
+}
+
+var letters = map[rune]string{'\a': `\a`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\v': `\v`, '\f': `\f`, '\r': `\r`}
+
+func appendOctal(dst, b []byte, r rune) []byte {
+	if l := letters[r]; l != "" {
+		return append(dst, l...)
+	}
+	for _, c := range b {
+		dst = fmt.Appendf(dst, `\%03o`, c)
+	}
+	return dst
+}
+
+func appendUnicode(dst, _ []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		return fmt.Appendf(dst, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+	}
+	return fmt.Appendf(dst, `\u%04x`, r)
+}
+
+// Printf is fmt.Fprintf for text that people read. The format has the layout; Escape is applied to the text of each
+// argument, so that a name of a trace can neither begin a line nor a column.
+func Printf(w io.Writer, format string, args ...any) (int, error) {
+	for i, a := range args {
+		switch a.(type) {
+		case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, uintptr, float32, float64, layout:
+		default:
+			args[i] = escaped{a}
+		}
+	}
+	return fmt.Fprintf(w, format, args...)
+}
+
+// escaped formats what it has, and escapes the result.
+type escaped struct{ of any }
+
+func (e escaped) Format(f fmt.State, verb rune) {
+	if err, ok := e.of.(error); ok {
+		e.of = oneLine(err)
+	}
+	io.WriteString(f, Escape(fmt.Sprintf(fmt.FormatString(f, verb), e.of)))
+}
+
+// oneLine returns the text of an error, with "; " between errors that were joined.
+func oneLine(err error) string {
+	text := err.Error()
+	var walk func(error)
+	walk = func(err error) {
+		var inner []error
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			inner = []error{e.Unwrap()}
+		case interface{ Unwrap() []error }:
+			inner = e.Unwrap()
+			var parts, now []string
+			for _, i := range inner {
+				parts, now = append(parts, i.Error()), append(now, oneLine(i))
+			}
+			text = strings.Replace(text, strings.Join(parts, "\n"), strings.Join(now, "; "), 1)
+		}
+		for _, i := range inner {
+			if i != nil {
+				walk(i)
+			}
+		}
+	}
+	walk(err)
+	return text
+}
+
+// layout is text whose tabs and newlines are the program's own.
+type layout string
+
+// Block returns text of several lines that Printf shows as such, each line escaped.
+func Block(s string) any {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Escape(lines[i])
+	}
+	return layout(strings.Join(lines, "\n"))
+}
