@@ -40,6 +40,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -301,11 +302,17 @@ func folder(keep string) (string, func(), error) {
 		if err == nil {
 			dir, err = filepath.Abs(dir)
 		}
+		if err == nil {
+			err = whole.Private(dir)
+		}
 		return dir, func() { os.RemoveAll(dir) }, err
 	}
 	dir, err := filepath.Abs(keep)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		err = whole.Private(dir) // the player is executed there
 	}
 	return dir, func() {}, err
 }

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/printer"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -259,5 +260,46 @@ func TestScreensHaveOneWriter(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// Exports were readable by all users of the machine.
+func TestWhatIsMadeIsPrivate(t *testing.T) {
+	trace, dir := writeEvil(t), t.TempDir()
+	text := filepath.Join(t.TempDir(), "text")
+	var said bytes.Buffer
+	if code := run([]string{"cat", "--raw", trace}, nil, &said, &said); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
+		t.Fatalf("%d: %s", code, &said)
+	}
+	for _, args := range [][]string{
+		{"export", "otlp", "-o", "x.jsonl", trace}, {"export", "perfetto", "-o", "x.pftrace", trace}, {"export", "pprof", "-o", "x.pb.gz", trace}, {"export", "chrome", "-o", "x.json", trace},
+		{"export", "parquet", "-o", "tables", trace}, {"export", "parquet", "--partition", "job", "-o", "tree", trace},
+		{"pack", trace, "-o", "packed.aclt"}, {"recover", trace, "-o", "recovered.aclt"}, {"merge", trace, trace, "-o", "merged.aclt"}, {"assemble", text, "-o", "assembled.aclt"},
+		{"replay", "--backend", "virtual", "-o", "virtual.aclt", trace},
+		{"import", "msprof", filepath.Join("..", "..", "import", "msprof", "testdata"), "-o", "imported.aclt"},
+	} {
+		before := len(tree(t, dir))
+		for i := range args {
+			if args[i] == "-o" {
+				args[i+1] = filepath.Join(dir, args[i+1])
+			}
+		}
+		said.Reset()
+		code := run(args, strings.NewReader(""), &said, &said)
+		if len(tree(t, dir)) == before {
+			t.Errorf("%v: code %d, no file was made: %s", args, code, &said)
+		}
+	}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has the permissions %v", strings.TrimPrefix(path, dir), info.Mode())
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

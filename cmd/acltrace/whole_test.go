@@ -137,6 +137,11 @@ func TestWritesAreWhole(t *testing.T) {
 				t.Fatalf("%v: %v\n%s", args, err, out)
 			}
 			after := tree(t, dir)
+			for name := range after {
+				if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s: %v, %v", name, st.Mode(), err)
+				}
+			}
 			for name, b := range after {
 				if b == "before" || strings.Contains(name, "acltrace-part") {
 					t.Errorf("at the end there is %s, %d bytes", name, len(b))

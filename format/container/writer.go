@@ -104,16 +104,12 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 
 // create opens the file to write into, and tells whether it has made it.
 func create(path string, all bool) (f *os.File, part *whole.File, made bool, err error) {
-	if !all {
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if made = err == nil; !errors.Is(err, os.ErrExist) {
-			return f, nil, made, err
-		}
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		return f, nil, false, err
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && (all || !info.IsDir()) {
 		return nil, nil, false, notRegular(path)
+	}
+	if !all {
+		f, made, err = whole.Open(path)
+		return f, nil, made, err
 	}
 	if part, err = whole.Create(path); err != nil {
 		return nil, nil, false, err

@@ -3,11 +3,18 @@
 package whole
 
 import (
+	"io/fs"
 	"os"
 	"syscall"
 )
 
 const noFollow = syscall.O_NOFOLLOW
+
+// foreign reports whether a file belongs to another user, who is not root.
+func foreign(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+}
 
 // Lock takes the writer's lock of a file, which the kernel gives back however the process ends.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

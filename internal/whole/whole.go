@@ -3,12 +3,16 @@
 // and what had the name before would be gone.
 //
 // Until they are kept, they lie beside their names, with Suffix. Who is killed leaves that behind, and who makes the
-// same file next takes it. It is locked while it is written, so that two don't write the same.
+// same file next removes it. It is locked while it is written, so that two don't write the same.
 //
-// What others read while it grows, as a recording, has its name from the beginning and is none of this.
+// What others read while it grows, as a recording, has its name from the beginning: Open makes it.
+//
+// Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
+// file, never through a link or into a file that another user has put there. Private refuses such folders for what is executed.
 package whole
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +42,8 @@ var (
 // Before, where a test has set it, is called when what is written is about to get its name.
 var Before func()
 
-// Create makes a file with the permissions of the one that has the name, which stays until Keep, else for its owner alone. It fails where the name can't be given to another file, and where somebody else is writing the file.
+// Create makes a file with the permissions of the one that has the name, which stays until Keep, if it belongs to this user, else
+// for its owner alone. It fails where the name can't be given to another file, and where somebody else is writing the file.
 func Create(path string) (*File, error) { return CreateAs(path, "") }
 
 // CreateAs is Create with the name that the file has while it is not whole, in the same folder.
@@ -51,7 +56,9 @@ func CreateAs(path, part string) (*File, error) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 		return &File{File: f, path: path, direct: true}, err
 	}
-	path = behind(path)
+	if path, err = behind(path); err != nil {
+		return nil, err
+	}
 	perm, err := replaceable(path)
 	if err != nil {
 		return nil, err
@@ -63,7 +70,7 @@ func CreateAs(path, part string) (*File, error) {
 	if err != nil {
 		return nil, naming(err, path)
 	}
-	if err := errors.Join(f.Truncate(0), f.Chmod(perm)); err != nil {
+	if err := f.Chmod(perm); err != nil {
 		return nil, errors.Join(naming(err, path), f.Close())
 	}
 	made := &File{File: f, path: path}
@@ -85,16 +92,26 @@ func device(path string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && !is.Mode().IsRegular(), err
+	if err != nil || is.Mode().IsRegular() {
+		return false, err
+	}
+	// A pipe that is opened by its name, which /dev/stdout is not, has a reader who has made it.
+	if at, err := os.Lstat(path); err == nil && at.Mode()&fs.ModeNamedPipe != 0 && foreign(at) {
+		return false, notOwn(path)
+	}
+	return true, nil
 }
 
-// behind follows symbolic links: the file that they lead to is replaced, not they.
-func behind(path string) string {
+// behind follows symbolic links, other than those of other users: the file that they lead to is replaced, not they.
+func behind(path string) (string, error) {
 	at := path
 	for range 40 { // as many as Linux follows
 		to, err := os.Readlink(at)
 		if err != nil {
 			break
+		}
+		if link, err := os.Lstat(at); err != nil || foreign(link) {
+			return "", notOwn(at)
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(at), to)
@@ -103,9 +120,9 @@ func behind(path string) string {
 	}
 	was, err := os.Stat(path)
 	if is, err2 := os.Stat(at); err == nil && (err2 != nil || !os.SameFile(was, is)) {
-		return path // one of /proc, which only looks like a name
+		return path, nil // one of /proc, which only looks like a name
 	}
-	return at
+	return at, nil
 }
 
 // replaceable returns the permissions of the file that another one is to take the place of, or of a new one, and an error
@@ -113,7 +130,7 @@ func behind(path string) string {
 func replaceable(path string) (perm fs.FileMode, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0o600, nil // what was made of a trace has the program's data
+		return 0o600, nil
 	}
 	if err != nil {
 		return 0, err
@@ -126,6 +143,9 @@ func replaceable(path string) (perm fs.FileMode, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if foreign(info) {
+		return 0o600, nil // who has put it there may read it
+	}
 	return info.Mode().Perm(), nil
 }
 
@@ -134,27 +154,94 @@ var ErrTaken = errors.New("is being written by another process; wait for it or c
 
 func taken(path string, err error) error { return fmt.Errorf("%s %w: %w", path, ErrTaken, err) }
 
-// take opens a file for writing, or makes it, and locks it.
+// notOwn is the error about what another user has put where a file is to be.
+func notOwn(path string) error {
+	return fmt.Errorf("%s is not yours: remove it or choose another name", path)
+}
+
+// take makes a file and locks it.
 func take(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			if err := removeLeft(path); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		if err := Lock(f); err != nil {
 			return nil, errors.Join(taken(path, err), f.Close())
 		}
-		// Whoever had it may have given it its name meanwhile, or removed it.
-		is, err := f.Stat()
-		at, err2 := os.Lstat(path)
-		if err == nil && err2 == nil && os.SameFile(is, at) {
-			return f, nil
+		if same, err := named(path, f); same || err != nil {
+			return f, err
 		}
-		f.Close()
-		if err = errors.Join(err, err2); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+		f.Close() // somebody has taken it for what was left
 	}
+}
+
+// removeLeft removes what somebody who was killed has left of a file.
+func removeLeft(path string) error {
+	at, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !at.Mode().IsRegular() || foreign(at) {
+		return notOwn(path)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := Lock(f); err != nil {
+		return taken(path, err)
+	}
+	// Whoever had it may have given it its name meanwhile, or removed it.
+	if same, err := named(path, f); !same || err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// named reports whether a name is that of an open file.
+func named(path string, f *os.File) (bool, error) {
+	is, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	at, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(is, at), err
+}
+
+// Open opens a file to write in place, for what others read while it grows, or makes it.
+func Open(path string) (f *os.File, made bool, err error) {
+	if path, err = behind(path); err != nil {
+		return nil, false, err
+	}
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err == nil, err
+	}
+	if f, err = os.OpenFile(path, os.O_RDWR|noFollow, 0); err != nil {
+		return nil, false, err
+	}
+	if info, err := f.Stat(); err != nil || foreign(info) {
+		f.Close()
+		return nil, false, cmp.Or(err, notOwn(path))
+	}
+	return f, false, nil
 }
 
 // naming has an error speak of the file that was asked for, where it is of the folder.

@@ -2,9 +2,11 @@ package whole
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -65,13 +67,10 @@ func TestKeepAndDrop(t *testing.T) {
 	}
 }
 
-// What was made of a trace was readable for everybody on the machine. A file has the permissions of the one that it replaces, and a new one is
-// its owner's alone.
+// A new file was readable by all, with the umask of most machines: a trace and what is made of it hold the program's data.
 func TestPermissions(t *testing.T) {
-	dir := t.TempDir()
 	for _, perm := range []os.FileMode{0, 0o600, 0o640, 0o666} {
-		path := filepath.Join(dir, "run")
-		os.Remove(path)
+		path := filepath.Join(t.TempDir(), "run")
 		want := os.FileMode(0o600)
 		if perm != 0 {
 			put(t, path, "before")
@@ -86,6 +85,112 @@ func TestPermissions(t *testing.T) {
 		}
 		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%v in place of %v: %v, want %v", st.Mode(), perm, err, want)
+		}
+	}
+}
+
+// What had the name of a part was written into: another user could put a file there that he can read, or a link.
+func TestPartIsNew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	put(t, path+Suffix, "left")
+	left, err := os.Open(path + Suffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer left.Close()
+	if err := WriteFile(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(left); string(b) != "left" {
+		t.Errorf("the file that was there has %q, %v", b, err)
+	}
+	has(t, path, "new")
+
+	victim := filepath.Join(t.TempDir(), "victim")
+	put(t, victim, "precious")
+	if err := os.Symlink(victim, path+Suffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, []byte("newer")); err == nil || !strings.Contains(err.Error(), "is not yours: remove it") {
+		t.Errorf("a link for a part: %v", err)
+	}
+	has(t, victim, "precious")
+}
+
+// Links, pipes and files that another user had put where a file was to be were followed, written to and emptied.
+func TestWhatOthersPutThere(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of another user")
+	}
+	const other = 12345
+	victim := filepath.Join(t.TempDir(), "victim")
+	for name, make := range map[string]func(path string) error{
+		"link":         func(path string) error { return os.Symlink(victim, path) },
+		"link to none": func(path string) error { return os.Symlink(victim+".new", path) },
+		"pipe":         func(path string) error { return syscall.Mkfifo(path, 0o666) },
+		"part":         func(path string) error { return os.WriteFile(path+Suffix, nil, 0o666) },
+		"file":         func(path string) error { return os.WriteFile(path, nil, 0o666) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			put(t, victim, "precious")
+			path := filepath.Join(t.TempDir(), "run")
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []string{path, path + Suffix} {
+				if err := os.Lchown(p, other, other); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			err := WriteFile(path, []byte("new"))
+			if name == "file" { // which is replaced, not written
+				if st, serr := os.Stat(path); err != nil || serr != nil || st.Mode().Perm() != 0o600 || st.Sys().(*syscall.Stat_t).Uid != 0 {
+					t.Errorf("%v: the file of another user is now %v, %v", err, st, serr)
+				}
+				if err := os.Lchown(path, other, other); err != nil {
+					t.Fatal(err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), "is not yours") {
+				t.Errorf("written: %v", err)
+			}
+			if f, _, err := Open(path); name != "part" && name != "pipe" && (err == nil || !strings.Contains(err.Error(), "is not yours")) {
+				t.Errorf("opened: %v, %v", f, err)
+			}
+			has(t, victim, "precious")
+		})
+	}
+}
+
+// The player, kernel libraries and a bundle's Makefile were written into folders in which anybody could replace them.
+func TestPrivate(t *testing.T) {
+	root := t.TempDir()
+	for _, c := range []struct {
+		above, mode os.FileMode
+		owner       int
+		ok          bool
+	}{
+		{0o755, 0o700, 0, true}, {0o755, 0o755, 0, true}, {0o775, 0o700, 0, true}, {0o777 | os.ModeSticky, 0o700, 0, true},
+		{0o755, 0o770, 0, false}, {0o755, 0o707, 0, false}, {0o755, 0o777 | os.ModeSticky, 0, false}, {0o777, 0o700, 0, false}, {0o755, 0o700, 12345, false},
+	} {
+		above := filepath.Join(root, "above")
+		dir := filepath.Join(above, "dir")
+		if err := errors.Join(os.RemoveAll(above), os.MkdirAll(dir, 0o700), os.Chmod(dir, c.mode), os.Chmod(above, c.above)); err != nil {
+			t.Fatal(err)
+		}
+		if c.owner != 0 && os.Chown(dir, c.owner, c.owner) != nil {
+			continue // only root can make folders of another user
+		}
+		if err := Private(dir); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		f, err := Mkdir(dir)
+		if (err == nil) != c.ok {
+			t.Errorf("Mkdir, %+v: %v", c, err)
+		}
+		if err == nil {
+			if err := f.Drop(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
