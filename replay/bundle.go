@@ -109,11 +109,15 @@ func (b *bundler) file(name, text string) {
 }
 
 func (b *bundler) sources() {
-	player, err := fs.Sub(source, "player")
-	if err == nil {
-		err = os.CopyFS(b.dir, player)
+	names, err := fs.Glob(source, "player/*")
+	for _, name := range names {
+		var text []byte
+		if text, err = source.ReadFile(name); err != nil {
+			break
+		}
+		b.file(path.Base(name), string(text))
 	}
-	b.err = err
+	b.err = errors.Join(b.err, err)
 }
 
 // environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.

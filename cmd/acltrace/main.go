@@ -40,6 +40,14 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
+// remedied is an error with what to do about it, which is printed in lines of its own.
+type remedied struct {
+	error
+	remedy string
+}
+
+func (r *remedied) Unwrap() error { return r.error }
+
 func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
 
 // app is what the commands share.
@@ -123,6 +131,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if e.err != nil {
 		report.Printf(a.err, "acltrace: %v\n", e.err)
+	}
+	var r *remedied
+	if errors.As(e.err, &r) {
+		report.Printf(a.err, "%s\n", report.Block(r.remedy))
 	}
 	return e.code
 }

@@ -153,7 +153,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	report.Printf(a.err, "%s\n", s)
 	a.unexecuted(res.Unexecuted)
 	if res.Forgotten != nil {
-		fmt.Fprintf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
+		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
 	}
 }
 

@@ -193,7 +193,7 @@ func orAllow(err error) error {
 	_ = w.Write(refused.Paths())
 	w.Flush()
 	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
-	return fmt.Errorf("%w\nTo load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  %s", err, shell.Command(words...))
+	return &remedied{err, "To load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  " + shell.Command(words...)}
 }
 
 // limitFlags are for commands that plan a replay.

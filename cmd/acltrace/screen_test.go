@@ -267,8 +267,8 @@ func TestScreensHaveOneWriter(t *testing.T) {
 func TestWhatIsMadeIsPrivate(t *testing.T) {
 	trace, dir := writeEvil(t), t.TempDir()
 	text := filepath.Join(t.TempDir(), "text")
-	var said bytes.Buffer
-	if code := run([]string{"cat", "--raw", trace}, nil, &said, &said); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
+	var said, errs bytes.Buffer
+	if code := run([]string{"cat", "--raw", trace}, nil, &said, &errs); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
 		t.Fatalf("%d: %s", code, &said)
 	}
 	for _, args := range [][]string{
