@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,15 +89,14 @@ struct landlock {
 /* Allows accesses below a path. What is not there needs no rule. */
 static void allow(const struct landlock *l, const char *path, uint64_t access)
 {
-	struct { uint64_t access; int32_t parent; } __attribute__((packed)) rule = {access & l->handled, open(path, O_PATH | O_CLOEXEC)};
-	struct stat st;
+	struct { uint64_t access; int32_t parent; } __attribute__((packed)) rule = {access & l->handled, open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+	if (rule.parent < 0) {
+		rule.access &= OF_FILES;
+		rule.parent = open(path, O_PATH | O_CLOEXEC);
+	}
 	if (rule.parent < 0)
 		return;
-	if (fstat(rule.parent, &st) == 0) {
-		if (!S_ISDIR(st.st_mode))
-			rule.access &= OF_FILES;
-		syscall(LANDLOCK_ADD, l->fd, 1 /* below a path */, &rule, 0);
-	}
+	syscall(LANDLOCK_ADD, l->fd, 1 /* below a path */, &rule, 0);
 	close(rule.parent);
 }
 
