@@ -121,6 +121,7 @@ type Report struct {
 	More     int       `json:"more,omitempty"`       // further tasks in flight, which are not listed
 	Failed   int       `json:"failed_calls"`         // calls that failed, in all processes
 	History  []Touched `json:"history,omitempty"`    // of the memory that the first suspect was given
+	Died     []Died    `json:"died,omitempty"`       // processes that a signal has ended
 	Lost     uint64    `json:"lost_calls,omitempty"` // that are missing from the trace before the failure
 	Unknown  []string  `json:"unknown,omitempty"`    // what would have to be known for more
 }
@@ -163,6 +164,9 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, stacks: newStacks(r)}
+	if err := b.died(); err != nil {
+		return nil, err
+	}
 	if err := b.find(); err != nil {
 		return nil, err
 	}
@@ -254,6 +258,9 @@ func (b *blamer) find() error {
 	case wrong != nil && b.o.Task == nil:
 		return b.failed(wrong)
 	case b.o.Task == nil:
+		if d := b.rep.Died; len(d) > 0 {
+			return fmt.Errorf("%s: %w; but %s", b.r.Path(), ErrNothingFailed, &d[0])
+		}
 		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
 	}
 	return nil

@@ -34,6 +34,9 @@ func (rep *Report) Text(out io.Writer) error {
 	if rep.Failed > 1 {
 		report.Printf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
 	}
+	for i := range rep.Died {
+		report.Printf(w, "%-9s%s\n", head("died", i), &rep.Died[i])
+	}
 	if rep.Message != "" {
 		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
 			report.Printf(w, "%-9s%s\n", head("message", i), line)

@@ -134,6 +134,9 @@ func (s *appended) people() error {
 	host := s.Reader.Meta().Host
 	for _, p := range s.Reader.Processes() {
 		p.Start = s.time(p.Start)
+		if p.End != 0 {
+			p.End = s.time(p.End)
+		}
 		if s.Row != nil {
 			p = s.Row(p)
 		}
@@ -143,7 +146,7 @@ func (s *appended) people() error {
 		if !ok {
 			at, err = s.a.w.Process(p)
 			s.a.procs[k] = at
-		} else if len(p.Maps) > 0 {
+		} else if len(p.Maps) > 0 || p.End != 0 {
 			err = s.a.w.UpdateProcess(at, p)
 		}
 		if err != nil {

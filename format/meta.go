@@ -149,14 +149,18 @@ type Process struct {
 	PPID int `json:"ppid,omitempty"`
 	// ForkedFrom is the PID of the process that it was forked from after that had called the runtime, 0 for none. Runtimes fail in such
 	// a process.
-	ForkedFrom int      `json:"forked_from,omitempty"`
-	Start      int64    `json:"start_ns"` // on the clock of Call.Start
-	Exe        string   `json:"exe,omitempty"`
-	Argv       []string `json:"argv,omitempty"`
-	ExitCode   int      `json:"exit_code,omitempty"`
-	Signal     int      `json:"signal,omitempty"`
-	Rank       int      `json:"rank,omitempty"`
-	Host       string   `json:"host,omitempty"` // where it is not Meta.Host
+	ForkedFrom int   `json:"forked_from,omitempty"`
+	Start      int64 `json:"start_ns"` // on the clock of Call.Start
+	// End is when the process was found to have ended, at most some tenths of a second later, on the same clock; 0 if nobody has seen that.
+	// The three that follow say how.
+	End      int64    `json:"end_ns,omitempty"`
+	Killed   bool     `json:"killed,omitempty"` // by a signal, which is 0 where it is not known
+	Exe      string   `json:"exe,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	ExitCode int      `json:"exit_code,omitempty"`
+	Signal   int      `json:"signal,omitempty"`
+	Rank     int      `json:"rank,omitempty"`
+	Host     string   `json:"host,omitempty"` // where it is not Meta.Host
 	// Maps are the mappings of code that stacks point into, where stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
 }

@@ -48,6 +48,7 @@ type member struct {
 	since  time.Time // that it is known of
 	shown  bool      // to the sink
 	gone   bool
+	handle *os.File // of a process that this one sees, for how it ended; nil where the kernel gives none
 }
 
 // End says how a process of a session was last seen.
@@ -59,6 +60,8 @@ type End struct {
 	Lived    time.Duration // from its first call, as far as that is known
 	Clean    bool          // it ended of its own will, by exit
 	Code     int           // of its exit, NoCode where it is not known
+	Signal   int           // that ended it, 0 for none and where it is not known
+	Seen     int64         // when it was found to have ended, by CLOCK_MONOTONIC
 	Replaced bool          // it is another program now, by exec
 	Untraced bool          // the guard had kept it from being recorded
 }
@@ -136,6 +139,9 @@ func (s *Session) read(m *member) {
 	m.said, m.ns = said, said.namespace
 	m.local = localPID(m.ns, int(said.pid))
 	m.pid = s.identify(m)
+	if m.local != 0 {
+		m.handle = handle(m.local)
+	}
 	if said.untraced != 0 {
 		s.passed = append(s.passed, s.ended(m))
 	}
@@ -281,7 +287,10 @@ func (s *Session) Reap(sink Sink) ([]End, error) {
 		}
 		os.Remove(m.file.Name())
 		m.file.Close()
-		m.file, m.rings = nil, nil
+		if m.handle != nil {
+			m.handle.Close()
+		}
+		m.file, m.rings, m.handle = nil, nil, nil
 	}
 	for n := s.ctl.reaped; int(n) < len(s.members) && s.members[n].gone && s.members[n].file == nil; n++ {
 		s.ctl.reaped = n + 1
@@ -292,7 +301,7 @@ func (s *Session) Reap(sink Sink) ([]End, error) {
 func (s *Session) ended(m *member) End {
 	p := m.describe()
 	e := End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Clean: m.said.ended.Load() != 0, Untraced: m.said.untraced != 0}
-	e.Code = int(m.said.code.Load()) - 1 // 0: NoCode
+	e.Code, e.Seen = int(m.said.code.Load())-1, monotonic() // 0: NoCode
 	if lived := monotonic() - s.clock.nanoseconds(m.said.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
@@ -302,27 +311,18 @@ func (s *Session) ended(m *member) End {
 			e.Clean, e.Replaced = true, true
 		}
 	}
-	if m.local != 0 && !e.Clean && unix.Kill(m.local, 0) == nil && startedBefore(m.local, s.clock.nanoseconds(m.said.start)) {
+	if st := stat(m.local); m.local != 0 && !e.Clean && st.startedBefore(s.clock.nanoseconds(m.said.start)) && !st.gone() {
 		e.Clean, e.Replaced = true, true
 	}
+	if status, known := m.status(s); known && !e.Replaced {
+		e.Signal = 0
+		if status.Signaled() {
+			e.Clean, e.Code, e.Signal = false, NoCode, int(status.Signal())
+		} else {
+			e.Clean, e.Code = true, status.ExitStatus() // also by _exit, of which the shim does not learn
+		}
+	}
 	return e
-}
-
-// startedBefore reports whether a process is older than a moment of CLOCK_MONOTONIC.
-func startedBefore(pid int, ns int64) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
-		return false
-	}
-	ticks, err := strconv.ParseInt(f[19], 10, 64)
-	var boot, mono unix.Timespec
-	unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
-	return err == nil && ticks*1e7-(boot.Nano()-mono.Nano()) <= ns
 }
 
 // release gives back a ring whose process is gone and whose records were handed on.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -48,6 +49,7 @@ type builder struct {
 	maps                            map[int][]format.Mapping // code, where stacks are recorded
 	kernelLibs                      []string
 	procRows                        []format.Process // all, in the order of their places
+	died                            []Died
 	threadRows                      []format.Thread
 	// called is told of each call before it is written; nil where nobody asks.
 	called func(f *api.Func, c *format.Call) error
@@ -108,6 +110,9 @@ type thread struct {
 	next uint64   // sequence number of the next call
 	last openCall // the latest recorded call, if content of memory may belong to it
 	seq  uint64   // of last
+	// latest is the function of the latest call, and stands whether that never returned.
+	latest *api.Func
+	stands bool
 }
 
 // openCall is a call that may still get payloads.
@@ -249,6 +254,44 @@ func (b *builder) Process(p *probe.Process) error {
 		}
 	}
 	return err
+}
+
+// ended notes how a process has ended.
+func (b *builder) ended(e *probe.End) error {
+	i, ok := b.procs[e.PID]
+	if !ok || e.Replaced {
+		return nil
+	}
+	row := b.processes[e.PID]
+	row.End, row.Killed, row.Signal = max(e.Seen-b.origin, 1), !e.Clean, e.Signal
+	if row.ExitCode = 0; e.Code != probe.NoCode {
+		row.ExitCode = e.Code
+	}
+	b.processes[e.PID] = row
+	if int(i) < len(b.procRows) {
+		b.procRows[i] = row
+	}
+	if row.Killed {
+		b.died = append(b.died, Died{PID: e.PID, Command: strings.Join(e.Args, " "), Signal: e.Signal, Last: b.latest(e.PID)})
+	}
+	return b.seg.w.UpdateProcess(i, row)
+}
+
+// latest lists the latest calls of a process's threads: first those that never returned.
+func (b *builder) latest(pid int) []string {
+	var standing, returned []string
+	for k, t := range b.threads {
+		switch {
+		case k.pid != pid || t.latest == nil:
+		case t.stands:
+			standing = append(standing, fmt.Sprintf("thread %d in %s", k.tid, t.latest.Name))
+		default:
+			returned = append(returned, fmt.Sprintf("thread %d after %s", k.tid, t.latest.Name))
+		}
+	}
+	slices.Sort(standing)
+	slices.Sort(returned)
+	return append(standing, returned...)
 }
 
 // look remembers what of a process can't be learnt after its end, and reports whether it maps a library of the runtime.
@@ -405,6 +448,7 @@ func (b *builder) Call(c *probe.Call) error {
 	b.following.call(b.calls, out, timed)
 	b.calls++
 	t.next = max(t.next, c.Seq+1) // a call that encloses others comes after them
+	t.latest, t.stands = f, c.Unfinished()
 	if timed {
 		if err := b.times.call(callKey{k, c.Seq}, timedCall{place{b.seg, index}, c.Start}); err != nil {
 			return err

@@ -119,11 +119,20 @@ type Result struct {
 	Untraced  string   // why the program was run without being recorded, "" where it was recorded
 	Guard     string   // what the end of the program means for its next start, "" for nothing
 	Full      bool     // the trace had its largest size before the program ended
+	Died      []Died   // processes that a signal has ended, other than the program itself
 	Missed    string   // why steps that were wanted are not in the trace, "" where all are
 	Salvaged  []string // traces of what recorders that were killed had left
 	Left      []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
+}
+
+// Died is a process that a signal has ended.
+type Died struct {
+	PID     int
+	Command string
+	Signal  int      // 0 where it is not known
+	Last    []string // the latest calls of its threads, those first that never returned
 }
 
 // ErrStart is returned, wrapped, where recording could not begin and the program was not run.
@@ -163,6 +172,7 @@ type recorder struct {
 	chooser *chooser // nil: not by steps
 	ends    []probe.End
 	code    int // of the exit of what somebody else has started
+	root    int // the program's process, 0 where somebody else has started it
 	// gone is told of processes that have ended, and of others that have come and are not recorded; nil where nobody asks.
 	gone     func(ends, untraced []probe.End)
 	succeeds bool        // a collector that was killed
@@ -519,7 +529,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	}
 	defer forwardSignals(cmd.Process)()
 	defer expendable()()
-	unnamed := r.named(cmd.Process.Pid)
+	r.root = cmd.Process.Pid
+	unnamed := r.named(r.root)
 	r.leaveNote(outer, cmd.Process.Pid)
 	w := watch(r.o.Model, cmd.Process.Pid, shim.path, s.Dir())
 	defer beat(s)()
@@ -766,6 +777,9 @@ const reapEvery = 200 * time.Millisecond
 func (r *recorder) reap(s *probe.Session) error {
 	ends, err := s.Reap(r.b)
 	r.ends = append(r.ends, ends...)
+	for i := range ends {
+		err = errors.Join(err, r.b.ended(&ends[i]))
+	}
 	if r.gone != nil {
 		r.gone(ends, s.Untraceds())
 	}
@@ -884,6 +898,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		res.Incomplete = err
 	}
 	res.Full, res.Missed = r.full, r.chooser.missed()
+	res.Died = slices.DeleteFunc(b.died, func(d Died) bool { return d.PID == r.root })
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
 	res.Output = r.o.Output
 	if st, err := os.Stat(r.o.Output); err == nil {

@@ -26,39 +26,41 @@ type Info struct {
 		Minor uint16 `json:"minor"`
 	} `json:"format"`
 	format.Scope
-	Simulated  bool               `json:"simulated"`
-	CapturedBy string             `json:"captured_by"`
-	API        string             `json:"api"`
-	Command    []string           `json:"command"`
-	Host       string             `json:"host"`
-	ExitCode   int                `json:"exit_code"`
-	ExitSignal int                `json:"exit_signal"`
-	Device     format.Device      `json:"device"`
-	Processes  int                `json:"processes"`
-	Threads    int                `json:"threads"`
-	StartNS    int64              `json:"start_ns"` // nanoseconds since 1970 UTC
-	EndNS      int64              `json:"end_ns"`
-	Clock      InfoClock          `json:"clock"`
-	Env        map[string]string  `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
-	Calls      InfoCalls          `json:"calls"`
-	Payload    InfoPayload        `json:"payload"`
-	Gaps       InfoGaps           `json:"gaps"`
-	Coverage   InfoCoverage       `json:"coverage"`
-	Tracer     format.Tracer      `json:"tracer"`
-	Replayable bool               `json:"replayable"`
-	Policy     string             `json:"policy"`
-	Libraries  []format.Library   `json:"libraries"`
-	Unknown    map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
-	Damage     []string           `json:"damage,omitempty"`
-	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
-	Ended      string             `json:"ended,omitempty"`       // what is known of the program's end where its exit code is not
-	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
-	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
-	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
-	path       string
-	losses     []string // what the trace lacks
-	cut        string   // why the end is missing
-	ended      bool     // the recording came to its end, whatever has become of the file
+	Simulated  bool          `json:"simulated"`
+	CapturedBy string        `json:"captured_by"`
+	API        string        `json:"api"`
+	Command    []string      `json:"command"`
+	Host       string        `json:"host"`
+	ExitCode   int           `json:"exit_code"`
+	ExitSignal int           `json:"exit_signal"`
+	Device     format.Device `json:"device"`
+	Processes  int           `json:"processes"`
+	Threads    int           `json:"threads"`
+	// ProcessList has those that called the runtime, in the order of their first calls.
+	ProcessList []InfoProcess      `json:"process_list"`
+	StartNS     int64              `json:"start_ns"` // nanoseconds since 1970 UTC
+	EndNS       int64              `json:"end_ns"`
+	Clock       InfoClock          `json:"clock"`
+	Env         map[string]string  `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
+	Calls       InfoCalls          `json:"calls"`
+	Payload     InfoPayload        `json:"payload"`
+	Gaps        InfoGaps           `json:"gaps"`
+	Coverage    InfoCoverage       `json:"coverage"`
+	Tracer      format.Tracer      `json:"tracer"`
+	Replayable  bool               `json:"replayable"`
+	Policy      string             `json:"policy"`
+	Libraries   []format.Library   `json:"libraries"`
+	Unknown     map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
+	Damage      []string           `json:"damage,omitempty"`
+	DeviceTime  *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
+	Ended       string             `json:"ended,omitempty"`       // what is known of the program's end where its exit code is not
+	Sealed      string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
+	Recovered   string             `json:"recovered,omitempty"`   // why the trace is what was left of another
+	Recovery    *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
+	path        string
+	losses      []string // what the trace lacks
+	cut         string   // why the end is missing
+	ended       bool     // the recording came to its end, whatever has become of the file
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -125,6 +127,9 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
 		Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, Recovery: r.Recovered(), path: path, ended: m.EndNS != 0}
+	for _, p := range r.Processes() {
+		in.ProcessList = append(in.ProcessList, newInfoProcess(&p, m.StartWall))
+	}
 	if in.Env == nil {
 		in.Env = map[string]string{}
 	}
@@ -239,6 +244,13 @@ func (in *Info) Text(w io.Writer) error {
 		row("environment", "%s=%s", name, in.Env[name])
 	}
 	row("processes", "%d, %s", in.Processes, Plural(uint64(in.Threads), "thread"))
+	for i, line := range in.processes() {
+		if i == mostProcesses {
+			row("", "and %d more: --json lists all", len(in.ProcessList)-i)
+			break
+		}
+		row("", "%s", line)
+	}
 	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
 	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", Plural(in.Payload.Pieces, "piece"), Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
 	if f := in.Payload.BlobFile; f != nil {

@@ -151,9 +151,29 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
 	report.Printf(a.err, "%s\n", s)
+	a.died(res.Died)
 	a.unexecuted(res.Unexecuted)
 	if res.Forgotten != nil {
 		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
+	}
+}
+
+// died prints which processes a signal has ended, and where, up to five.
+func (a *app) died(list []record.Died) {
+	const most, calls = 5, 3
+	for i, d := range list {
+		if i == most {
+			report.Printf(a.err, "acltrace: and %d more: acltrace info lists them\n", len(list)-most)
+			return
+		}
+		report.Printf(a.err, "acltrace: process %d (%s) was killed by %s", d.PID, d.Command, report.SignalName(d.Signal))
+		if len(d.Last) > 0 {
+			report.Printf(a.err, ": %s", strings.Join(d.Last[:min(calls, len(d.Last))], ", "))
+		}
+		if more := len(d.Last) - calls; more > 0 {
+			report.Printf(a.err, ", and %d more threads", more)
+		}
+		report.Printf(a.err, "\n")
 	}
 }
 

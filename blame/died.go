@@ -1,0 +1,81 @@
+package blame
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+)
+
+// Died is a process that a signal has ended.
+type Died struct {
+	PID     int        `json:"pid"`
+	Command []string   `json:"command"`
+	Signal  int        `json:"signal"` // 0 where it is not known
+	EndNS   int64      `json:"end_ns"` // when that was found, on the clock of the calls
+	Last    []LastCall `json:"last"`   // of each thread, those first that never returned
+}
+
+// LastCall is the latest call of a thread.
+type LastCall struct {
+	TID      int    `json:"tid"`
+	Call     uint64 `json:"call"`
+	Func     string `json:"func"`
+	Returned bool   `json:"returned"`
+}
+
+func (d *Died) String() string {
+	const most = 3
+	s := fmt.Sprintf("process %d (%s) was killed by %s", d.PID, strings.Join(d.Command, " "), report.SignalName(d.Signal))
+	for i, l := range d.Last {
+		if i == most {
+			return fmt.Sprintf("%s, and %d more threads", s, len(d.Last)-most)
+		}
+		where := "in"
+		if l.Returned {
+			where = "after"
+		}
+		s += fmt.Sprintf("%s thread %d %s call %d %s", map[bool]string{true: ":", false: ","}[i == 0], l.TID, where, l.Call, l.Func)
+	}
+	return s
+}
+
+// died lists the processes that a signal has ended, with what they did last.
+func (b *blamer) died() error {
+	procs, threads := b.r.Processes(), b.r.Threads()
+	if !slices.ContainsFunc(procs, func(p format.Process) bool { return p.Killed }) {
+		return nil
+	}
+	last := make([]LastCall, len(threads))
+	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
+		if err != nil {
+			return err
+		}
+		if int(c.Thread) < len(last) {
+			last[c.Thread] = LastCall{threads[c.Thread].TID, c.Index, b.r.Schema().FuncName(c.Func), c.Flags&format.Unfinished == 0}
+		}
+	}
+	for i := range procs {
+		p := &procs[i]
+		if !p.Killed {
+			continue
+		}
+		d := Died{PID: p.PID, Command: p.Argv, Signal: p.Signal, EndNS: p.End}
+		for k, l := range last {
+			if int(threads[k].Process) == i && l.Func != "" {
+				d.Last = append(d.Last, l)
+			}
+		}
+		slices.SortStableFunc(d.Last, func(a, b LastCall) int {
+			if a.Returned != b.Returned {
+				return map[bool]int{false: -1, true: 1}[a.Returned]
+			}
+			return cmp.Compare(b.Call, a.Call)
+		})
+		b.rep.Died = append(b.rep.Died, d)
+	}
+	return nil
+}
