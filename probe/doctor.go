@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
+
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // Memory is what a session takes of the machine's memory, in bytes.
@@ -152,7 +154,11 @@ func opensMapped(process string) (bool, error) {
 	}
 	for line := range strings.Lines(string(maps)) {
 		if f := strings.Fields(line); len(f) > 5 && f[5][0] == '/' {
-			file, err := os.Open(filepath.Join(process, "map_files", trimZeros(f[0])))
+			path := filepath.Join(process, "map_files", trimZeros(f[0]))
+			if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+				continue // a device, which is not opened
+			}
+			file, err := regular.Open(path)
 			if err == nil {
 				return true, file.Close()
 			}

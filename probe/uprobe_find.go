@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/regular"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +46,7 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 			if i > 0 && strings.HasSuffix(path, " (deleted)") {
 				break // what has the name now is another file
 			}
-			f, err := os.Open(name)
+			f, err := regular.Open(name)
 			if err == nil {
 				f.Close()
 				found, failed = append(found, name), nil
@@ -69,15 +70,11 @@ func SearchLibraries(m *api.Model, pid int, folders []string) (found []string) {
 	seen := map[fileID]bool{}
 	for _, dir := range folders {
 		at := fmt.Sprintf("/proc/%d/root/%s", pid, strings.TrimPrefix(dir, "/"))
-		entries, err := os.ReadDir(at)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if m.LayerOf(e.Name()) == nil {
+		for _, name := range regular.Names(at) {
+			if m.LayerOf(name) == nil {
 				continue
 			}
-			path := resolveIn(pid, dir+"/"+e.Name())
+			path := resolveIn(pid, dir+"/"+name)
 			if id, err := identify(path); err == nil && !seen[id] {
 				seen[id] = true
 				found = append(found, path)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/probe/bpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -537,6 +538,9 @@ func (p *knownProcess) close() {
 	}
 }
 
+// maxArguments is longer than what the kernel takes at the start of a program; a running one can say that it has more.
+const maxArguments = 8 << 20
+
 // readProcess returns what /proc says, nil where the process is gone.
 func readProcess(pid int) *Process {
 	dir := fmt.Sprintf("/proc/%d/", pid)
@@ -560,7 +564,7 @@ func readProcess(pid int) *Process {
 		p.Start = ticks*1e7 - (boot.Nano()-mono.Nano())/1e7*1e7
 	}
 	p.Exe, _ = os.Readlink(dir + "exe")
-	if line, err := os.ReadFile(dir + "cmdline"); err == nil {
+	if line, err := regular.ReadFile(dir+"cmdline", maxArguments); err == nil {
 		p.Argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	}
 	return p

@@ -2,14 +2,12 @@ package probe
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // functionTable says how the programs in the kernel read the arguments of a function and what lies behind them.
@@ -412,38 +410,45 @@ func (s uprobeSite) id() api.ID { return api.ID(uint16(s.cookie)) }
 // findSites finds the functions in a library, under their own names and under those of the implementations that
 // wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has.
 func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, error) {
-	file, err := os.Open(library)
+	f, err := elffile.Open(library)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("it is no ELF file: %w", err)
-	}
+	defer f.Close()
+	return sitesIn(f, want, arch)
+}
+
+func sitesIn(f *elffile.File, want []*api.Func, arch string) ([]uprobeSite, error) {
 	if machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]; f.Machine != machine {
 		return nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
 	}
 	// The dynamic symbols are there even in a stripped library.
-	syms, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+	syms, err := f.Symbols(elf.SHT_DYNSYM)
+	if err != nil {
 		return nil, err
 	}
-	at := make(map[string]uint64, len(syms))
+	suffixes := []string{"", "Impl"}
+	wanted := map[string]bool{}
+	for _, fn := range want {
+		for _, suffix := range suffixes {
+			wanted[fn.Name+suffix] = true
+		}
+	}
+	at := map[string]uint64{}
 	for _, s := range syms {
-		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
-			at[s.Name] = s.Value
+		if s.Kind() == elf.STT_FUNC && s.Defined() && wanted[string(s.Name)] {
+			at[string(s.Name)] = s.Value
 		}
 	}
 	var sites []uprobeSite
 	seen := map[uint64]bool{}
-	for layer, suffix := range []string{"", "Impl"} {
+	for layer, suffix := range suffixes {
 		for _, fn := range want {
 			addr, ok := at[fn.Name+suffix]
 			if !ok {
 				continue
 			}
-			offset, code, err := codeAt(f, addr)
+			offset, code, err := f.Code(addr, 32)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
 			}
@@ -456,18 +461,4 @@ func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, err
 		}
 	}
 	return sites, nil
-}
-
-// codeAt returns where in the file an address lies, and the first instructions there.
-func codeAt(f *elf.File, addr uint64) (uint64, []byte, error) {
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && addr >= p.Vaddr && addr < p.Vaddr+p.Filesz {
-			code := make([]byte, min(32, p.Vaddr+p.Filesz-addr))
-			if _, err := p.ReadAt(code, int64(addr-p.Vaddr)); err != nil && err != io.EOF {
-				return 0, nil, err
-			}
-			return addr - p.Vaddr + p.Off, code, nil
-		}
-	}
-	return 0, nil, fmt.Errorf("address %#x is in no code", addr)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
@@ -131,7 +132,7 @@ func behindScript(path string) (string, error) {
 
 // interpreterLine returns the words of the first line of a script, nil for what is none.
 func interpreterLine(path string) ([]string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // program says what recording would see of a program, without running it.
@@ -209,7 +211,7 @@ func sameFile(a, b string) bool {
 
 // interpreter returns the loader that a program names, "" for what is no ELF file.
 func interpreter(path string) (string, error) {
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return "", nil
 	}
@@ -218,37 +220,33 @@ func interpreter(path string) (string, error) {
 	if f.Machine != machine {
 		return "", fmt.Errorf("%s is a program for %s, not for %s", path, f.Machine, machine)
 	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
-			b := make([]byte, p.Filesz)
-			if _, err := p.ReadAt(b, 0); err != nil && err != io.EOF {
-				return "", err
-			}
-			return string(bytes.TrimRight(b, "\x00")), nil
-		}
+	if loader := f.Interpreter(); loader != "" {
+		return loader, nil
 	}
 	return "", fmt.Errorf("%s names no loader", path)
 }
 
+// maxNames is how long the names of a library's functions may be together.
+const maxNames = 256 << 20
+
 // exported returns the functions that an ELF file has for others.
 func exported(r io.ReaderAt) (names []string, err error) {
-	defer func() {
-		if recover() != nil { // debug/elf may panic on what is no sound file
-			err = errors.New("no sound ELF file")
-		}
-	}()
-	f, err := elf.NewFile(r)
+	f, err := elffile.New(r)
 	if err != nil {
 		return nil, err
 	}
-	syms, err := f.DynamicSymbols()
+	syms, err := f.Symbols(elf.SHT_DYNSYM)
 	if err != nil {
 		return nil, err
 	}
+	total := 0
 	for _, s := range syms {
-		bind, kind := elf.ST_BIND(s.Info), elf.ST_TYPE(s.Info)
-		if s.Section != elf.SHN_UNDEF && (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && (bind == elf.STB_GLOBAL || bind == elf.STB_WEAK) {
-			names = append(names, s.Name)
+		bind, kind := elf.ST_BIND(s.Info), s.Kind()
+		if s.Defined() && (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && (bind == elf.STB_GLOBAL || bind == elf.STB_WEAK) {
+			if total += len(s.Name); total > maxNames {
+				return nil, errors.New("damaged ELF file: the names of its functions are longer than the file")
+			}
+			names = append(names, string(s.Name))
 		}
 	}
 	slices.Sort(names)
@@ -269,7 +267,7 @@ func shimExports(m *api.Model) (map[string]bool, error) {
 }
 
 func library(m *api.Model, path string, shim map[string]bool) (*LibraryFinding, error) {
-	file, err := os.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

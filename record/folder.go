@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -126,7 +127,7 @@ func users(text string) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if b, err := os.ReadFile(e); err == nil && bytes.Contains(b, []byte(text)) {
+		if b, err := procText(pid, "environ"); err == nil && bytes.Contains(b, []byte(text)) {
 			pids = append(pids, pid)
 		}
 	}
@@ -221,7 +222,7 @@ func versions(in *api.Installed, env []string) (runtimeVersion, driverVersion st
 // versionIn finds a version in a file of lines such as `Version=24.1.0` or `runtime_running_version=[7.5.0.1.129:8.0.0]`, or in one that
 // holds nothing else.
 func versionIn(path string) string {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return ""
 	}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/buildid"
+	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // runtimeLibraries returns the paths of the runtime's libraries that a process maps, as the process names them.
 func runtimeLibraries(m *api.Model, pid int) []string {
-	b, err := os.ReadFile(procFile(pid, "maps"))
+	b, err := procText(pid, "maps")
 	if err != nil {
 		return nil
 	}
@@ -39,16 +40,20 @@ func runtimeLibraries(m *api.Model, pid int) []string {
 
 // codeOf returns the files that a process has mapped as code.
 func codeOf(pid int) []format.Mapping {
-	b, err := os.ReadFile(procFile(pid, "maps"))
+	b, err := procText(pid, "maps")
 	if err != nil {
 		return nil
 	}
 	return parseMaps(b)
 }
 
+// maxCodeFiles is of how many files of a process the build ids are read.
+const maxCodeFiles = 4096
+
 // parseMaps returns the mappings of code of a file in the form of /proc/PID/maps.
 func parseMaps(b []byte) []format.Mapping {
 	var maps []format.Mapping
+	ids := map[string]string{}
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) < 6 || !strings.Contains(f[1], "x") || !filepath.IsAbs(f[5]) {
@@ -58,10 +63,24 @@ func parseMaps(b []byte) []format.Mapping {
 		if _, err := fmt.Sscanf(f[0]+" "+f[2], "%x-%x %x", &m.Start, &m.End, &m.Offset); err != nil {
 			continue
 		}
-		m.Path, m.BuildID = f[5], buildid.Of(f[5])
+		id, ok := ids[f[5]]
+		if !ok && len(ids) < maxCodeFiles {
+			id = elffile.BuildID(f[5])
+			ids[f[5]] = id
+		}
+		m.Path, m.BuildID = f[5], id
 		maps = append(maps, m)
 	}
 	return maps
+}
+
+// maxProcText is the size of the longest text of /proc that is read: with as many mappings as a process may have by default, and paths of
+// usual lengths, it has all of them. A process can make its arguments and its environment as large as its address space.
+const maxProcText = 64 << 20
+
+// procText reads a file of /proc/PID.
+func procText(pid int, name string) ([]byte, error) {
+	return regular.ReadFile(procFile(pid, name), maxProcText)
 }
 
 func procFile(pid int, name string) string {
@@ -70,7 +89,7 @@ func procFile(pid int, name string) string {
 
 // environment returns the value of a variable in the environment that a process was started with.
 func environment(pid int, name string) string {
-	b, err := os.ReadFile(procFile(pid, "environ"))
+	b, err := procText(pid, "environ")
 	if err != nil {
 		return ""
 	}
@@ -106,7 +125,7 @@ func find(program string) (string, error) {
 
 // executable checks that a file is a program that this kernel can start, since the error of exec says little.
 func executable(path string) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
@@ -119,15 +138,12 @@ func executable(path string) error {
 	case !bytes.Equal(head, []byte(elf.ELFMAG)):
 		return fmt.Errorf("%s is no ELF program and no script with an interpreter (#!)", path)
 	}
-	e, err := elf.Open(path)
+	e, err := elffile.New(f)
 	if err != nil {
 		return fmt.Errorf("%s is no sound ELF program: %w", path, err)
 	}
-	defer e.Close()
-	for _, p := range e.Progs {
-		if p.Type == elf.PT_INTERP {
-			return nil
-		}
+	if e.Class != elf.ELFCLASS64 || e.Interpreter() != "" {
+		return nil
 	}
 	if e.Type == elf.ET_EXEC || e.Type == elf.ET_DYN {
 		return fmt.Errorf("%s is linked statically: nothing can be loaded into it; record it with --probe ebpf", path)

@@ -29,7 +29,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/buildid"
+	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -930,7 +930,7 @@ func (r *recorder) describe(m *format.Meta) {
 		}
 		l := format.Library{Path: path}
 		if seen {
-			l.BuildID = buildid.Of(path)
+			l.BuildID = elffile.BuildID(path)
 		}
 		m.Libraries = append(m.Libraries, l)
 		if seen && artifacts.Simulates(r.o.Model, path) {

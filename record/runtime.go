@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -20,6 +22,11 @@ import (
 // the only one that the machine has a device of, which tells of a script whose interpreter knows of neither; else the only one whose
 // library is on the machine. Where nothing tells, it is the first. Without a program, the machine tells alone.
 func Runtime(models []*api.Model, program string, env []string) (m *api.Model, why string) {
+	return guessRuntime(models, program, env, true)
+}
+
+// guessRuntime is Runtime. It runs the loader that the program names only if ours is set: for a program that this user is about to start.
+func guessRuntime(models []*api.Model, program string, env []string, ours bool) (m *api.Model, why string) {
 	if path, err := find(program); program != "" && err == nil {
 		if path, err = behindScript(path); err == nil {
 			if m := linked(models, path); m != nil {
@@ -28,7 +35,7 @@ func Runtime(models []*api.Model, program string, env []string) (m *api.Model, w
 			if m := only(models, holds(models, path, (*api.Model).Libraries)); m != nil {
 				return m, path + " names its library"
 			}
-			if m, file := carried(models, path); m != nil && file == path {
+			if m, file := carried(models, path, ours); m != nil && file == path {
 				return m, path + " has code for its devices"
 			} else if m != nil {
 				return m, fmt.Sprintf("%s, which %s is linked to, has code for its devices", file, path)
@@ -76,7 +83,7 @@ func Library(m *api.Model, env []string) (string, error) {
 
 // ofThisWidth reports whether a file may be a library of this machine: some have those of 32 bits too.
 func ofThisWidth(path string) bool {
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return exists(path)
 	}
@@ -111,7 +118,7 @@ func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 		return m
 	}
 	if o.PID != 0 {
-		m, _ := Runtime(models, procFile(o.PID, "exe"), processEnv(o.PID))
+		m, _ := guessRuntime(models, procFile(o.PID, "exe"), processEnv(o.PID), false)
 		return m
 	}
 	m, _ := Runtime(models, "", os.Environ())
@@ -140,12 +147,12 @@ func loaderCache() []byte {
 }
 
 func linked(models []*api.Model, path string) *api.Model {
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	libs, _ := f.ImportedLibraries()
+	libs := f.Strings(elf.DT_NEEDED)
 	for _, m := range models {
 		if slices.ContainsFunc(libs, m.Library) {
 			return m
@@ -154,11 +161,14 @@ func linked(models []*api.Model, path string) *api.Model {
 	return nil
 }
 
-// carried returns the only model for whose devices a program has code, or else a library that it is linked to, and the file.
-func carried(models []*api.Model, path string) (m *api.Model, file string) {
+// carried returns the only model for whose devices a program has code, or else, if ours is set, a library that it is linked to, and the file.
+func carried(models []*api.Model, path string, ours bool) (m *api.Model, file string) {
 	code := func(m *api.Model) []string { return m.Installed.Carried }
 	if m := only(models, holds(models, path, code)); m != nil {
 		return m, path
+	}
+	if !ours {
+		return nil, "" // the loader is the program's word too, and would run with the rights of this user
 	}
 	loader, err := interpreter(path)
 	if err != nil || loader == "" {
@@ -181,7 +191,7 @@ func carried(models []*api.Model, path string) (m *api.Model, file string) {
 func holds(models []*api.Model, path string, texts func(*api.Model) []string) func(*api.Model) bool {
 	const most = 256 << 20
 	found := map[*api.Model]bool{}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return func(*api.Model) bool { return false }
 	}
@@ -204,6 +214,9 @@ func holds(models []*api.Model, path string, texts func(*api.Model) []string) fu
 	return func(m *api.Model) bool { return found[m] }
 }
 
+// maxFolders is how many folders that an environment or a program names are searched for libraries.
+const maxFolders = 256
+
 // libraryDirs are the folders where the loader looks for a library first.
 func libraryDirs(env []string) []string {
 	var dirs []string
@@ -212,6 +225,7 @@ func libraryDirs(env []string) []string {
 			dirs = filepath.SplitList(list)
 		}
 	}
+	dirs = dirs[:min(len(dirs), maxFolders)]
 	more, _ := filepath.Glob("/usr/lib/*-linux-gnu")
 	return slices.Concat(dirs, more, []string{"/usr/lib64", "/usr/lib", "/lib64", "/usr/local/cuda/compat"})
 }
@@ -220,8 +234,8 @@ func has(m *api.Model, dir string) bool {
 	if dir == "" {
 		return false
 	}
-	for _, l := range m.Libraries() {
-		if found, _ := filepath.Glob(filepath.Join(dir, l+"*")); len(found) > 0 {
+	for _, e := range regular.Names(dir) {
+		if slices.ContainsFunc(m.Libraries(), func(l string) bool { return strings.HasPrefix(e, l) }) {
 			return true
 		}
 	}

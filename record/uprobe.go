@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -179,6 +180,9 @@ func (r *recorder) folders(pid int) []string {
 	var dirs []string
 	add := func(list, origin string) {
 		for _, d := range filepath.SplitList(list) {
+			if len(dirs) >= maxFolders {
+				return
+			}
 			d = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(d)
 			if !filepath.IsAbs(d) {
 				cwd, _ := cwdOf(pid)
@@ -201,15 +205,13 @@ var multiarch = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64
 
 // runpaths returns the lists of folders in which a program has its libraries looked for.
 func runpaths(path string) (lists []string) {
-	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
-		l, _ := f.DynString(tag)
-		lists = append(lists, l...)
+		lists = append(lists, f.Strings(tag)...)
 	}
 	return lists
 }
@@ -261,7 +263,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}
 	o.uprobes(uo)
 	if o.PID != 0 {
-		if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
+		if b, err := procText(o.PID, "cmdline"); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				err = syscall.ESRCH // in the words for processes
 			}
@@ -352,7 +354,7 @@ func (r *recorder) dropRights() error {
 }
 
 func processEnv(pid int) []string {
-	b, err := os.ReadFile(procFile(pid, "environ"))
+	b, err := procText(pid, "environ")
 	if err != nil {
 		return nil
 	}

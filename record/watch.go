@@ -21,6 +21,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // A watcher looks from outside at the processes of a recording, now and then, for what goes past the shim: a process that
@@ -265,20 +266,18 @@ func fileOf(path string) (fileKey, bool) {
 
 // definedFunctions returns which of some functions a program has itself, as far as its symbols tell.
 func definedFunctions(path string, names map[string]bool) (found []string) {
-	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	const largest = 64 << 20 // of a table: looking shall not cost more than the recording
-	if s := f.SectionByType(elf.SHT_SYMTAB); s == nil || s.Size > largest {
+	syms, err := f.Symbols(elf.SHT_SYMTAB)
+	if err != nil {
 		return nil
 	}
-	syms, _ := f.Symbols()
 	for _, s := range syms {
-		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC && names[s.Name] && s.Name != "dlsym" {
-			found = append(found, s.Name)
+		if s.Defined() && s.Kind() == elf.STT_FUNC && names[string(s.Name)] && string(s.Name) != "dlsym" {
+			found = append(found, string(s.Name))
 		}
 	}
 	slices.Sort(found)
@@ -307,7 +306,7 @@ func (w *watcher) cutOff(pid int) string {
 
 // filesUser returns the user whose rights a process has in the file system.
 func filesUser(pid int) (int, bool) {
-	b, err := os.ReadFile(procFile(pid, "status"))
+	b, err := procText(pid, "status")
 	if err != nil {
 		return 0, false
 	}
@@ -345,7 +344,7 @@ func mappings(pid int) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, maxProcText))
 	if err != nil {
 		return nil, err
 	}
@@ -466,39 +465,31 @@ func (w *watcher) references(pid int, o object) []reference {
 }
 
 func readReferences(path string, names map[string]bool) (refs []reference) {
-	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	syms, err := f.DynamicSymbols()
-	if err != nil || f.Class != elf.ELFCLASS64 {
+	syms, err := f.Symbols(elf.SHT_DYNSYM)
+	if err != nil {
 		return nil
+	}
+	wanted := map[int]string{}
+	for i, s := range syms {
+		if !s.Defined() && names[string(s.Name)] {
+			wanted[i] = string(s.Name)
+		}
 	}
 	first := uint64(0) // address of the first byte of the file, which a program that is not relocatable has
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD {
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
 			first = p.Vaddr - p.Off
 			break
 		}
 	}
-	for _, s := range f.Sections {
-		if s.Type != elf.SHT_RELA {
-			continue
-		}
-		b, err := s.Data()
-		if err != nil {
-			continue
-		}
-		for ; len(b) >= 24; b = b[24:] {
-			sym := f.ByteOrder.Uint64(b[8:]) >> 32
-			if sym == 0 || sym > uint64(len(syms)) {
-				continue
-			}
-			if s := syms[sym-1]; s.Section == elf.SHN_UNDEF && names[s.Name] {
-				refs = append(refs, reference{f.ByteOrder.Uint64(b) - first, s.Name})
-			}
+	for r := range f.Relocations() {
+		if name, ok := wanted[r.Symbol]; ok {
+			refs = append(refs, reference{r.Offset - first, name})
 		}
 	}
 	return refs

@@ -5,15 +5,14 @@
 package artifacts
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // Names of the parts.
@@ -57,18 +56,13 @@ func SimulatorDir(m *api.Model) (string, error) {
 }
 
 // Simulates reports whether a library is a runtime's simulator, which says so by a symbol.
-func Simulates(m *api.Model, path string) (yes bool) {
-	defer func() { _ = recover() }() // debug/elf, of a file that is none
-	f, err := elf.Open(path)
+func Simulates(m *api.Model, path string) bool {
+	f, err := elffile.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	syms, err := f.DynamicSymbols()
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(syms, func(s elf.Symbol) bool { return s.Name == m.Simulator.Symbol && s.Section != elf.SHN_UNDEF })
+	return f.Exports(m.Simulator.Symbol)
 }
 
 func dirs() []string {

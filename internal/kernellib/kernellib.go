@@ -7,7 +7,6 @@
 package kernellib
 
 import (
-	"debug/elf"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/internal/buildid"
+	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // Library is a kernel library that a simulator has loaded.
@@ -31,41 +30,22 @@ const (
 
 // BuildID returns the build id of a file in hexadecimal, or "sha256:" and the hash of its content if it has none; "" if it can't be read.
 func BuildID(path string) string {
-	if id := noteOf(path); id != "" {
+	if id := elffile.BuildID(path); id != "" {
 		return id
 	}
 	hash, _ := Hash(path)
 	return hash
 }
 
-func noteOf(path string) (id string) {
-	defer func() { _ = recover() }() // debug/elf may panic on damaged files
-	file, err := Open(path)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return ""
-	}
-	return buildid.In(f)
-}
-
 // Exports reports whether a file is a shared object that defines a symbol. It does not load the file.
-func Exports(path, symbol string) (found bool) {
-	defer func() { _ = recover() }() // debug/elf may panic on damaged files
+func Exports(path, symbol string) bool {
 	file, err := Open(path)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return false
-	}
-	symbols, err := f.DynamicSymbols()
-	return err == nil && slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == symbol && s.Section != elf.SHN_UNDEF })
+	f, err := elffile.New(file)
+	return err == nil && f.Exports(symbol)
 }
 
 // Create makes an empty list.

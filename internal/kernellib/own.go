@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // MaxSize is the size of the largest file that counts as a kernel library.
@@ -110,7 +112,7 @@ func openOwn(dir string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = regular(f); err == nil {
+	if err = regular.Check(f); err == nil {
 		err = Private(path)
 	}
 	if err != nil {
@@ -166,27 +168,19 @@ func Private(path string) error {
 
 // Open opens a regular file of at most MaxSize. It does not wait for a pipe's writer.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := regular(f); err != nil {
+	st, err := f.Stat()
+	if err == nil && st.Size() > MaxSize {
+		err = fmt.Errorf("%s has %d bytes, more than a kernel library may have (%d)", path, st.Size(), MaxSize)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
-}
-
-func regular(f *os.File) error {
-	switch st, err := f.Stat(); {
-	case err != nil:
-		return err
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file", f.Name())
-	case st.Size() > MaxSize:
-		return fmt.Errorf("%s has %d bytes, more than a kernel library may have (%d)", f.Name(), st.Size(), MaxSize)
-	}
-	return nil
 }
 
 // Hash returns "sha256:" and the hash of a file's content in hexadecimal.
