@@ -418,8 +418,11 @@ func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, err
 	return sitesIn(f, want, arch)
 }
 
+// machines are the processors as ELF files name them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
 func sitesIn(f *elffile.File, want []*api.Func, arch string) ([]uprobeSite, error) {
-	if machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]; f.Machine != machine {
+	if f.Machine != machines[arch] {
 		return nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
 	}
 	// The dynamic symbols are there even in a stripped library.

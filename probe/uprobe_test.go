@@ -1191,7 +1191,7 @@ func TestUprobeErrors(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(t.TempDir(), "none.so"), nil, "no such file"},
-		{text, nil, "it is no ELF file"},
+		{text, nil, "not an ELF file"},
 		{lib, &UprobeOptions{Functions: []string{"aclrtNope"}}, "aclrtNope: no such function"},
 		{lib, &UprobeOptions{Functions: []string{"aclrtFree"}}, "exports no function"},
 	} {

@@ -301,7 +301,8 @@ func (b *builder) look(pid int) (found bool) {
 	}
 	if libs := environment(pid, b.model.Simulator.Kernels); libs != "" && b.kernelLibs == nil {
 		cwd, _ := cwdOf(pid)
-		for _, l := range filepath.SplitList(libs) {
+		list := filepath.SplitList(libs)
+		for _, l := range list[:min(len(list), maxKernelLibs)] {
 			if !filepath.IsAbs(l) {
 				l = filepath.Join(cwd, l)
 			}

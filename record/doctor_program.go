@@ -209,7 +209,7 @@ func sameFile(a, b string) bool {
 	return ok && ok2 && x == y
 }
 
-// interpreter returns the loader that a program names, "" for what is no ELF file.
+// interpreter returns the loader that a program names, "" for what is no ELF file. Callers run it: root gets none that another user may change.
 func interpreter(path string) (string, error) {
 	f, err := elffile.Open(path)
 	if err != nil {
@@ -220,10 +220,16 @@ func interpreter(path string) (string, error) {
 	if f.Machine != machine {
 		return "", fmt.Errorf("%s is a program for %s, not for %s", path, f.Machine, machine)
 	}
-	if loader := f.Interpreter(); loader != "" {
-		return loader, nil
+	loader := f.Interpreter()
+	if loader == "" {
+		return "", fmt.Errorf("%s names no loader", path)
 	}
-	return "", fmt.Errorf("%s names no loader", path)
+	if st, err := os.Stat(loader); err == nil && os.Geteuid() == 0 {
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 {
+			return "", fmt.Errorf("run loader %s of %s: it belongs to user %d, not to root; run acltrace as that user", loader, path, sys.Uid)
+		}
+	}
+	return loader, nil
 }
 
 // maxNames is how long the names of a library's functions may be together.

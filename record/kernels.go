@@ -15,6 +15,9 @@ import (
 // kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads, and the kernels that none implements.
 const kernelList = "kernel-libraries"
 
+// maxKernelLibs is how many kernel libraries of a process's environment are looked at.
+const maxKernelLibs = 64
+
 // Simulate returns an environment in which a program finds the simulator's libraries in dir, and the simulator finds kernel libraries
 // beside the binaries that the program loads. A variable that says otherwise is kept.
 func Simulate(m *api.Model, env []string, dir string) []string {

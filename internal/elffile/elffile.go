@@ -60,7 +60,7 @@ func Open(path string) (*File, error) {
 	f, err := New(file)
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	f.close = file.Close
 	return f, nil

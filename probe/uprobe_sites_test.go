@@ -1,0 +1,81 @@
+package probe
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// FuzzSites looks for functions in libraries that are damaged or made by hand.
+func FuzzSites(f *testing.F) {
+	fn := trialFunc(acl.Model)
+	program, err := newTrialProgram(fn, "amd64")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(program.file, true)
+	f.Add(small(f, fn), true)
+	f.Add(small(f, fn), false)
+	f.Fuzz(func(t *testing.T, b []byte, amd64 bool) {
+		e, err := elffile.New(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		arch := "arm64"
+		if amd64 {
+			arch = "amd64"
+		}
+		e.Machine = machines[arch]
+		sites, err := sitesIn(e, []*api.Func{fn}, arch)
+		if err == nil && len(sites) > 2 {
+			t.Errorf("%d sites of a function", len(sites))
+		}
+	})
+}
+
+// small is a library with one function.
+func small(t testing.TB, fn *api.Func) []byte {
+	source := filepath.Join(t.TempDir(), "l.c")
+	if err := os.WriteFile(source, []byte("int "+fn.Name+"(int x) { return x + 1; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(testenv.CompileC(t, "l.so", []string{source}, "-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code", "-Wl,-s", "-g0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The function of a library is found by its dynamic symbol, and a pipe in the library's place stopped the recorder.
+func TestSitesAreOfRegularFiles(t *testing.T) {
+	fn := trialFunc(acl.Model)
+	lib := filepath.Join(t.TempDir(), "l.so")
+	if err := os.WriteFile(lib, small(t, fn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arch := map[bool]string{true: "amd64", false: "arm64"}
+	f, err := elffile.Open(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sites, err := findSites(lib, []*api.Func{fn}, arch[f.Machine == machines["amd64"]])
+	if err != nil || len(sites) != 1 || sites[0].symbol != fn.Name || sites[0].offset == 0 {
+		t.Errorf("%+v, %v", sites, err)
+	}
+	pipe := lib + ".pipe"
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := findSites(pipe, []*api.Func{fn}, "amd64"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+}
