@@ -52,7 +52,7 @@ func TestFilesOfProcessesAreRegular(t *testing.T) {
 	pipe(t, dir, "version")
 	text := func(*api.Model) []string { return []string{"text"} }
 	for what, f := range map[string]func() bool{
-		"the build id of a mapping":   func() bool { return parseMaps([]byte("1-2 r-xp 0 0:0 1 "+lib+"\n"))[0].BuildID == "" },
+		"the build id of a mapping":   func() bool { return parseMaps([]byte("1-2 r-xp 0 0:0 1 " + lib + "\n"))[0].BuildID == "" },
 		"the functions of a program":  func() bool { return definedFunctions(lib, map[string]bool{"f": true}) == nil },
 		"the references of a library": func() bool { return readReferences(lib, map[string]bool{"f": true}) == nil },
 		"the folders of a program":    func() bool { return runpaths(lib) == nil },

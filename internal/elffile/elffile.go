@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	maxHeaders = 1 << 16   // of programs, and of sections
-	maxSymbols = 64 << 20  // bytes of a symbol table
-	maxStrings = 256 << 20 // bytes of a string table
+	maxHeaders     = 1 << 16   // of programs, and of sections
+	maxSymbols     = 64 << 20  // bytes of a symbol table
+	maxStrings     = 256 << 20 // bytes of a string table
 	maxRelocations = 256 << 20 // bytes of all tables of relocations
-	maxDynamic = 1 << 20   // bytes of a dynamic section
-	maxNote    = 1 << 10   // bytes of a note with a build id
-	maxName    = 4 << 10   // bytes of a string; longer ones are left out
-	maxListed  = 4 << 10   // strings of a dynamic tag
+	maxDynamic     = 1 << 20   // bytes of a dynamic section
+	maxNote        = 1 << 10   // bytes of a note with a build id
+	maxName        = 4 << 10   // bytes of a string; longer ones are left out
+	maxListed      = 4 << 10   // strings of a dynamic tag
 )
 
 // A File is an ELF file that is open for reading.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
@@ -148,19 +149,8 @@ func Private(path string) error {
 		return err
 	}
 	for _, p := range []string{file, filepath.Dir(file), filepath.Dir(path)} {
-		st, err := os.Stat(p)
-		if err != nil {
+		if err := private.Check(p); err != nil {
 			return err
-		}
-		sys, ok := st.Sys().(*syscall.Stat_t)
-		uid := uint32(os.Geteuid())
-		switch {
-		case !ok:
-			return fmt.Errorf("%s: its owner is not known", p)
-		case sys.Uid != 0 && sys.Uid != uid:
-			return fmt.Errorf("%s belongs to another user (%d)", p, sys.Uid)
-		case sys.Mode&0o002 != 0, sys.Mode&0o020 != 0 && sys.Gid != 0 && sys.Gid != uid: // a group with the user's number is the user's own
-			return fmt.Errorf("other users may write to %s", p)
 		}
 	}
 	return nil

@@ -8,7 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func openFolder(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0) }
+func openFolder(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
 
 // open looks at a file before it opens it: to open a device as root can be enough to restart the machine.
 func open(path string) (*os.File, error) {

@@ -3,9 +3,10 @@ package whole
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/acltrace/acltrace/internal/private"
 )
 
 // partFolder holds what a folder is to have.
@@ -18,14 +19,14 @@ type Folder struct {
 	done bool
 }
 
-// Mkdir makes a folder, or takes one that is there and empty, but for what is left of a Folder. Its content may be executed:
-// the folder is Private.
+// Mkdir makes a folder, or takes one of this user's that is there and empty, but for what is left of a Folder. Its content may be
+// executed: nobody else may be able to change it.
 func Mkdir(path string) (*Folder, error) {
 	made := !exists(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
-	if err := Private(path); err != nil {
+	if err := private.CodeFolder(path); err != nil {
 		if made {
 			err = errors.Join(err, os.Remove(path))
 		}
@@ -61,36 +62,6 @@ func (f *Folder) begin() error {
 		return err
 	}
 	return os.Mkdir(f.Name(), 0o700)
-}
-
-// Private returns an error if other users can write to a folder or put another one in its place.
-func Private(path string) error {
-	path, err := filepath.Abs(path)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		return err
-	}
-	for dir := path; ; dir = filepath.Dir(dir) {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			return err
-		}
-		mode, others := info.Mode(), fs.FileMode(0o002)
-		if dir == path {
-			if foreign(info) {
-				return fmt.Errorf("%s belongs to another user, who could change what is written there: choose a folder of your own", dir)
-			}
-			others, mode = 0o022, mode&^fs.ModeSticky
-		}
-		if mode&others != 0 && mode&fs.ModeSticky == 0 {
-			return fmt.Errorf("%s can be written by other users, who could change what is written there: chmod go-w %[1]s, or choose another folder", dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-	}
 }
 
 // Name is the folder to write into.

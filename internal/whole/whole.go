@@ -8,7 +8,7 @@
 // What others read while it grows, as a recording, has its name from the beginning: Open makes it.
 //
 // Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
-// file, never through a link or into a file that another user has put there. Private refuses such folders for what is executed.
+// file, never through a link or into a file that another user has put there. Package private refuses such folders for what is executed.
 package whole
 
 import (
@@ -242,6 +242,14 @@ func Open(path string) (f *os.File, made bool, err error) {
 		return nil, false, cmp.Or(err, notOwn(path))
 	}
 	return f, false, nil
+}
+
+// Fresh makes a file for its owner alone, in place of one that has the name. The folder must be this user's.
+func Fresh(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 }
 
 // naming has an error speak of the file that was asked for, where it is of the folder.

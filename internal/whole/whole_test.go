@@ -161,40 +161,6 @@ func TestWhatOthersPutThere(t *testing.T) {
 	}
 }
 
-// The player, kernel libraries and a bundle's Makefile were written into folders in which anybody could replace them.
-func TestPrivate(t *testing.T) {
-	root := t.TempDir()
-	for _, c := range []struct {
-		above, mode os.FileMode
-		owner       int
-		ok          bool
-	}{
-		{0o755, 0o700, 0, true}, {0o755, 0o755, 0, true}, {0o775, 0o700, 0, true}, {0o777 | os.ModeSticky, 0o700, 0, true},
-		{0o755, 0o770, 0, false}, {0o755, 0o707, 0, false}, {0o755, 0o777 | os.ModeSticky, 0, false}, {0o777, 0o700, 0, false}, {0o755, 0o700, 12345, false},
-	} {
-		above := filepath.Join(root, "above")
-		dir := filepath.Join(above, "dir")
-		if err := errors.Join(os.RemoveAll(above), os.MkdirAll(dir, 0o700), os.Chmod(dir, c.mode), os.Chmod(above, c.above)); err != nil {
-			t.Fatal(err)
-		}
-		if c.owner != 0 && os.Chown(dir, c.owner, c.owner) != nil {
-			continue // only root can make folders of another user
-		}
-		if err := Private(dir); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c, err)
-		}
-		f, err := Mkdir(dir)
-		if (err == nil) != c.ok {
-			t.Errorf("Mkdir, %+v: %v", c, err)
-		}
-		if err == nil {
-			if err := f.Drop(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
 // Whoever is killed while several files get their names leaves none of before beside one of now.
 func TestKeepTogether(t *testing.T) {
 	defer func() { between = func() {} }()

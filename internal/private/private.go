@@ -1,0 +1,77 @@
+// Package private finds out who else may change a file or a folder, and makes temporary folders that nobody else can replace.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/acltrace/acltrace/internal/statedir"
+)
+
+// Folder returns an error if another user may write to an output folder.
+func Folder(dir string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		err = Check(real)
+	}
+	if err != nil {
+		return fmt.Errorf("write into folder %s: %w: name a new folder, or run chmod go-w %s as its owner", dir, err, dir)
+	}
+	return nil
+}
+
+// CodeFolder returns an error if another user may write to a folder from which code is run, or may put another one in its place.
+func CodeFolder(dir string) error {
+	if err := Folder(dir); err != nil {
+		return err
+	}
+	if err := fixed(dir); err != nil {
+		return fmt.Errorf("run code from folder %s: %w: name a folder below your home folder", dir, err)
+	}
+	return nil
+}
+
+// fixed returns an error if any user may rename a folder or one above it. In a folder with the sticky bit, as /tmp, only owners may.
+func fixed(dir string) error {
+	at, err := filepath.Abs(dir)
+	if err == nil {
+		at, err = filepath.EvalSymlinks(at)
+	}
+	if err != nil {
+		return err
+	}
+	for up := filepath.Dir(at); up != at; at, up = up, filepath.Dir(up) {
+		st, err := os.Stat(up)
+		if err != nil {
+			return err
+		}
+		if st.Mode().Perm()&0o002 != 0 && st.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("all users may rename %s, as %s is not sticky", at, up)
+		}
+	}
+	return nil
+}
+
+// MkdirTemp makes a temporary folder from which code can be run: in the usual place, or in the state folder of this user if other users
+// may rename folders there.
+func MkdirTemp(pattern string) (string, error) {
+	var errs []error
+	for _, parent := range []string{os.TempDir(), statedir.Path()} {
+		if len(errs) > 0 {
+			if err := os.MkdirAll(parent, 0o700); err != nil {
+				return "", errors.Join(append(errs, err)...)
+			}
+		}
+		dir, err := os.MkdirTemp(parent, pattern)
+		if err == nil {
+			if err = CodeFolder(dir); err == nil {
+				return dir, nil
+			}
+			os.Remove(dir)
+		}
+		errs = append(errs, err)
+	}
+	return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder of your own", errors.Join(errs...))
+}
