@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/private"
 )
 
 // UprobeTrial is what came of trying one way of attaching uprobes, on a small program that makes calls.
@@ -53,7 +54,7 @@ func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "acltrace-")
+	dir, err := private.MkdirTemp("acltrace-")
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
@@ -118,10 +119,7 @@ func (s *session) results() (*os.File, error) {
 		return nil, err
 	}
 	path := filepath.Join(ownDir(s.dir), "results")
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := whole.Fresh(path)
 	if err != nil {
 		return nil, err
 	}

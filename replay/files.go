@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
@@ -53,8 +54,7 @@ func (p *planner) fileName(i int) (operand, error) {
 		}
 		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
 	}
-	_ = os.Remove(path) // of a replay before, where the folder is kept
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := whole.Fresh(path) // in place of that of an earlier replay, if the folder is kept
 	if err != nil {
 		return operand{}, err
 	}

@@ -2,14 +2,15 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
@@ -103,7 +104,12 @@ func (p *Plan) environment(process int) ([]string, error) {
 func (p *Plan) placeFile(variable string, process int, list string) ([]string, error) {
 	name := fmt.Sprintf("place-%d", process+1)
 	path := filepath.Join(p.dir, name)
-	if err := os.WriteFile(path, []byte(list), 0o600); err != nil {
+	f, err := whole.Fresh(path)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(list)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	if p.o.relative {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -138,7 +139,11 @@ type deviceBlock struct {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func createPlan(path string, m *api.Model) (*Plan, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	create := whole.Fresh
+	if path == os.DevNull {
+		create = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR, 0) }
+	}
+	f, err := create(path)
 	if err != nil {
 		return nil, err
 	}

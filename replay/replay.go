@@ -40,6 +40,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/verify"
 )
@@ -298,12 +299,9 @@ func naming(path string, err error) error {
 // folder returns the folder for plan and results, and what to do with it at the end.
 func folder(keep string) (string, func(), error) {
 	if keep == "" {
-		dir, err := os.MkdirTemp("", "acltrace-replay-")
+		dir, err := private.MkdirTemp("acltrace-replay-")
 		if err == nil {
 			dir, err = filepath.Abs(dir)
-		}
-		if err == nil {
-			err = whole.Private(dir)
 		}
 		return dir, func() { os.RemoveAll(dir) }, err
 	}
@@ -312,7 +310,7 @@ func folder(keep string) (string, func(), error) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
-		err = whole.Private(dir) // the player is executed there
+		err = private.CodeFolder(dir) // the player is run from it
 	}
 	return dir, func() {}, err
 }
@@ -443,8 +441,12 @@ func (s *session) player() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(s.dir, artifacts.Player)
-	_ = os.Remove(path)
-	return path, os.WriteFile(path, b, 0o700)
+	f, err := whole.Fresh(path)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(b)
+	return path, errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
 func (s *session) library() (string, error) {

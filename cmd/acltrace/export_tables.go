@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
@@ -89,6 +90,9 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			if err := os.MkdirAll(out, 0o700); err != nil {
+				return err
+			}
+			if err := private.Folder(out); err != nil {
 				return err
 			}
 			var res *parquet.Result

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/private"
 )
 
 // Word is what the player reports: a bit for each layer, and Landlock's ABI version.
@@ -84,7 +85,7 @@ func Try() (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "acltrace-")
+	dir, err := private.MkdirTemp("acltrace-")
 	if err != nil {
 		return nil, err
 	}
