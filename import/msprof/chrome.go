@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // event is one of a Chrome trace, as far as it is of interest.
@@ -126,6 +127,9 @@ func (im *importer) trace(path string, f io.Reader) error {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the file ends within the trace: it was cut off, export it again")
 		}
+		if strings.Contains(err.Error(), "exceeded max depth") {
+			err = errors.New("values are nested more than 10,000 levels deep: this is not a Chrome trace as the profiler writes it")
+		}
 		return fmt.Errorf("%s:%d:%d: %w", path, line, column, err)
 	}
 	if err := enter(dec); err != nil {
@@ -218,7 +222,7 @@ func enter(dec *json.Decoder) error {
 // position finds the line and the column of a byte.
 func position(path string, at int64) (line, column int) {
 	line, column = 1, 1
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return line, column
 	}

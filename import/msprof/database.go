@@ -41,7 +41,7 @@ func (im *importer) database(path string) error {
 	if err != nil {
 		return err
 	}
-	defer db.db.Close()
+	defer db.Close()
 	if !db.has("STRING_IDS", "id", "value") || !db.has("TASK", "startNs", "endNs", "taskType") && !db.has("CANN_API", "startNs", "endNs", "name") {
 		return fmt.Errorf("%s: a database, but none of a profile: it has no tables STRING_IDS and TASK or CANN_API", path)
 	}

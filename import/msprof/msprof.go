@@ -27,6 +27,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -61,6 +62,8 @@ func Find(path string) (*Profile, error) {
 			return &Profile{Kernels: path}, nil
 		case strings.HasSuffix(path, ".db"):
 			return &Profile{Database: path}, nil
+		case strings.HasSuffix(path, ".gz"):
+			return nil, compressed(path)
 		}
 		return nil, fmt.Errorf("%s: no profile that can be read: give a trace_view.json, an msprof_*.json, a kernel_details.csv, an op_summary_*.csv, an msprof_*.db or an ascend_pytorch_profiler_*.db, or their folder", path)
 	}
@@ -212,12 +215,30 @@ func reading(path string, read func(io.Reader) error) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	return read(f)
+}
+
+// open opens a file of a profile. Compressed ones are refused: nothing says how much would come out.
+func open(path string) (*os.File, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read profile: %w", err)
+	}
+	head := make([]byte, 2)
+	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "\x1f\x8b" {
+		f.Close()
+		return nil, compressed(path)
+	}
+	return f, nil
+}
+
+func compressed(path string) error {
+	return fmt.Errorf("%s:1:1: it is compressed by gzip: unpack it first, as by gunzip", path)
 }
 
 func (im *importer) name(s string) uint32 {
