@@ -510,7 +510,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	_ = os.Chmod(dir, 0o777)
+	_ = os.Chmod(dir, 0o777|os.ModeSticky)
 	copied := filepath.Join(dir, "acltrace") // the built one may lie where another user may not look
 	b, err := os.ReadFile(acltrace)
 	if err != nil {
