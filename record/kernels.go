@@ -112,7 +112,7 @@ func mappedHere(pid int, paths []string) []string {
 	if theirs, err2 := os.Readlink(procFile(pid, "ns/mnt")); err != nil || err2 != nil || ours != theirs {
 		return nil
 	}
-	b, err := os.ReadFile(procFile(pid, "maps"))
+	b, err := procText(pid, "maps")
 	if err != nil {
 		return nil
 	}
