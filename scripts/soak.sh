@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 ACLTRACE_LIB=$PWD/lib
 ACLTRACE_SOAK=1
 export ACLTRACE_LIB ACLTRACE_SOAK
-for f in FuzzOpen FuzzColumnDecode FuzzAssemble; do
-	pkg=$(grep -rl "func $f(" format --include='*_test.go' | head -n 1)
+for f in FuzzOpen FuzzColumnDecode FuzzAssemble FuzzFile FuzzSites; do
+	pkg=$(grep -rl "func $f(" format internal probe --include='*_test.go' | head -n 1)
 	[ -n "$pkg" ] || continue
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1x "./$(dirname "$pkg")"
 done

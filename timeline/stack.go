@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"math"
@@ -9,7 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/buildid"
+	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
@@ -119,49 +120,46 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 
 // symbols are the functions of an ELF file.
 type symbols struct {
-	loads   []elf.ProgHeader
-	funcs   []elf.Symbol // by value
-	rebuilt bool         // the file is another build, and its functions are not these
+	loads   []elf.Prog64
+	funcs   []function // by address
+	rebuilt bool       // the file is another build, and its functions are not these
 }
 
-// readSymbols reads the functions of a file; where it is not here, is another build, or no sound ELF file, it has none.
-func readSymbols(k fileKey) (s *symbols) {
-	s = &symbols{}
-	defer func() {
-		if recover() != nil { // debug/elf may panic on what is no sound file
-			s = &symbols{}
-		}
-	}()
-	f, err := elf.Open(k.path)
+type function struct {
+	addr, size uint64
+	name       string
+}
+
+// readSymbols reads the functions of a file. One that is not here, that is another build, or that is no ELF file has none. The file is what a
+// trace names, which may be anything.
+func readSymbols(k fileKey) *symbols {
+	s := &symbols{}
+	f, err := elffile.Open(k.path)
 	if err != nil {
 		return s
 	}
 	defer f.Close()
-	if k.buildID != "" && buildid.In(f) != k.buildID {
+	if k.buildID != "" && f.BuildID() != k.buildID {
 		s.rebuilt = true
 		return s
 	}
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD {
-			s.loads = append(s.loads, p.ProgHeader)
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
+			s.loads = append(s.loads, p)
 		}
 	}
-	all, _ := f.Symbols()
-	dynamic, _ := f.DynamicSymbols()
-	for _, sym := range append(all, dynamic...) {
-		if elf.ST_TYPE(sym.Info) == elf.STT_FUNC && sym.Value != 0 {
-			s.funcs = append(s.funcs, sym)
+	for _, table := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+		all, err := f.Symbols(table)
+		if err != nil {
+			continue
+		}
+		for _, sym := range all {
+			if sym.Kind() == elf.STT_FUNC && sym.Value != 0 {
+				s.funcs = append(s.funcs, function{sym.Value, sym.Size, string(sym.Name)})
+			}
 		}
 	}
-	slices.SortStableFunc(s.funcs, func(a, b elf.Symbol) int {
-		switch {
-		case a.Value < b.Value:
-			return -1
-		case a.Value > b.Value:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(s.funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
 	return s
 }
 
@@ -173,8 +171,8 @@ func (s *symbols) find(offset uint64) (string, uint64) {
 			continue
 		}
 		addr := offset - p.Off + p.Vaddr
-		i, _ := slices.BinarySearchFunc(s.funcs, addr, func(f elf.Symbol, a uint64) int {
-			if f.Value < a {
+		i, _ := slices.BinarySearchFunc(s.funcs, addr, func(f function, a uint64) int {
+			if f.addr < a {
 				return -1
 			}
 			return 1
@@ -182,8 +180,8 @@ func (s *symbols) find(offset uint64) (string, uint64) {
 		if i == 0 {
 			break
 		}
-		if f := s.funcs[i-1]; f.Size == 0 || addr <= f.Value+f.Size {
-			return f.Name, addr - f.Value
+		if f := s.funcs[i-1]; f.size == 0 || addr <= f.addr+f.size {
+			return f.name, addr - f.addr
 		}
 	}
 	return "", offset

@@ -312,3 +312,20 @@ func TestFolder(t *testing.T) {
 		t.Error("a folder with something in it was taken")
 	}
 }
+
+// A bundle, whose Makefile is executed, was made in folders in which anybody could replace it.
+func TestFolderOfOthersIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "open")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Mkdir(dir); err == nil {
+		t.Errorf("%s is taken", f.Name())
+	}
+	if f, err := Mkdir(filepath.Join(dir, "new")); err == nil {
+		t.Errorf("%s is made", f.Name())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
