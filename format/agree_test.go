@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Files that fsck called sound had calls of threads, and with words and parameters, that nothing describes: each reader of such a call
-// ended in a panic of its own. The reader refuses them once for all.
+// Files had calls of unknown threads, with too few words or unknown parameters, and fsck called them sound. Commands that read such a call
+// ended in a panic. The reader refuses the calls once, for all commands.
 func TestCallsAgreeWithTables(t *testing.T) {
 	for _, c := range []struct {
 		name string

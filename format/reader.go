@@ -225,7 +225,7 @@ func (r *Reader) settleTables() error {
 	return nil
 }
 
-// missingThreads gives the threads of calls empty rows, as far as there are none.
+// missingThreads adds empty rows for threads that calls name and that have none.
 func (r *Reader) missingThreads() error {
 	last := int64(len(r.threads)) - 1
 	note := func(t uint64) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How processes end is their parents' to know. The kernel tells others in two ways: for as long as the parent has not asked, in
-// /proc/PID/stat; and since Linux 6.15 by a pidfd, for as long as that is open.
+// The kernel tells a process's parent how the process ended. It tells others in two ways. A pidfd that is open has the status since Linux 6.15.
+// /proc/PID/stat has it until the parent asks.
 
 // pidfdInfo is the beginning of struct pidfd_info: see linux/pidfd.h.
 type pidfdInfo struct {

@@ -24,7 +24,7 @@ const (
 	DefaultProcesses = 64
 )
 
-// Check counts what a trace asks for before anything is planned, and refuses what exceeds the limits. Calls are not counted: a trace has
+// Check counts the tasks, threads and processes of a trace before anything is planned. It refuses a trace with more than the limits. Calls are not counted: a trace has
 // as many as its size allows. Traces without graphs are read at a tenth of what their calls cost.
 func (l *Limits) Check(r *format.Reader, m *api.Model) error {
 	threads, graphs := map[uint32]bool{}, false

@@ -103,7 +103,7 @@ func (s *regions[T]) put(c *cursor[T], l leaf[T]) {
 	s.root.Store(&root)
 }
 
-// halves splits what is too large, and leaves out what is empty.
+// halves splits a list that is too large, and leaves out an empty one.
 func halves[S ~[]E, E any](s S) []S {
 	switch n := len(s); {
 	case n == 0:

@@ -59,7 +59,7 @@ type app struct {
 	shown          bool           // a line of progress is on the terminal
 	strict         bool           // calls that a trace has lost decide on the exit code
 	lacking        bool           // a trace has lost calls
-	instead        string         // what stands for lost calls in what is made of a trace
+	instead        string         // replaces lost calls in the output
 }
 
 func (a *app) root() *cobra.Command {

@@ -8,7 +8,7 @@
 // What others read while it grows, as a recording, has its name from the beginning: Open makes it.
 //
 // Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
-// file, never through a link or into a file that another user has put there. Package private refuses such folders for what is executed.
+// file, never through a link or into a file that another user has put there. Package private refuses such folders for code.
 package whole
 
 import (

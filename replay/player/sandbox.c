@@ -5,8 +5,8 @@
  *	1. It is entered once, by the one thread of the process, before processes are forked and a library is opened. Landlock and seccomp
  *	   bind the calling thread and its children. Processes that entered one by one could not share memory any more.
  *	2. A layer that the kernel lacks is left out. The caller decides whether it goes on without.
- *	3. Landlock names what is allowed, and seccomp what is not: a C library, a Go runtime and a simulator make too many system calls to
- *	   name them all.
+ *	3. Landlock lists the allowed files. Seccomp lists the refused calls: a C library, a Go runtime and a simulator make too many
+ *	   system calls to list them all.
  *
  * The numbers of Landlock are repeated here, for bundles are built where headers may be older than the kernel.
  */
