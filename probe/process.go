@@ -411,7 +411,7 @@ func OpenSession(m *api.Model, dir string, opts *SessionOptions) (*Session, erro
 		o = *opts
 	}
 	s := newReader(m, dir, &o)
-	s.keep, s.linger = true, true
+	s.keep = true
 	var err error
 	if s.lock, err = os.Open(dir); err != nil {
 		return nil, fmt.Errorf("session: %w", err)

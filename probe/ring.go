@@ -166,8 +166,6 @@ type SessionOptions struct {
 	Mode os.FileMode
 	// Waiting makes a session in which nothing is recorded until Go.
 	Waiting bool
-	// KeepRings leaves the rings' files in the session's folder, so that another recorder can take them over when this one is killed.
-	KeepRings bool
 }
 
 // A Session reads what the shim writes. One goroutine calls Drain until the program has ended, then Finish, then Close.
@@ -179,7 +177,6 @@ type Session struct {
 	dir     string
 	mode    os.FileMode
 	keep    bool     // the folder, at the end
-	linger  bool     // rings keep their files
 	lock    *os.File // of dir
 	ctl     *control
 	mem     []byte
@@ -205,7 +202,7 @@ func newReader(m *api.Model, dir string, o *SessionOptions) *Session {
 	if o.Mode == 0 {
 		o.Mode = 0o600
 	}
-	return &Session{model: m, dir: dir, mode: o.Mode, linger: o.KeepRings, ids: map[identity]int{}, taken: map[int]bool{}, names: map[[2]uint32]string{}, threads: map[[2]uint32]uint64{}}
+	return &Session{model: m, dir: dir, mode: o.Mode, ids: map[identity]int{}, taken: map[int]bool{}, names: map[[2]uint32]string{}, threads: map[[2]uint32]uint64{}}
 }
 
 // NewSession makes the shared memory of a session, in a folder of its own.
@@ -760,10 +757,6 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	if err != nil {
 		r.close()
 		return nil, err
-	}
-	if !s.linger {
-		// The name is no longer needed: the mappings keep the memory, and nothing is left behind if the recorder is killed later.
-		os.Remove(f.Name())
 	}
 	r.head = (*ringHead)(whole)
 	// Another recorder may have read some of it.

@@ -181,6 +181,8 @@ type collecting struct {
 	Handed uint64 `json:"handed"` // calls that others had taken before it
 	Begun  int64  `json:"begun_mono_ns"`
 	Ring   bool   `json:"ring,omitempty"`
+	// UUID is that of the trace at Output, "" for a ring.
+	UUID string `json:"uuid,omitempty"`
 }
 
 // Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over:

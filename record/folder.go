@@ -95,7 +95,7 @@ func sweep(parent string) {
 		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
 			continue
 		}
-		if exists(filepath.Join(dir, sharedMark)) || holdsRing(dir) {
+		if exists(filepath.Join(dir, sharedMark)) || holdsCalls(dir) {
 			continue // it waits for programs, or to be salvaged
 		}
 		if !exists(filepath.Join(dir, artifacts.Shim)) && !exists(filepath.Join(dir, "control")) {

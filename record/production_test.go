@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -463,8 +465,13 @@ func TestMaxSize(t *testing.T) {
 // session's folder. Until release is called nobody salvages it.
 func killedRing(t *testing.T, p *pod) (session string, release func()) {
 	t.Helper()
+	return killed(t, p, "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"))
+}
+
+func killed(t *testing.T, p *pod, flags ...string) (session string, release func()) {
+	t.Helper()
 	p.rounds = "1000"
-	cmd := exec.Command(p.acltrace, "record", "--sim", "-q", "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"), "--", p.job, p.result, p.rounds, p.work, "wait")
+	cmd := exec.Command(p.acltrace, slices.Concat([]string{"record", "--sim", "-q"}, flags, []string{"--", p.job, p.result, p.rounds, p.work, "wait"})...)
 	p.start(cmd)
 	session = p.recording(cmd.Process.Pid, 400)
 	job := p.halfway()
@@ -521,6 +528,33 @@ func TestSalvage(t *testing.T) {
 		}
 		checkSalvaged(t, out, session)
 		return
+	}
+}
+
+// A recorder of everything that was killed lost what lay in the rings, and its session stayed in memory for ever.
+func TestSalvageFile(t *testing.T) {
+	p := newPod(t)
+	begun := filepath.Join(p.out, "all.aclt")
+	session, release := killed(t, p, "-o", begun)
+	before, err := os.ReadFile(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() string {
+		return p.run("record", "-o", filepath.Join(p.out, "next.aclt"), "--", "true")
+	}
+	if said := next(); !strings.Contains(said, session+" holds calls") || !strings.Contains(said, "programs still use it") || !record.IsSession(session) {
+		t.Errorf("while a program uses it: %s", said)
+	}
+	release()
+	testenv.Wait(t, "somebody to salvage "+session, func() bool {
+		next()
+		_, err := os.Stat(session)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	checkSalvaged(t, filepath.Join(p.out, "all.recovered.aclt"), session)
+	if after, err := os.ReadFile(begun); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the recorder's own file has changed: %v", err)
 	}
 }
 
@@ -602,7 +636,7 @@ test -z "$(ls /dev/shm)"
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := strings.Count(string(out), "holds the newest calls of a recording and takes memory until a trace is made of it: acltrace recover /dev/shm/acltrace-"); n != 2 {
+	if n := strings.Count(string(out), "holds calls of a recording and takes memory until a trace is made of it: acltrace recover /dev/shm/acltrace-"); n != 2 {
 		t.Errorf("it is said %d times, not by the recorder and the next:\n%s", n, out)
 	}
 	r := open(t, saved)

@@ -578,7 +578,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 func (r *recorder) begin(s *probe.Session) error {
 	if r.o.Command != nil {
 		if output, err := filepath.Abs(r.o.Output); err == nil {
-			b, _ := json.Marshal(&collecting{PID: os.Getpid(), Output: output, Ring: r.flight != nil})
+			b, _ := json.Marshal(&collecting{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
 			_ = os.WriteFile(filepath.Join(s.Dir(), collectorFile), b, 0o600)
 		}
 	}
@@ -667,7 +667,7 @@ func (r *recorder) deviceTime(s *probe.Session) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{Waiting: r.o.Armed, KeepRings: r.o.Ring != nil, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+	so := &probe.SessionOptions{Waiting: r.o.Armed, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
 		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.env, clock+"=virtual") {
 		// The calls have the times of the simulator's clock.

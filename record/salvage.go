@@ -16,7 +16,8 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// What a recorder that was killed has left in its session: the segments of its ring, and what programs have written since.
+// A recorder that was killed leaves a session with the programs' rings, which nobody has read to the end. A flight recorder leaves its segments
+// there, too, and a recorder of everything its file, as far as that was written.
 
 // IsSession reports whether a folder is that of a session.
 func IsSession(dir string) bool { return exists(filepath.Join(dir, "control")) }
@@ -27,20 +28,36 @@ var ErrNothingLeft = errors.New("nothing was left in it")
 // Salvage makes a trace of what is left in the session of a recorder that is gone, and removes the folder when no
 // program uses it any more. An empty output is the name that the recorder would have taken, or the next one that is
 // free.
-func Salvage(m *api.Model, dir, output string) (string, error) {
+func Salvage(m *api.Model, dir, output string) (string, error) { return salvage(m, dir, output, false) }
+
+// errUsed is wrapped by the error about a session that is to be salvaged only if no program uses it.
+var errUsed = errors.New("programs still use it")
+
+func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	was := left(dir)
 	if output == "" {
-		output = free(was.Output)
+		if output = free(was.Output); was.file() {
+			output = recoveredName(was.Output)
+		}
 	}
 	// Where no trace can be made, each recording comes by here again.
 	if !exists(filepath.Dir(output)) {
 		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
 	}
-	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit, KeepRings: true})
+	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit})
 	if err != nil {
 		return "", err
 	}
-	made, err := salvageRing(m, dir, output, s.Handed-min(was.Handed, s.Handed), s)
+	if unused && s.Alive() {
+		return "", errors.Join(errUsed, s.Close())
+	}
+	taken := s.Handed - min(was.Handed, s.Handed)
+	var made string
+	if was.file() {
+		made, err = salvageFile(m, &was, output, taken, s)
+	} else {
+		made, err = salvageRing(m, dir, output, taken, s)
+	}
 	alive := s.Alive()
 	err = errors.Join(err, s.Close())
 	if err != nil {
@@ -167,6 +184,106 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 	return output, nil
 }
 
+// file reports whether the recorder wrote all calls into a file.
+func (c *collecting) file() bool { return c.UUID != "" && !c.Ring }
+
+// recoveredName is the name of the trace that is made of what a recording of everything has left: beside its own.
+func recoveredName(output string) string {
+	ext := filepath.Ext(output)
+	return free(strings.TrimSuffix(output, ext) + ".recovered" + ext)
+}
+
+// salvageFile makes a trace of the file that a recorder had begun, which stays, and of what the programs' rings hold. It returns the trace's
+// name, "" if the recorder had written all. The recorder had taken so many calls out of the rings.
+func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *probe.Session) (string, error) {
+	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
+	var written uint64 // calls in the file
+	var until int64
+	begun, err := format.Open(was.Output, nil)
+	if err == nil {
+		defer begun.Close()
+	}
+	if err == nil && begun.Meta().UUID == was.UUID { // or else it is a later recording
+		if begun.Complete() {
+			return "", nil
+		}
+		counts, err := begun.Counts()
+		if err != nil {
+			return "", err
+		}
+		meta, written = *begun.Meta(), counts.Calls
+		if rec := begun.Recovered(); rec != nil {
+			until = rec.LastTime
+		}
+	} else {
+		begun = nil
+	}
+
+	rest, err := os.MkdirTemp(filepath.Dir(output), ".acltrace-rest-") // the session's own file system may be full
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(rest)
+	r := &recorder{o: Options{Model: m}, meta: meta}
+	r.meta.UUID = ""
+	path := filepath.Join(rest, "rest.aclt")
+	w, err := format.Create(path, &r.meta, Schema(m), nil)
+	if err != nil {
+		return "", err
+	}
+	r.meta.UUID = meta.UUID
+	r.b = newBuilder(m, w, meta.StartMono)
+	r.b.name = s.ThreadName
+	if err = s.Finish(r.b); err == nil {
+		err = r.reap(s)
+	}
+	if err = errors.Join(err, r.b.finish(), w.Close()); err != nil {
+		return "", err
+	}
+	if written+r.b.calls == 0 {
+		return "", nil
+	}
+
+	r.describe(&r.meta)
+	r.meta.Recovered = "the recorder was killed: this is what it had written, and what the programs' rings held"
+	r.meta.EndNS, r.meta.Replayable = max(until, r.b.last), false
+	out, err := format.Create(output, &r.meta, Schema(m), &format.WriterOptions{Whole: true})
+	if err != nil {
+		return "", err
+	}
+	err = func() error {
+		a := format.NewAppender(out)
+		if begun != nil {
+			if err := a.Append(&format.Source{Reader: begun}); err != nil {
+				return err
+			}
+		}
+		tail, err := format.Open(path, nil)
+		if err != nil {
+			return err
+		}
+		defer tail.Close()
+		if lost := taken - min(taken, written); lost > 0 {
+			g := format.Gap{Thread: format.NoThread, From: until, To: until, Calls: lost, Reason: format.RecorderLost}
+			for c, err := range tail.Calls(&format.Filter{NoArgs: true, NoData: true}) {
+				if err != nil {
+					return err
+				}
+				g.To = max(until, c.Start)
+				break
+			}
+			if err := out.Gap(g); err != nil {
+				return err
+			}
+		}
+		return a.Append(&format.Source{Reader: tail})
+	}()
+	if err != nil {
+		return "", errors.Join(err, out.Abort())
+	}
+	return output, out.Close()
+}
+
 // Left is a session whose ring is in no trace: the disk was full, or another runtime's or version's recorder has left
 // it. Salvage makes a trace of it, elsewhere or by that version.
 type Left struct {
@@ -174,26 +291,44 @@ type Left struct {
 	Err     error
 }
 
-// holdsRing reports whether a session's folder has a ring that is in no trace.
-func holdsRing(dir string) bool {
+// holdsCalls reports whether a session's folder may have calls that are in no trace. Where the folder of a recording's file is gone, so are most
+// of its calls, and the rest is given up.
+func holdsCalls(dir string) bool {
+	was := left(dir)
 	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
-	return len(files) > 0
+	return was.file() && exists(filepath.Dir(was.Output)) || len(files) > 0
 }
 
-// rescue salvages the rings that recorders have left in sessions that nobody uses any more, and returns the traces, and
-// what could not be salvaged.
+// abandoned reports whether a folder is a session of this user's that holds calls and whose recorder is gone.
+func abandoned(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || exists(filepath.Join(dir, sharedMark)) || !holdsCalls(dir) {
+		return false
+	}
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil // given back by Close
+}
+
+// rescue salvages what recorders have left in sessions that no program uses any more, and returns the traces, and the sessions that stay.
 func rescue(m *api.Model, parent string) (made []string, left []Left) {
-	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", "flight"))
-	for _, f := range old {
-		dir := filepath.Dir(f)
-		st, err := os.Lstat(dir)
-		if err != nil {
+	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
+	for _, dir := range old {
+		if !abandoned(dir) {
 			continue
 		}
-		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() || exists(filepath.Join(dir, sharedMark)) || len(users(dir)) > 0 {
+		if pids := users(dir); len(pids) > 0 {
+			left = append(left, Left{dir, fmt.Errorf("process %d: %w", pids[0], errUsed)})
 			continue
 		}
-		switch path, err := Salvage(m, dir, ""); {
+		switch path, err := salvage(m, dir, "", true); {
 		case err == nil:
 			made = append(made, path)
 		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, probe.ErrTaken): // another is at it, or was

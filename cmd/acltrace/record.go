@@ -91,7 +91,7 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
 	}
 	for _, l := range res.Left {
-		report.Printf(a.err, "acltrace: %s holds the newest calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
+		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
 	}
 	if !quiet && res.Untraced == "" {
 		a.recordSummary(o, res)

@@ -64,6 +64,7 @@ func TestFoldersOfOthersAreRefused(t *testing.T) {
 			t.Errorf("%s, %v; want one in %s", made, err, want)
 		}
 	}
+	t.Setenv("TMPDIR", open)
 	t.Setenv("XDG_STATE_HOME", open)
 	if _, err := MkdirTemp("x-"); err == nil || !strings.Contains(err.Error(), "set TMPDIR") {
 		t.Error(err)
