@@ -244,7 +244,7 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	func() {
 		defer func() {
 			if p := recover(); p != nil {
-				h.fault(panicked(debug.Stack()), "%s: panic: %v", line, p)
+				h.fault(panicked(testenv.Root(h.t), debug.Stack()), "%s: panic: %v", line, p)
 			}
 		}()
 		args := strings.Fields(strings.NewReplacer("FILE", path, "DIR", h.dir).Replace(command))
@@ -315,11 +315,11 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // panicked is where a panic began: the innermost places in this project's code.
-func panicked(stack []byte) string {
+func panicked(root string, stack []byte) string {
 	_, after, _ := strings.Cut(string(stack), "panic(")
 	var at []string
 	for _, l := range strings.Split(after, "\n") {
-		if l = strings.TrimSpace(l); strings.HasPrefix(l, "/") && strings.Contains(l, ".go:") && !strings.Contains(l, goruntime.GOROOT()+"/") && len(at) < 4 {
+		if l = strings.TrimSpace(l); strings.HasPrefix(l, root+"/") && strings.Contains(l, ".go:") && len(at) < 4 {
 			place, _, _ := strings.Cut(l, " +")
 			at = append(at, place)
 		}
