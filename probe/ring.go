@@ -9,7 +9,6 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -922,12 +921,7 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 		if err := r.leave(sink); err != nil {
 			return err
 		}
-		// The record is overwritten before its call ends.
-		outer := *c
-		outer.Words, outer.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
-		for i := range outer.Pieces {
-			outer.Pieces[i].Bytes = bytes.Clone(outer.Pieces[i].Bytes)
-		}
+		outer := c.clone() // the record is overwritten before its call ends
 		r.outer = &outer
 	case recEnd:
 		return r.end(s, sink, b)

@@ -361,6 +361,27 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 	return t, nil
 }
 
+// standing writes a call that has not returned into the segment at hand. It counts for nothing: the call comes again.
+func (b *builder) standing(c *probe.Call) error {
+	t, err := b.thread(threadKey{c.PID, c.TID})
+	if err != nil {
+		return err
+	}
+	start := c.Start - b.origin
+	out := format.Call{Func: uint16(c.Func), Thread: t.index, Flags: format.Unfinished, Start: start, End: max(b.last, start), Args: c.Words}
+	for i := range c.Pieces {
+		if p := &c.Pieces[i]; p.Dir == probe.In && int(p.Param) < len(b.model.Func(c.Func).Params) {
+			d := data(p)
+			if d.Time = start; d.Status == format.Whole {
+				d.Bytes = p.Bytes
+			}
+			out.Data = append(out.Data, d)
+		}
+	}
+	_, err = b.seg.w.Call(&out)
+	return err
+}
+
 func (b *builder) Call(c *probe.Call) error {
 	k := threadKey{c.PID, c.TID}
 	t, err := b.thread(k)

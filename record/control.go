@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,8 +49,21 @@ type Status struct {
 	Ring      int64    `json:"ring_bytes,omitempty"` // that the ring takes, where there is one
 	Sealed    []string `json:"sealed,omitempty"`     // traces so far, those that are being written among them
 	Output    string   `json:"output"`
-	Seconds   float64  `json:"seconds"` // since the beginning
-	Error     string   `json:"error,omitempty"`
+	UUID      string   `json:"uuid,omitempty"` // of the trace at Output, "" for a ring
+	// Standing are calls that have begun and not returned, of each thread the outermost, the oldest first.
+	Standing []Standing `json:"standing"`
+	Seconds  float64    `json:"seconds"` // since the beginning
+	Error    string     `json:"error,omitempty"`
+}
+
+// Standing is a call that has begun and not returned.
+type Standing struct {
+	PID     int    `json:"pid"`
+	TID     int    `json:"tid"`
+	Func    string `json:"func"`
+	On      string `json:"on,omitempty"` // the handle of the stream, event or notify that the call names
+	StartNS int64  `json:"start_ns"`     // on the clock of the trace's calls
+	ForNS   int64  `json:"for_ns"`       // until now
 }
 
 const controlSocket = "socket"
@@ -188,6 +202,10 @@ func (r *recorder) status(s *probe.Session) Status {
 	st := Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
 		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
 	slices.Sort(st.Processes)
+	if r.flight == nil {
+		st.UUID = r.meta.UUID
+	}
+	st.Standing = r.standing(s)
 	if r.flight != nil {
 		st.Ring = r.flight.size()
 		for n := range r.flight.sealed {
@@ -195,6 +213,23 @@ func (r *recorder) status(s *probe.Session) Status {
 		}
 	}
 	return st
+}
+
+// standing lists the calls that programs are in.
+func (r *recorder) standing(s *probe.Session) []Standing {
+	list := []Standing{}
+	for _, c := range s.Standing() {
+		f := r.o.Model.Func(c.Func)
+		st := Standing{PID: c.PID, TID: c.TID, Func: f.Name, StartNS: c.Start - r.meta.StartMono, ForNS: max(probe.Now()-c.Start, 0)}
+		for kind, i := range map[string]int{"stream": int(f.Stream), "event": int(f.Event)} {
+			if i >= 0 && i < len(f.Params) && st.On == "" {
+				st.On = fmt.Sprintf("%s %#x", kind, c.Words[f.Params[i].Word])
+			}
+		}
+		list = append(list, st)
+	}
+	slices.SortFunc(list, func(a, b Standing) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	return list
 }
 
 // Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; ""

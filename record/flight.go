@@ -48,7 +48,18 @@ type flight struct {
 	until  int64 // and the same by the clock of the calls
 	looked time.Time
 	keeper keeper
+	s      *probe.Session // nil for what is salvaged
+	stood  map[threadKey]stood // by thread, the latest call that took too long before it returned
 }
+
+// stood is a call of a thread: its number there, and when it begins.
+type stood struct {
+	seq   uint64
+	start int64
+}
+
+// startOff is how much the start of a call may differ from one look to the next, since the clock is adjusted meanwhile.
+const startOff = int64(time.Millisecond)
 
 func newFlight(o Ring, r *recorder) *flight {
 	if o.Bytes == 0 {
@@ -63,12 +74,12 @@ func newFlight(o Ring, r *recorder) *flight {
 	if o.After == 0 {
 		o.After = 500 * time.Millisecond
 	}
-	return &flight{o: o, r: r}
+	return &flight{o: o, r: r, stood: map[threadKey]stood{}}
 }
 
 // open begins in a folder.
-func (f *flight) open(dir string) error {
-	f.dir = filepath.Join(dir, "flight")
+func (f *flight) open(s *probe.Session) error {
+	f.s, f.dir = s, filepath.Join(s.Dir(), "flight")
 	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
 		return err
 	}
@@ -120,7 +131,26 @@ func (f *flight) tick(now time.Time) error {
 		return f.keeper.failed()
 	}
 	f.looked = now
+	f.stands(now)
 	return f.rotate()
+}
+
+// stands looks for a call that has not returned for too long. A thread that waits for reports waits by design.
+func (f *flight) stands(now time.Time) {
+	if f.o.Slow == 0 || f.reason != "" || f.sealed >= f.o.Most {
+		return
+	}
+	for _, c := range f.s.Standing() {
+		fn, k := f.r.o.Model.Func(c.Func), threadKey{c.PID, c.TID}
+		took := probe.Now() - c.Start
+		if was, ok := f.stood[k]; took <= f.o.Slow.Nanoseconds() || fn.Reports || ok && was.seq == c.Seq {
+			continue
+		}
+		f.stood[k] = stood{c.Seq, c.Start - f.r.meta.StartMono}
+		f.reason = fmt.Sprintf("%s of thread %d has not returned for %v", fn.Name, c.TID, time.Duration(took).Round(time.Millisecond))
+		f.due, f.until = now.Add(f.o.After), probe.Now()-f.r.meta.StartMono+f.o.After.Nanoseconds()
+		return
+	}
 }
 
 // rotate begins a new segment where the last one is full, and lets go of those that are too many.
@@ -187,6 +217,13 @@ func (f *flight) called(fn *api.Func, c *format.Call) error {
 const rotateCalls = 4096
 
 func (f *flight) trouble(fn *api.Func, c *format.Call) {
+	if b := f.r.b; len(f.stood) > 0 && int(c.Thread) < len(b.threadRows) {
+		t := &b.threadRows[c.Thread]
+		k := threadKey{b.procRows[t.Process].PID, t.TID}
+		if was, ok := f.stood[k]; ok && max(c.Start-was.start, was.start-c.Start) < startOff {
+			return // it was a reason before it returned
+		}
+	}
 	if f.reason != "" || f.sealed >= f.o.Most {
 		return
 	}
@@ -217,6 +254,14 @@ func (f *flight) isFault(fn *api.Func, code int32) bool {
 
 // seal makes a trace of what is in the ring, beside the recording, and begins a new ring.
 func (f *flight) seal(reason string) error {
+	if f.s != nil {
+		// The trace has the calls that threads are in as calls that never returned. When they return they come again, into the next one.
+		for _, c := range f.s.Standing() {
+			if err := f.r.b.standing(&c); err != nil {
+				return err
+			}
+		}
+	}
 	ring := f.ring
 	for _, s := range ring {
 		if err := f.close(s); err != nil {
@@ -372,7 +417,7 @@ func (k *keeper) join(path string, meta *format.Meta, write func(w *format.Write
 // shapes is what a segment's calls are asked, in the order of their ends, when only those are kept that shape what comes later.
 func (k *keeper) shapes(c *format.Call) bool {
 	f := k.f.r.o.Model.Func(api.ID(c.Func))
-	if f == nil {
+	if f == nil || c.Flags&format.Unfinished != 0 {
 		return false
 	}
 	switch f.Capture {

@@ -584,7 +584,7 @@ func (r *recorder) begin(s *probe.Session) error {
 	}
 	r.b.name, r.b.joined = s.ThreadName, r.joined
 	if r.flight != nil {
-		if err := r.flight.open(s.Dir()); err != nil {
+		if err := r.flight.open(s); err != nil {
 			return err
 		}
 	}

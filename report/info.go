@@ -37,30 +37,32 @@ type Info struct {
 	Processes  int           `json:"processes"`
 	Threads    int           `json:"threads"`
 	// ProcessList has those that called the runtime, in the order of their first calls.
-	ProcessList []InfoProcess      `json:"process_list"`
-	StartNS     int64              `json:"start_ns"` // nanoseconds since 1970 UTC
-	EndNS       int64              `json:"end_ns"`
-	Clock       InfoClock          `json:"clock"`
-	Env         map[string]string  `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
-	Calls       InfoCalls          `json:"calls"`
-	Payload     InfoPayload        `json:"payload"`
-	Gaps        InfoGaps           `json:"gaps"`
-	Coverage    InfoCoverage       `json:"coverage"`
-	Tracer      format.Tracer      `json:"tracer"`
-	Replayable  bool               `json:"replayable"`
-	Policy      string             `json:"policy"`
-	Libraries   []format.Library   `json:"libraries"`
-	Unknown     map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
-	Damage      []string           `json:"damage,omitempty"`
-	DeviceTime  *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
-	Ended       string             `json:"ended,omitempty"`       // what is known of the program's end where its exit code is not
-	Sealed      string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
-	Recovered   string             `json:"recovered,omitempty"`   // why the trace is what was left of another
-	Recovery    *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
-	path        string
-	losses      []string // what the trace lacks
-	cut         string   // why the end is missing
-	ended       bool     // the recording came to its end, whatever has become of the file
+	ProcessList []InfoProcess     `json:"process_list"`
+	StartNS     int64             `json:"start_ns"` // nanoseconds since 1970 UTC
+	EndNS       int64             `json:"end_ns"`
+	Clock       InfoClock         `json:"clock"`
+	Env         map[string]string `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
+	Calls       InfoCalls         `json:"calls"`
+	// Standing are calls that have not returned, if the trace is being recorded. They are not in the file.
+	Standing   []Standing         `json:"standing,omitempty"`
+	Payload    InfoPayload        `json:"payload"`
+	Gaps       InfoGaps           `json:"gaps"`
+	Coverage   InfoCoverage       `json:"coverage"`
+	Tracer     format.Tracer      `json:"tracer"`
+	Replayable bool               `json:"replayable"`
+	Policy     string             `json:"policy"`
+	Libraries  []format.Library   `json:"libraries"`
+	Unknown    map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
+	Damage     []string           `json:"damage,omitempty"`
+	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
+	Ended      string             `json:"ended,omitempty"`       // what is known of the program's end where its exit code is not
+	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
+	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
+	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
+	path       string
+	losses     []string // what the trace lacks
+	cut        string   // why the end is missing
+	ended      bool     // the recording came to its end, whatever has become of the file
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -252,6 +254,17 @@ func (in *Info) Text(w io.Writer) error {
 		row("", "%s", line)
 	}
 	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
+	for i := range in.Standing {
+		name := ""
+		if i == 0 {
+			name = "in progress"
+		}
+		if i == mostStanding {
+			row("", "and %d more threads in calls", len(in.Standing)-i)
+			break
+		}
+		row(name, "%s", &in.Standing[i])
+	}
 	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", Plural(in.Payload.Pieces, "piece"), Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
 	if f := in.Payload.BlobFile; f != nil {
 		switch {

@@ -51,6 +51,10 @@ type Top struct {
 	Kernels      []TopSum `json:"kernels"`
 	Streams      []TopSum `json:"streams"`
 	Copies       []TopSum `json:"copies"`
+	// Standing are calls that have not returned, while the recording goes on.
+	Standing []Standing `json:"standing,omitempty"`
+	// UUID is that of the recording.
+	UUID string `json:"-"`
 	// Lacks says what the trace lacks.
 	Lacks        *format.Completeness `json:"-"`
 	intervalSecs float64
@@ -75,6 +79,7 @@ func NewLive(path string, open func(string) (*format.Reader, *api.Model, error))
 
 func (l *Live) begin(uuid string, m *api.Model) {
 	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
+	l.top.UUID = uuid
 }
 
 // Refresh takes in what has come and returns the sums, which are the caller's. A file that has been replaced by another recording
@@ -239,6 +244,10 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", Plural(uint64(t.Damaged), "place"))
 	}
 	Printf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
+	if len(t.Standing) > 0 {
+		Printf(w, "in progress:\n")
+		StandingText(w, "  ", t.Standing)
+	}
 	tw := newTable(w, o)
 	table := func(what string, rows []TopSum, n int, bytes bool) {
 		if len(rows) == 0 {

@@ -54,6 +54,7 @@ func (a *app) blameCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
+			a.stands(r)
 			rep, err := blame.Blame(r, m, &o)
 			if err != nil {
 				return err

@@ -65,6 +65,7 @@ func (a *app) catCmd() *cobra.Command {
 			if err := report.Lines(lines, r, m, &o); err != nil {
 				return err
 			}
+			a.stands(r)
 			if lines.bytes == 0 {
 				a.endProgress()
 				var asked []string

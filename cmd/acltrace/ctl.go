@@ -146,6 +146,7 @@ func (a *app) status(st *record.Status) {
 		report.Printf(a.out, "; the ring holds %s", report.Bytes(uint64(st.Ring)))
 	}
 	report.Printf(a.out, "\n")
+	report.StandingText(a.out, "  ", standingOf(st))
 	switch {
 	case len(st.Sealed) > 0:
 		report.Printf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))

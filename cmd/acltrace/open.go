@@ -68,6 +68,36 @@ func (a *app) close(r *format.Reader) error {
 	return r.Close()
 }
 
+// standing asks the recorder of a trace, if that is being recorded, for the calls that threads are in.
+func standing(uuid string, complete bool) []report.Standing {
+	if complete {
+		return nil
+	}
+	for _, answer := range askAll(record.Sessions("")) {
+		if st := answer.status; answer.err == nil && st.UUID != "" && st.UUID == uuid {
+			return standingOf(st)
+		}
+	}
+	return nil
+}
+
+func standingOf(st *record.Status) []report.Standing {
+	list := make([]report.Standing, len(st.Standing))
+	for i, s := range st.Standing {
+		list[i] = report.Standing(s)
+	}
+	return list
+}
+
+// stands says on standard error which calls threads are in, if the trace is being recorded: they are not in the file yet.
+func (a *app) stands(r *format.Reader) {
+	if list := standing(r.Meta().UUID, r.Complete()); len(list) > 0 {
+		a.endProgress()
+		report.Printf(a.err, "acltrace: %s is being recorded, and calls have not returned:\n", r.Path())
+		report.StandingText(a.err, "  ", list)
+	}
+}
+
 // complete says what a trace lacks, and what stands for lost calls. Otherwise a reader takes the output for all that happened.
 func (a *app) complete(path string, c *format.Completeness) {
 	said := report.Completeness(c)

@@ -77,6 +77,7 @@ func empty(path string) bool {
 
 // show writes sums: over what was on the screen, or behind what was written before.
 func (a *app) show(t *report.Top, asJSON, screen bool) error {
+	t.Standing = standing(t.UUID, !t.Recording)
 	if asJSON {
 		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
 	}

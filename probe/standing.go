@@ -1,0 +1,56 @@
+package probe
+
+import (
+	"bytes"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Standing returns the calls that have begun and not returned, of each thread the outermost, as far as the rings have been drained. The goroutine
+// that drains calls it.
+func (s *Session) Standing() []Call {
+	var calls []Call
+	for _, r := range s.rings {
+		if r == nil || r.mem == nil || r.done || len(r.owners) == 0 || r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
+			continue
+		}
+		if r.outer != nil {
+			calls = append(calls, r.outer.clone())
+		} else if c := r.peek(s); c != nil {
+			calls = append(calls, *c)
+		}
+	}
+	return calls
+}
+
+// peek reads the record of the call that the ring's thread is in, nil if it is in none.
+func (r *ring) peek(s *Session) *Call {
+	if r.pos >= r.head.head.Load() {
+		return nil
+	}
+	b := r.data[r.pos&(r.size-1):]
+	state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
+	size := uint64(le.Uint32(b))
+	if state != stateEntered || size < callHeader || size%8 != 0 || size > r.size || b[6] != recCall {
+		return nil
+	}
+	was := *r
+	defer func() { *r = was }() // it is read again when the call has returned
+	c, err := r.call(s, b[:size], stateEntered)
+	if err != nil {
+		return nil
+	}
+	own := c.clone()
+	return &own
+}
+
+// clone returns a call that owns its memory.
+func (c *Call) clone() Call {
+	n := *c
+	n.Words, n.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
+	for i := range n.Pieces {
+		n.Pieces[i].Bytes = bytes.Clone(n.Pieces[i].Bytes)
+	}
+	return n
+}

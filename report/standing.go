@@ -1,0 +1,38 @@
+package report
+
+import (
+	"fmt"
+	"io"
+)
+
+// Standing is a call of a recording that goes on: it has begun and not returned.
+type Standing struct {
+	PID     int    `json:"pid"`
+	TID     int    `json:"tid"`
+	Func    string `json:"func"`
+	On      string `json:"on,omitempty"` // the handle of the stream, event or notify that the call names
+	StartNS int64  `json:"start_ns"`     // on the clock of the trace's calls
+	ForNS   int64  `json:"for_ns"`       // until now
+}
+
+func (s *Standing) String() string {
+	on := ""
+	if s.On != "" {
+		on = " on " + s.On
+	}
+	return fmt.Sprintf("thread %d of process %d in %s%s for %s", s.TID, s.PID, s.Func, on, Duration(s.ForNS))
+}
+
+// mostStanding is how many calls the text form lists.
+const mostStanding = 10
+
+// StandingText writes a line for each of the oldest calls, behind an indent.
+func StandingText(w io.Writer, indent string, list []Standing) {
+	for i := range list {
+		if i == mostStanding {
+			Printf(w, "%sand %d more threads in calls\n", indent, len(list)-i)
+			return
+		}
+		Printf(w, "%s%s\n", indent, &list[i])
+	}
+}
