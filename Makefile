@@ -112,7 +112,7 @@ lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
 	ln -sf libascendcl.so lib/libacl_rt.so
 	ln -sf libascendcl.so lib/libruntime.so
 
-lib/libaclsim.so: $(SIM_GO) $(HEADERS)
+lib/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS)
 	@mkdir -p lib
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
 	@rm -f lib/libaclsim.h
@@ -130,7 +130,7 @@ lib/cupti-count.so: scripts/cupti_count.c
 	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
 
 # The simulator of the conformance suite, which breaks the rule that ACLSIM_BREAK names. It is for tests alone.
-lib/break/libaclsim.so: $(SIM_GO) $(HEADERS) $(wildcard sim/libascendcl/*.c)
+lib/break/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS) $(wildcard sim/libascendcl/*.c)
 	@mkdir -p lib/break
 	$(CC) $(CFLAGS) $(FACE_FLAGS) -o lib/break/libascendcl.so $(wildcard sim/libascendcl/*.c) -ldl -lpthread
 	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine

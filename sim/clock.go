@@ -276,6 +276,7 @@ func (l *alarmList) take() *alarm {
 	if err != nil {
 		return nil
 	}
+	KeepDescriptor(fd, true)
 	return &alarm{fd, os.NewFile(uintptr(fd), "timer")}
 }
 

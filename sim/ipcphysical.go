@@ -2,7 +2,6 @@ package sim
 
 import (
 	"github.com/acltrace/acltrace/api/acl"
-	"golang.org/x/sys/unix"
 )
 
 // export lets other processes import physical memory, once for each handle.
@@ -113,11 +112,12 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 		t.sim.shares.giveBack(x)
 		return t.fail(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be opened: %v", x.pid, err)
 	}
+	KeepDescriptor(fd, true)
 	p := &physical{dev: d, size: x.size, prop: x.prop, fd: fd, shared: x}
 	p.refs.Store(1)
 	t.sim.unknowns.any.Store(true)
 	if p.handle = t.sim.physicals.add(p); p.handle == 0 {
-		unix.Close(fd)
+		closeKept(fd)
 		t.sim.shares.giveBack(x)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
 	}

@@ -120,12 +120,8 @@ func (m *memory) reserve() error {
 
 // openFile makes the file behind the arena. It costs what is touched of it.
 func (m *memory) openFile() error {
-	fd, err := unix.MemfdCreate("aclsim-device", unix.MFD_CLOEXEC)
+	fd, err := memfd("aclsim-device", vaStride)
 	if err != nil {
-		return fmt.Errorf("can't make device memory: %w", err)
-	}
-	if err := unix.Ftruncate(fd, vaStride); err != nil {
-		unix.Close(fd)
 		return fmt.Errorf("can't make device memory: %w", err)
 	}
 	m.fd = fd
@@ -136,7 +132,7 @@ func (m *memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fd >= 0 {
-		unix.Close(m.fd)
+		closeKept(m.fd)
 		m.fd = -1
 	}
 	if m.reserved {

@@ -122,17 +122,13 @@ func (s *shares) open() error {
 	if s.own != nil {
 		return nil
 	}
-	fd, err := unix.MemfdCreate(slotFile, unix.MFD_CLOEXEC)
+	fd, err := memfd(slotFile, maxSlots*slotSize)
 	if err != nil {
-		return err
-	}
-	if err := unix.Ftruncate(fd, maxSlots*slotSize); err != nil {
-		unix.Close(fd)
 		return err
 	}
 	p, err := unix.MmapPtr(fd, 0, nil, maxSlots*slotSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
-		unix.Close(fd)
+		closeKept(fd)
 		return err
 	}
 	s.fd, s.addr = fd, uint64(uintptr(p))
@@ -154,7 +150,7 @@ func (s *shares) close() {
 			x.random.Store(0)
 		}
 		unmap(s.addr, maxSlots*slotSize)
-		unix.Close(s.fd)
+		closeKept(s.fd)
 	}
 	for _, l := range s.pages {
 		unmap(addressOf(l), slotSize)

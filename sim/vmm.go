@@ -37,12 +37,7 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 	if f := d.sim.outOfMemory(); f != nil {
 		return nil, f
 	}
-	fd, err := unix.MemfdCreate("aclsim-physical", unix.MFD_CLOEXEC)
-	if err == nil {
-		if err = unix.Ftruncate(fd, int64(size)); err != nil {
-			unix.Close(fd)
-		}
-	}
+	fd, err := memfd("aclsim-physical", int64(size))
 	if err != nil {
 		return nil, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of physical memory: %v", size, err)
 	}
@@ -50,7 +45,7 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 	f := d.mem.takeLocked(size)
 	d.mem.mu.Unlock()
 	if f != nil {
-		unix.Close(fd)
+		closeKept(fd)
 		return nil, f
 	}
 	p := &physical{dev: d, size: size, fd: fd}
@@ -61,7 +56,7 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 // release drops a reference. The memory goes with the last one. The caller holds the lock of the device's memory.
 func (p *physical) release() {
 	if p.refs.Add(-1) == 0 {
-		unix.Close(p.fd)
+		closeKept(p.fd)
 		switch {
 		case p.shared == nil || p.shared.own:
 			p.dev.mem.used -= min(p.size, p.dev.mem.used)

@@ -155,5 +155,6 @@ func CUDA(t testing.TB, source string, flags ...string) string {
 		t.Setenv("FAKECUDA_KERNELS", CompileC(t, "kernels.so", []string{source}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(Root(t), "sim/libcuda/include")))
 	}
 	name := strings.TrimSuffix(filepath.Base(source), ".c")
-	return CompileC(t, name, []string{source}, append([]string{"-I" + filepath.Join(Root(t), "api/cuda/include"), "-L" + driver, "-lcuda"}, flags...)...)
+	// With libc first, the linker does not take close and the like from the simulator, which these programs do not need.
+	return CompileC(t, name, []string{source}, append([]string{"-I" + filepath.Join(Root(t), "api/cuda/include"), "-L" + driver, "-lcuda", "-lc"}, flags...)...)
 }

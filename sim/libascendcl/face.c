@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "face.h"
 
+#include "engine.h"
+#include "guest.h"
 #include "include/aclsim/clock.h"
 #include "include/aclsim/late.h"
 #include "include/aclsim/place.h"
@@ -22,11 +24,12 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish, volatile int *where);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 	void (*mark)(uint64_t addr, uint64_t size, int reason);
 	int64_t (*clock)(uint64_t thread, int64_t work);
+	int (*own_thread)(void);
 } engine;
 
 static char library[PATH_MAX]; /* path of this library */
@@ -34,14 +37,34 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static atomic_int opening, ready, forked;
 
-static __thread uint64_t thread_id;
-/* What the call before has told of a task that it made: its id, with TOLD set. */
-static __thread uint64_t told;
 #define TOLD (1ULL << 32)
-static __thread int64_t late;
-static __thread int own;
-/* Where the thread's next allocation is to lie, 0 for anywhere. */
-static __thread uint64_t wish;
+
+static __thread struct thread {
+	uint64_t id;         /* 0 before the first call */
+	volatile int where;  /* see engine.h; a signal handler may read it at any moment */
+	int visits;          /* of the engine, up to UNSURE */
+	struct guest_stack stack;
+	uint64_t told;       /* what the call before has told of a task that it made: its id, with TOLD set */
+	int64_t late;
+	int own;
+	uint64_t wish;       /* where the thread's next allocation is to lie, 0 for anywhere */
+	int64_t last_time;   /* what engine_clock has returned last */
+} thread;
+
+/*
+ * The number of a thread's visits that begin with a look at its signal stack. If a signal handler makes the thread's first call, the kernel takes the stack
+ * away again when the handler returns.
+ */
+enum { UNSURE = 256 };
+
+/* The address is computed once: each use of a variable of a thread is a call in a library. */
+static inline struct thread *self(void)
+{
+	struct thread *t = &thread;
+
+	__asm__("" : "+r"(t));
+	return t;
+}
 
 /* The path is taken at load time: it may be relative, and the program may change its directory. */
 __attribute__((constructor)) static void find_library(void)
@@ -55,25 +78,96 @@ __attribute__((constructor)) static void find_library(void)
 /* In a forked child the engine's threads are gone, and its locks may be held for ever. */
 static void after_fork(void)
 {
-	if (atomic_load(&opening))
+	if (atomic_load(&opening)) {
 		atomic_store(&forked, 1);
+		guest_in_child();
+	}
 }
 
-static void end_thread(void *id)
+/* Says once that a call was refused because its thread is in the engine. A signal handler may be the caller. */
+static void refused(void)
 {
-	thread_id = 0; /* a destructor that runs later may call again */
-	if (!atomic_load(&forked))
-		engine.thread_end((uint64_t)(uintptr_t)id);
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	static const char line[] = "aclsim: refuse call: its thread is inside the simulator (a signal handler or a kernel made the call): returns 507899; "
+				   "make it on another thread\n";
+
+	if (!atomic_flag_test_and_set(&said) && write(STDERR_FILENO, line, sizeof line - 1) < 0)
+		return;
 }
 
-static void open_engine(void)
+/* A visit is one entry of the engine by a thread. */
+struct visit {
+	int from;      /* where the thread was */
+	int blocked;   /* signals are blocked meanwhile, and mask is to be set again */
+	sigset_t mask;
+};
+
+/* Begins a visit. Returns 0 if the engine can't be entered where the thread is. */
+static inline int enter(struct thread *t, struct visit *v)
 {
+	v->from = t->where;
+	v->blocked = 0;
+	if (__builtin_expect(v->from == IN_ENGINE, 0))
+		return 0;
+	if (__builtin_expect(t->visits < UNSURE, 0)) {
+		if (t->visits == 0) {
+			if (engine.own_thread())
+				return 0;
+			/* Entering Go for the first time unblocks signals: the mask is set again. */
+			guest_block(&v->mask);
+			v->blocked = 1;
+			guest_handlers();
+			pthread_setspecific(thread_key, &engine);
+		}
+		t->visits++;
+		guest_set_stack(&t->stack);
+	}
+	if (__builtin_expect(guest_on_signal_stack(&t->stack), 0)) {
+		if (!v->blocked)
+			guest_block(&v->mask); /* a signal that interrupts the engine would overwrite the handler's frames */
+		v->blocked = 1;
+		/* The engine can't be entered again from another stack than the one that it was left on. */
+		if (v->from == IN_FUNCTION || !guest_has_room(&t->stack)) {
+			guest_unblock(&v->mask);
+			return 0;
+		}
+	}
+	t->where = IN_ENGINE;
+	return 1;
+}
+
+static inline void leave(struct thread *t, const struct visit *v)
+{
+	t->where = v->from;
+	if (__builtin_expect(v->blocked, 0))
+		guest_unblock(&v->mask);
+}
+
+static void end_thread(void *unused)
+{
+	struct thread *t = self();
+	struct visit v;
+
+	(void)unused;
+	if (atomic_load(&forked) || !enter(t, &v)) /* a signal handler has ended the thread in the middle of a call */
+		return;
+	if (t->id)
+		engine.thread_end(t->id);
+	t->id = 0; /* a destructor that runs later may call again */
+	leave(t, &v);
+	t->visits = 0;
+	guest_end_thread(&t->stack);
+}
+
+/* Loads the engine and returns whether it can be used. */
+static int load_engine(void)
+{
+	struct thread *t = self();
+	struct visit v;
 	char path[PATH_MAX + sizeof ENGINE];
 	char *slash;
 	void *h;
 
-	pthread_atfork(NULL, NULL, after_fork);
-	atomic_store(&opening, 1);
 	strcpy(path, library);
 	slash = strrchr(path, '/');
 	strcpy(slash ? slash + 1 : path, ENGINE);
@@ -83,7 +177,7 @@ static void open_engine(void)
 
 		fprintf(stderr, "aclsim: can't open the simulator's engine %s: %s; put " ENGINE " beside libascendcl.so (`make build` makes both)\n",
 			path, why ? why : "unknown");
-		return;
+		return 0;
 	}
 	*(void **)&engine.call = dlsym(h, "aclsim_call");
 	*(void **)&engine.thread_begin = dlsym(h, "aclsim_thread_begin");
@@ -91,15 +185,59 @@ static void open_engine(void)
 	*(void **)&engine.unknown = dlsym(h, "aclsim_unknown");
 	*(void **)&engine.mark = dlsym(h, "aclsim_mark");
 	*(void **)&engine.clock = dlsym(h, "aclsim_clock");
-	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark || !engine.clock) {
+	*(void **)&engine.own_thread = dlsym(h, "aclsim_own_thread");
+
+	const _Atomic uint64_t *kept = dlsym(h, "aclsim_kept");
+	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark || !engine.clock || !engine.own_thread ||
+	    !kept) {
 		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
-		return;
+		return 0;
 	}
 	if (pthread_key_create(&thread_key, end_thread)) {
 		fprintf(stderr, "aclsim: the program uses all keys of thread-specific data\n");
-		return;
+		return 0;
 	}
-	atomic_store(&ready, 1);
+	if (enter(t, &v)) {
+		engine.clock(0, 0); /* returns when Go is ready */
+		leave(t, &v);
+	}
+	guest_keep(kept);
+	return 1;
+}
+
+static void open_once(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+	atomic_store(&opening, 1);
+	atomic_store(&ready, load_engine());
+}
+
+/* Opens the engine at the first call, and returns whether it can be used. A signal handler must not wait here for the thread that it has
+ * interrupted, and the engine's threads inherit the mask: no timer's signal is to meet a goroutine's stack. Go unblocks SIGURG, which it uses. */
+static int open_engine(void)
+{
+	sigset_t mask;
+
+	if (atomic_load(&ready))
+		return 1;
+	guest_block(&mask);
+	pthread_once(&once, open_once);
+	guest_unblock(&mask);
+	return atomic_load(&ready);
+}
+
+/* Makes the thread known to the engine, and returns whether there is one. */
+static int begin_thread(struct thread *t)
+{
+	struct visit v;
+
+	if (!open_engine())
+		return 0;
+	if (!enter(t, &v))
+		return 1;
+	t->id = engine.thread_begin(&t->told, &t->late, &t->own, &t->wish, &t->where);
+	leave(t, &v);
+	return 1;
 }
 
 static void in_child(void)
@@ -111,22 +249,27 @@ static void in_child(void)
 			(int)getpid());
 }
 
-/* Calls the engine. Where it can't be called, the answer is the given one for a call without it or in a forked child. */
+/* Calls the engine. If it can't be called, the result is the given one: for a call without it, or in a forked child and inside it. */
 static inline uint64_t call(uint32_t fn, uint64_t *words, uint64_t without, uint64_t child)
 {
+	struct thread *t = self();
+	struct visit v;
+	uint64_t r;
+
 	if (__builtin_expect(atomic_load_explicit(&forked, memory_order_relaxed), 0)) {
 		in_child();
 		return child;
 	}
-	if (__builtin_expect(!thread_id, 0)) {
-		pthread_once(&once, open_engine);
-		if (!atomic_load(&ready))
-			return without;
-		thread_id = engine.thread_begin(&told, &late, &own, &wish);
-		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
+	if (__builtin_expect(!t->id && t->where != IN_ENGINE && !begin_thread(t), 0))
+		return without;
+	if (__builtin_expect(!enter(t, &v), 0)) {
+		refused();
+		return child;
 	}
-	told = 0;
-	return engine.call(thread_id, fn, words);
+	t->told = 0;
+	r = engine.call(t->id, fn, words);
+	leave(t, &v);
+	return r;
 }
 
 uint64_t face_call(uint32_t fn, uint64_t *words)
@@ -137,9 +280,9 @@ uint64_t face_call(uint32_t fn, uint64_t *words)
 /* Recorders ask this after every task: a question to the engine would cost as much as a fifth of a launch. */
 int face_last_task(uint32_t *id)
 {
-	if (!(told & TOLD) || id == NULL || atomic_load_explicit(&forked, memory_order_relaxed))
+	if (!(self()->told & TOLD) || id == NULL || atomic_load_explicit(&forked, memory_order_relaxed))
 		return 0;
-	*id = (uint32_t)told;
+	*id = (uint32_t)self()->told;
 	return 1;
 }
 
@@ -150,12 +293,19 @@ uint64_t face_ask(uint32_t fn, uint64_t *words)
 
 FACE_EXPORT void aclsim_late(int64_t ns)
 {
-	late = ns;
+	self()->late = ns;
 }
 
 static int64_t engine_clock(int64_t work)
 {
-	return atomic_load(&ready) && !atomic_load(&forked) ? engine.clock(thread_id, work) : 0;
+	struct thread *t = self();
+	struct visit v;
+
+	if (!atomic_load(&ready) || atomic_load(&forked) || !enter(t, &v))
+		return t->last_time;
+	t->last_time = engine.clock(t->id, work);
+	leave(t, &v);
+	return t->last_time;
 }
 
 FACE_EXPORT int64_t aclsim_now(void) { return engine_clock(0); }
@@ -164,28 +314,38 @@ FACE_EXPORT void aclsim_work(int64_t ns) { engine_clock(ns); }
 
 FACE_EXPORT void aclsim_own(int on)
 {
-	own = on;
+	self()->own = on;
 }
 
 FACE_EXPORT void aclsim_place(uint64_t addr)
 {
-	wish = addr;
+	self()->wish = addr;
 }
 
 FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)
 {
-	if (!atomic_load(&ready) || atomic_load(&forked))
+	struct thread *t = self();
+	struct visit v;
+	int r;
+
+	if (!atomic_load(&ready) || atomic_load(&forked) || !enter(t, &v))
 		return 0;
-	return engine.unknown((uint64_t)(uintptr_t)addr, size, kernel, n);
+	r = engine.unknown((uint64_t)(uintptr_t)addr, size, kernel, n);
+	leave(t, &v);
+	return r;
 }
 
 FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 {
+	struct thread *t = self();
+	struct visit v;
+
 	if (atomic_load(&forked))
 		return;
-	pthread_once(&once, open_engine);
-	if (atomic_load(&ready))
-		engine.mark((uint64_t)(uintptr_t)addr, size, reason);
+	if (!open_engine() || !enter(t, &v))
+		return;
+	engine.mark((uint64_t)(uintptr_t)addr, size, reason);
+	leave(t, &v);
 }
 
 aclError face_unsupported(const char *name)

@@ -1,10 +1,8 @@
 package main
 
 /*
-#include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
+#include "native.h"
 
 // A function of the program's. It takes as many of the words as it has parameters, all in registers.
 typedef uint64_t (*host_function)(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
@@ -59,7 +57,7 @@ static struct worker *new_worker(void)
 	sigdelset(&all, SIGFPE);
 	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&t, NULL, work, w);
+	failed = native_thread(&t, work, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (failed) {
 		free(w);
@@ -71,7 +69,12 @@ static struct worker *new_worker(void)
 
 static uint64_t call_here(uintptr_t fn, struct words a)
 {
-	return ((host_function)fn)(a.w[0], a.w[1], a.w[2], a.w[3]);
+	uint64_t r;
+
+	native_function_begins();
+	r = ((host_function)fn)(a.w[0], a.w[1], a.w[2], a.w[3]);
+	native_function_returned();
+	return r;
 }
 
 static void call_aside(uintptr_t fn, struct words args)

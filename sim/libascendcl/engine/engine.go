@@ -1,7 +1,6 @@
 package main
 
-// #include <pthread.h>
-// #include <stdint.h>
+// #include "native.h"
 // extern uint64_t aclsim_reserved_base, aclsim_reserved_size;
 import "C"
 
@@ -29,6 +28,7 @@ var (
 )
 
 func newSim() *sim.Sim {
+	keepDescriptors()
 	o := optionsFromEnv()
 	o.Caller = caller{}
 	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
@@ -41,10 +41,11 @@ func newSim() *sim.Sim {
 
 // aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a
 // word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late, and whether its calls take no host
-// time in a third, see sim.Thread.Own. The fourth is for sim.Thread.Wish.
+// time in a third, see sim.Thread.Own. The fourth is for sim.Thread.Wish. The fifth is where the thread is, see engine.h.
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, where *C.int) C.uint64_t {
+	C.native_enter(where)
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
 	var all []*sim.Thread

@@ -2,7 +2,7 @@ package main
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../include
-#cgo LDFLAGS: -ldl
+#cgo LDFLAGS: -ldl -Wl,--wrap=pthread_create -Wl,--wrap=pthread_getattr_np
 #define _GNU_SOURCE // dladdr
 #include <dlfcn.h>
 #include <signal.h>

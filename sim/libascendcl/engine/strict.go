@@ -3,15 +3,16 @@ package main
 /*
 #include <stdlib.h>
 #include <unistd.h>
+#include "native.h"
 
 extern void aclsim_end(void);
 
 static pid_t strict_process;
 
-// A forked child has none of Go's threads.
+// A forked child has none of Go's threads. A thread that ends the process from inside the engine may hold its locks.
 static void at_end(void)
 {
-	if (getpid() == strict_process)
+	if (getpid() == strict_process && !native_inside())
 		aclsim_end();
 }
 

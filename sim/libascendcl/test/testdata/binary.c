@@ -3,6 +3,7 @@ void test_add(void) {}
 void test_count(void) {}
 void test_sleep_mix_aic(void) {}
 void test_crash(void) {}
+void test_call(void) {}
 void test_unknown(void) {}
 
 /* Variables of the device's. */

@@ -1,4 +1,5 @@
 /* Kernels for the tests of the simulator. */
+#include <dlfcn.h>
 #include <string.h>
 #include <time.h>
 
@@ -74,6 +75,17 @@ static void crash_run(const aclsim_launch *l, uint32_t block)
 	*nowhere = 1;
 }
 
+/* Calls the runtime, which a kernel can't. */
+static void call_run(const aclsim_launch *l, uint32_t block)
+{
+	uint64_t *result = *(uint64_t *const *)l->args;
+	int (*get)(int32_t *), device;
+
+	(void)block;
+	*(void **)&get = dlsym(RTLD_DEFAULT, "aclrtGetDevice");
+	*result = (uint64_t)get(&device);
+}
+
 static const aclsim_arg add_layout[] = {
 	{"in", ACLSIM_INPUT, 8}, {"out", ACLSIM_OUTPUT, 8}, {"tiling", ACLSIM_TILING, 8}, {"scale", ACLSIM_SCALAR, 4}};
 static const aclsim_arg count_layout[] = {{"counter", ACLSIM_INOUT, 8}};
@@ -85,6 +97,7 @@ EXPORT const aclsim_kernel_library *aclsim_kernels(void)
 		{"test_add", 7, add_layout, 4, 0, add_extents, add_run, NULL},
 		{"test_count", 0, count_layout, 1, 0, count_extents, count_run, NULL},
 		{"test_crash", 0, NULL, 0, 0, NULL, crash_run, NULL},
+		{"test_call", 0, count_layout, 1, 0, count_extents, call_run, NULL},
 		{"test_sleep", 0, sleep_layout, 1, 0, NULL, sleep_run, NULL},
 	};
 	static const aclsim_kernel_library lib = {ACLSIM_KERNEL_ABI, sizeof kernels / sizeof *kernels, kernels};

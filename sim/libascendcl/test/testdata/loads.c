@@ -1,0 +1,53 @@
+/* Sets signal handlers and loads the runtime then: loads LIBRARY. Each handler must run on the signal stack. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "test.h"
+
+static volatile int handled;
+static int (*set_device)(int32_t);
+
+static void on_signal(int sig)
+{
+	stack_t s;
+
+	(void)sig;
+	sigaltstack(NULL, &s);
+	handled += s.ss_flags & SS_ONSTACK ? 1 : 100;
+}
+
+static void *other(void *unused)
+{
+	(void)unused;
+	CHECK(!set_device(0));
+	raise(SIGUSR2);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction a = {.sa_handler = on_signal};
+	int (*init)(void *);
+	pthread_t t;
+	void *h;
+
+	CHECK(argc == 2);
+	CHECK(!sigaction(SIGUSR1, &a, NULL) && !sigaction(SIGSEGV, &a, NULL));
+	h = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	CHECK(h);
+	*(void **)&init = dlsym(h, "aclInit");
+	*(void **)&set_device = dlsym(h, "aclrtSetDevice");
+	CHECK(!init(NULL) && !set_device(0));
+	raise(SIGUSR1);
+	raise(SIGSEGV);
+	CHECK(handled == 2);
+
+	/* one that is set between the first calls of two threads */
+	CHECK(!sigaction(SIGUSR2, &a, NULL));
+	CHECK(!pthread_create(&t, NULL, other, NULL));
+	pthread_join(t, NULL);
+	CHECK(handled == 3);
+	return 0;
+}
