@@ -131,13 +131,14 @@ func ownedByUs(st os.FileInfo) bool {
 	return ok && int(sys.Uid) == os.Geteuid()
 }
 
-// missingKernels returns the names of the kernels that were launched and that no kernel library implements.
-func (r *recorder) missingKernels() []string {
+// failedKernels returns the names of the kernels that were launched and that no kernel library implements, and of those that crashed.
+func (r *recorder) failedKernels() (missing, crashed []string) {
 	if r.kernelList == "" {
-		return nil
+		return nil, nil
 	}
-	names, _ := kernellib.Missing(r.kernelList)
-	return names
+	missing, _ = kernellib.Missing(r.kernelList)
+	crashed, _ = kernellib.Crashed(r.kernelList)
+	return missing, crashed
 }
 
 // listFile makes the list of a recording without a session. The returned function removes it.

@@ -111,6 +111,7 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
 	Unexecuted []string          // kernels that were launched on the simulator and that no kernel library implements, sorted
+	Crashed    []string          // kernels that crashed in their own code on the simulator, sorted
 	// Forgotten is why the list of this user's kernel libraries lacks those of the program, nil if it has them: a replay does not load
 	// them by itself.
 	Forgotten error
@@ -883,7 +884,8 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
-	res.Unexecuted, res.Forgotten = r.missingKernels(), r.ownKernels.err
+	res.Unexecuted, res.Crashed = r.failedKernels()
+	res.Forgotten = r.ownKernels.err
 	var err error
 	if r.flight != nil {
 		if r.ending == "" {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -48,6 +50,22 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 			t.Errorf("%s: %s", name, &r.Results)
 		}
 	}
+}
+
+// A kernel that crashed in its own code ended the recorded program. Memory may have any content since: bytes that are equal prove nothing.
+func TestReplayMarksResultsAfterACrashUnproved(t *testing.T) {
+	command := append(verdictProgram(t), "crash")
+	path := filepath.Join(t.TempDir(), "t.aclt")
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null})
+	if err != nil || res.ExitCode != 0 || !slices.Equal(res.Crashed, []string{"trap"}) || len(res.Unexecuted) > 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	unproved(t, run(t, path, &Options{Verify: true}), 1, map[verify.Reason]int{verify.Crash: 1})
 }
 
 // A library that can't report the kernels that it lacks is trusted, and the report says so.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -26,6 +27,28 @@ type Kernel struct {
 	Blocks func(l *Launch, from, to uint32)
 	// Duration is the device time of a launch; nil where the cost model says.
 	Duration func(l *Launch) time.Duration
+	// Crashed returns the crash after which none of the functions above may be called, nil before there is one. It is nil for kernels that
+	// can't crash.
+	Crashed func() *Crash
+}
+
+// Crash is the crash of a kernel in its own native code.
+type Crash struct {
+	Kernel  string
+	Signal  string
+	Address uint64 // that the code touched or was at
+}
+
+func (c *Crash) Error() string {
+	return fmt.Sprintf("kernel %s crashed in its own code: %s at address %#x", c.Kernel, c.Signal, c.Address)
+}
+
+// crashed returns the crash of the kernel's library, if any.
+func (k *Kernel) crashed() *Crash {
+	if k.Crashed == nil {
+		return nil
+	}
+	return k.Crashed()
 }
 
 // ArgKind is what an argument of a kernel is. The values are those of the kernel library's header.

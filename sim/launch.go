@@ -154,10 +154,16 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 	if f := o.checkArgs(s, args, l.Args); f != nil {
 		return 0, f
 	}
+	if f := o.crashed(d.sim); f != nil {
+		return 0, f
+	}
 	bytes := uint64(0)
 	var extents []Extent
 	if k.Extents != nil {
 		extents = k.Extents(l, nil)
+		if f := o.crashed(d.sim); f != nil {
+			return 0, f
+		}
 		d.sim.strict.kernelTouches(s, extents)
 		for _, x := range extents {
 			bytes += min(x.Size, maxAlloc)
@@ -172,6 +178,9 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 	var cost time.Duration
 	if k.Duration != nil {
 		cost = time.Duration(o.fn.rule.Scaled(int64(k.Duration(l))))
+		if f := o.crashed(d.sim); f != nil {
+			return 0, f
+		}
 	} else {
 		cost = d.sim.kernelTime(o.fn.rule, o.blocks, bytes)
 	}
@@ -183,8 +192,26 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
 	}
 	k.do(l, bytes)
+	if f := o.crashed(d.sim); f != nil {
+		return cost, f
+	}
 	d.sim.spread(extents, k.Args)
 	return cost, nil
+}
+
+// crashed returns the failure of a kernel whose library has crashed, in this launch or in one before. The kernel that crashed may have written
+// anywhere: no memory is known any more.
+func (o *order) crashed(s *Sim) *failure {
+	c := o.fn.kernel.crashed()
+	if c == nil {
+		return nil
+	}
+	s.unknowns.crashed.CompareAndSwap(nil, c)
+	s.unknowns.any.Store(true)
+	if c.Kernel == o.fn.name {
+		return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "%v", c)
+	}
+	return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s does not run any more, since its kernel library crashed: %v", o.fn.name, c)
 }
 
 // checkArgs checks the addresses among the arguments before the kernel's own functions follow them. Null stands for an

@@ -38,11 +38,12 @@ func newWriter(kernel *string) *writer {
 
 // unknownResults is what was copied to the host and depends on unknown kernels.
 type unknownResults struct {
-	any    atomic.Bool // some memory is marked, or was
-	mu     sync.Mutex
-	copies int64
-	bytes  uint64
-	said   map[string]bool // kernels that were named
+	any     atomic.Bool // some memory is marked, or was
+	crashed atomic.Pointer[Crash]
+	mu      sync.Mutex
+	copies  int64
+	bytes   uint64
+	said    map[string]bool // kernels that were named
 }
 
 // in returns the marked parts of a range.
@@ -124,6 +125,9 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if !s.unknowns.any.Load() {
 		return "", false
 	}
+	if c := s.unknowns.crashed.Load(); c != nil {
+		return CrashMark + c.Kernel, true
+	}
 	at := span{addr, size}
 	if kernel, ok = s.stained(at); ok {
 		return kernel, true
@@ -160,6 +164,9 @@ func Given(kernel string) (reason uint8, ok bool) {
 	}
 	return kernel[len(kernel)-1], true
 }
+
+// CrashMark begins the answer of Unknown after a kernel has crashed in its own code; the kernel's name follows.
+const CrashMark = "\x00crash"
 
 // RaceMark stands in place of a kernel's name for memory that strict mode has found in a race.
 const RaceMark = "\x00race"

@@ -2,8 +2,8 @@
 // or a replay.
 //
 // The list is a text file with one library a line: its build id, a space, and its path. A line of "?", a space and a name is a kernel that
-// no library implements. The reader creates the file. The simulator appends a line when it has opened a library, and at the first launch of
-// a missing kernel, so that the list is complete even if the process is killed.
+// no library implements, one of "!" a kernel that crashed in its own code. The reader creates the file. The simulator appends a line when it
+// has opened a library, at the first launch of a missing kernel, and at a crash, so that the list is complete even if the process is killed.
 package kernellib
 
 import (
@@ -26,6 +26,7 @@ type Library struct {
 const (
 	unknown = "-" // in place of a build id that the simulator does not know
 	missing = "?" // before the name of a kernel
+	crashed = "!" // before the name of a kernel
 )
 
 // BuildID returns the build id of a file in hexadecimal, or "sha256:" and the hash of its content if it has none; "" if it can't be read.
@@ -63,6 +64,9 @@ func Append(file string, l Library) error {
 // AppendMissing adds to a list a kernel that no library implements.
 func AppendMissing(file, kernel string) error { return appendLine(file, missing+" "+kernel) }
 
+// AppendCrashed adds to a list a kernel that crashed in its own code.
+func AppendCrashed(file, kernel string) error { return appendLine(file, crashed+" "+kernel) }
+
 func appendLine(file, line string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +88,7 @@ func Read(file string) ([]Library, error) {
 	var libs []Library
 	for line := range strings.Lines(string(b)) {
 		id, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if !ok || id == missing || !strings.HasSuffix(line, "\n") || !filepath.IsAbs(path) {
+		if !ok || id == missing || id == crashed || !strings.HasSuffix(line, "\n") || !filepath.IsAbs(path) {
 			continue
 		}
 		if id == unknown {
@@ -98,14 +102,19 @@ func Read(file string) ([]Library, error) {
 }
 
 // Missing returns the names of the kernels of a list that no library implements, sorted.
-func Missing(file string) ([]string, error) {
+func Missing(file string) ([]string, error) { return names(file, missing) }
+
+// Crashed returns the names of the kernels of a list that crashed in their own code, sorted.
+func Crashed(file string) ([]string, error) { return names(file, crashed) }
+
+func names(file, mark string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, missing+" "); ok && strings.HasSuffix(name, "\n") {
+		if name, ok := strings.CutPrefix(line, mark+" "); ok && strings.HasSuffix(name, "\n") {
 			names = append(names, strings.TrimSuffix(name, "\n"))
 		}
 	}

@@ -35,6 +35,12 @@ func TestList(t *testing.T) {
 	if got, err := Missing(list); err != nil || !slices.Equal(got, []string{"/a c", "b"}) {
 		t.Errorf("%q, %v are missing", got, err)
 	}
+	if err := AppendCrashed(list, "c"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Crashed(list); err != nil || !slices.Equal(got, []string{"c"}) {
+		t.Errorf("%q, %v have crashed", got, err)
+	}
 	f, err := os.OpenFile(list, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)

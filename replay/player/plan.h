@@ -118,7 +118,7 @@ struct plan_doubt {
 };
 
 /* Numbers of reasons that a run finds: those of verify.Reasons. */
-enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, MAX_REASONS = 32 };
+enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, REASON_CRASH = 15, MAX_REASONS = 32 };
 
 struct plan_function {
 	uint32_t how;  /* number of words, or CALL_SPECIAL plus its number in the model: see call_gen.h */

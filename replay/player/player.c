@@ -511,7 +511,7 @@ static void vouch(const uint8_t *bytes, uint64_t size, struct result_instruction
 	int answer = P.unknown(bytes, size, kernel, sizeof kernel);
 	if (answer == 0 || r->flags >> RESULT_REASON_SHIFT)
 		return;
-	uint32_t reason = answer == 1 ? REASON_KERNEL : answer == 2 ? REASON_UNINITIALISED : answer == 3 ? REASON_RACE : (uint32_t)answer & 0xff;
+	uint32_t reason = answer == 1 ? REASON_KERNEL : answer == 2 ? REASON_UNINITIALISED : answer == 3 ? REASON_RACE : answer == 4 ? REASON_CRASH : (uint32_t)answer & 0xff;
 	r->flags |= reason << RESULT_REASON_SHIFT | (reason == REASON_KERNEL ? kernel_number(kernel) << RESULT_KERNEL_SHIFT : 0);
 }
 

@@ -41,6 +41,12 @@ void add(const aclsim_launch *l, uint32_t block)
 }
 
 /* x[i] = the time, whatever the arguments say. */
+void trap(const aclsim_launch *l, uint32_t block)
+{
+	(void)l;
+	*(volatile uint32_t *)(uintptr_t)(8 + block) = 1;
+}
+
 void stamp(const aclsim_launch *l, uint32_t block)
 {
 	const struct add_args *a = l->args;
@@ -98,6 +104,7 @@ void attend(const aclsim_launch *l, uint32_t block)
 static const aclsim_kernel kernels[] = {
 	{"add", 0, add_params, 4, 0, add_extents, add, NULL},
 	{"stamp", 0, add_params, 4, 0, add_extents, stamp, NULL},
+	{"trap", 0, add_params, 4, 0, add_extents, trap, NULL},
 	{"pages", 0, pages_params, 5, 0, pages_extents, pages, NULL},
 	{"attend", 0, attend_params, 6, 0, attend_extents, attend, NULL},
 };

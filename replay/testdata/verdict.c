@@ -6,6 +6,7 @@
  *	sum        a kernel that adds to memory that nothing has written
  *	ignored    the same, and a copy of what the kernel computed from the memory that was written
  *	none       no result at all
+ *	crash      a kernel that crashes between two copies of the same memory
  *	varies     a kernel whose output differs in each run
  */
 #include "program.h"
@@ -39,6 +40,11 @@ int main(int argc, char **argv)
 	CHECK(aclrtSynchronizeStream(s));
 	if (strcmp(how, "none") != 0)
 		to_host(host, x, strcmp(how, "ignored") == 0 ? sizeof host / 2 : sizeof host);
+	if (strcmp(how, "crash") == 0) {
+		launch(kernel(argv[1], "trap"), 1, s, &args, sizeof args);
+		EXPECT(aclrtSynchronizeStream(s) == ACL_ERROR_RT_AICORE_EXCEPTION);
+		to_host(host, x, sizeof host);
+	}
 	CHECK(aclrtResetDevice(0));
 	CHECK(aclFinalize());
 	return 0;

@@ -56,10 +56,11 @@ const (
 	Peer          Reason = "peer"          // it depends on a process that is not in the trace
 	NotReached    Reason = "not-reached"   // the replay ended before the comparison
 	Pointer       Reason = "pointer"       // it depends on a word that may be an address and was not relocated
+	Crash         Reason = "crash"         // a kernel crashed in its own code before, and may have written anywhere
 )
 
 // Reasons lists every Reason. The code of a reason is its index plus 1.
-var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer}
+var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer, Crash}
 
 // texts complete the sentence "N results are unproved: …".
 var texts = map[Reason]string{
@@ -77,6 +78,7 @@ var texts = map[Reason]string{
 	Peer:          "they depend on a process that is not in the trace",
 	NotReached:    "the replay ended before the comparison",
 	Pointer:       "they depend on words that may be addresses and were not relocated",
+	Crash:         "a kernel crashed in its own code before, and may have written anywhere",
 }
 
 // Text completes the sentence "the results are unproved: …".

@@ -177,6 +177,7 @@ static int load_engine(void)
 
 		fprintf(stderr, "aclsim: can't open the simulator's engine %s: %s; put " ENGINE " beside libascendcl.so (`make build` makes both)\n",
 			path, why ? why : "unknown");
+		guest_after_engine(NULL, NULL);
 		return 0;
 	}
 	*(void **)&engine.call = dlsym(h, "aclsim_call");
@@ -187,9 +188,11 @@ static int load_engine(void)
 	*(void **)&engine.clock = dlsym(h, "aclsim_clock");
 	*(void **)&engine.own_thread = dlsym(h, "aclsim_own_thread");
 
+	void (*crashed)(int, siginfo_t *, void *);
+	*(void **)&crashed = dlsym(h, "aclsim_crashed");
 	const _Atomic uint64_t *kept = dlsym(h, "aclsim_kept");
 	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark || !engine.clock || !engine.own_thread ||
-	    !kept) {
+	    !crashed || !kept) {
 		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
 		return 0;
 	}
@@ -198,10 +201,10 @@ static int load_engine(void)
 		return 0;
 	}
 	if (enter(t, &v)) {
-		engine.clock(0, 0); /* returns when Go is ready */
+		engine.clock(0, 0); /* returns when Go has set its signal handlers */
 		leave(t, &v);
 	}
-	guest_keep(kept);
+	guest_after_engine(crashed, kept);
 	return 1;
 }
 
@@ -209,6 +212,7 @@ static void open_once(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
 	atomic_store(&opening, 1);
+	guest_before_engine();
 	atomic_store(&ready, load_engine());
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -146,10 +147,147 @@ void guest_unblock(const sigset_t *mask)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
+/*
+ * Crashes. The handlers form a chain: front, the engine's, behind, the program's. front gives the crash of a kernel to the engine. The engine's
+ * takes faults of its own code and passes others on to the handler that it found when it was opened, which is behind. What the program sets
+ * meanwhile is kept in theirs.
+ */
+
+static const int crashes[] = CRASH_SIGNALS;
+enum { CRASHES = sizeof crashes / sizeof *crashes };
+static struct sigaction theirs[CRASHES], engines[CRASHES];
+static void (*kernel_crashed)(int sig, siginfo_t *info, void *context);
+static atomic_int chained; /* in the process with this id: a child of vfork shares the memory and not the handlers */
+static atomic_flag chain_lock = ATOMIC_FLAG_INIT;
+
+/* A handler may set handlers: nothing may interrupt who holds the lock. */
+static void lock_chain(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, old);
+	while (atomic_flag_test_and_set_explicit(&chain_lock, memory_order_acquire))
+		;
+}
+
+static void unlock_chain(const sigset_t *old)
+{
+	atomic_flag_clear_explicit(&chain_lock, memory_order_release);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+static int crash_number(int sig)
+{
+	for (int i = 0; i < CRASHES; i++)
+		if (crashes[i] == sig)
+			return i;
+	return -1;
+}
+
+static void behind(int sig, siginfo_t *info, void *context)
+{
+	int i = crash_number(sig);
+	struct sigaction a;
+	sigset_t old;
+
+	lock_chain(&old);
+	a = theirs[i];
+	if (a.sa_flags & SA_RESETHAND)
+		theirs[i].sa_handler = SIG_DFL;
+	unlock_chain(&old);
+	if (a.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (!is_function(a.sa_handler)) {
+		struct sigaction none = {.sa_handler = SIG_DFL};
+
+		libc_sigaction()(sig, &none, NULL);
+		if (info->si_code <= 0) /* sent by a program, perhaps this one: no instruction will fault again */
+			raise(sig);
+		return;
+	}
+	/* The engine's handlers block all signals. */
+	old = ((ucontext_t *)context)->uc_sigmask;
+	sigorset(&old, &old, &a.sa_mask);
+	if (!(a.sa_flags & SA_NODEFER))
+		sigaddset(&old, sig);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (a.sa_flags & SA_SIGINFO)
+		a.sa_sigaction(sig, info, context);
+	else
+		a.sa_handler(sig);
+}
+
+static void front(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction *e = &engines[crash_number(sig)];
+
+	kernel_crashed(sig, info, context);
+	/* A signal that was sent is no fault of the engine's, which would print all its stacks. */
+	if (info->si_code > 0 && e->sa_flags & SA_SIGINFO)
+		e->sa_sigaction(sig, info, context);
+	else
+		behind(sig, info, context);
+}
+
+void guest_before_engine(void)
+{
+	for (int i = 0; i < CRASHES; i++) {
+		struct sigaction a = {.sa_sigaction = behind, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+
+		sigfillset(&a.sa_mask);
+		libc_sigaction()(crashes[i], &a, &theirs[i]);
+	}
+}
+
+static const _Atomic uint64_t *kept;
+
+void guest_after_engine(void (*crashed)(int sig, siginfo_t *info, void *context), const _Atomic uint64_t *descriptors)
+{
+	if (!crashed) {
+		for (int i = 0; i < CRASHES; i++)
+			libc_sigaction()(crashes[i], &theirs[i], NULL);
+		return;
+	}
+	kernel_crashed = crashed;
+	kept = descriptors;
+	for (int i = 0; i < CRASHES; i++) {
+		struct sigaction a;
+
+		libc_sigaction()(crashes[i], NULL, &engines[i]);
+		a = engines[i];
+		a.sa_sigaction = front;
+		a.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+		libc_sigaction()(crashes[i], &a, NULL);
+	}
+	atomic_store(&chained, getpid());
+}
+
+/* Returns the number of a crash signal if the program's handler for it is in the chain, else -1. */
+static int chain_number(int sig)
+{
+	int i = atomic_load(&chained) ? crash_number(sig) : -1;
+
+	return i >= 0 && atomic_load(&chained) == getpid() ? i : -1;
+}
+
 FACE_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction a;
+	sigset_t mask;
+	int i = chain_number(sig);
 
+	if (i >= 0) {
+		if (act)
+			a = *act;
+		lock_chain(&mask);
+		if (old)
+			*old = theirs[i];
+		if (act)
+			theirs[i] = a;
+		unlock_chain(&mask);
+		return 0;
+	}
 	if (!act || !is_function(act->sa_handler) || act->sa_flags & SA_ONSTACK)
 		return libc_sigaction()(sig, act, old);
 	a = *act;
@@ -157,32 +295,31 @@ FACE_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction
 	return libc_sigaction()(sig, &a, old);
 }
 
-static sighandler_t set(int sig, sighandler_t h, sighandler_t (*libc)(int, sighandler_t))
+static sighandler_t set(int sig, sighandler_t h, int flags, sighandler_t (*libc)(int, sighandler_t))
 {
-	sighandler_t before = libc(sig, h);
+	sighandler_t before;
 
+	if (h != SIG_HOLD && chain_number(sig) >= 0) {
+		struct sigaction a = {.sa_handler = h, .sa_flags = flags}, old;
+
+		return sigaction(sig, &a, &old) ? SIG_ERR : old.sa_handler;
+	}
+	before = libc(sig, h);
 	if (before != SIG_ERR)
 		on_stack(sig);
 	return before;
 }
 
-FACE_EXPORT sighandler_t signal(int sig, sighandler_t h) { return set(sig, h, libc_signal()); }
-FACE_EXPORT sighandler_t bsd_signal(int sig, sighandler_t h) { return set(sig, h, libc_bsd_signal()); }
-FACE_EXPORT sighandler_t sigset(int sig, sighandler_t h) { return set(sig, h, libc_sigset()); }
-FACE_EXPORT sighandler_t sysv_signal(int sig, sighandler_t h) { return set(sig, h, libc_sysv_signal()); }
-FACE_EXPORT sighandler_t __sysv_signal(int sig, sighandler_t h) { return set(sig, h, libc___sysv_signal()); }
+FACE_EXPORT sighandler_t signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_signal()); }
+FACE_EXPORT sighandler_t bsd_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_bsd_signal()); }
+FACE_EXPORT sighandler_t sigset(int sig, sighandler_t h) { return set(sig, h, 0, libc_sigset()); }
+FACE_EXPORT sighandler_t sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc_sysv_signal()); }
+FACE_EXPORT sighandler_t __sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc___sysv_signal()); }
 
 /*
  * Descriptors. A program that closes all that it has not opened would close the engine's, and get the same numbers for files of its own, to which the
  * engine would then write. To the program the engine's are not open.
  */
-
-static const _Atomic uint64_t *kept;
-
-void guest_keep(const _Atomic uint64_t *descriptors)
-{
-	kept = descriptors;
-}
 
 static int is_kept(int fd)
 {

@@ -14,8 +14,11 @@ void guest_block(sigset_t *old);
 /* Sets a mask, less the signals of crashes. */
 void guest_unblock(const sigset_t *mask);
 
-/* Keeps the program from closing the descriptors whose bits are set. */
-void guest_keep(const _Atomic uint64_t *descriptors);
+/* Puts a handler for the signals of crashes below those that the engine will set. Called before the engine is opened. */
+void guest_before_engine(void);
+
+/* Puts a handler above those that the engine has set, if it was opened; else restores the program's. */
+void guest_after_engine(void (*crashed)(int sig, siginfo_t *info, void *context), const _Atomic uint64_t *kept);
 
 /* A thread's signal stack. */
 struct guest_stack {

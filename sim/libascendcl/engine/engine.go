@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,14 +119,17 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	if !ok {
 		return 0
 	}
+	name, crashed := strings.CutPrefix(name, sim.CrashMark)
 	if kernel != nil && n > 0 {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(kernel)), int(n))
 		b[copy(b[:n-1], name)] = 0
 	}
-	switch name {
-	case "":
+	switch {
+	case crashed:
+		return 4
+	case name == "":
 		return 2
-	case sim.RaceMark:
+	case name == sim.RaceMark:
 		return 3
 	}
 	if reason, ok := sim.Given(name); ok {

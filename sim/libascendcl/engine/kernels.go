@@ -5,51 +5,8 @@ package main
 #cgo LDFLAGS: -ldl -Wl,--wrap=pthread_create -Wl,--wrap=pthread_getattr_np
 #define _GNU_SOURCE // dladdr
 #include <dlfcn.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include "aclsim/kernel.h"
-
-// The kernel whose native code this thread is in. A crash there is the kernel's: the line says so before Go's own report.
-static __thread const char *running;
-static struct sigaction before[NSIG];
-
-static void crashed(int sig, siginfo_t *info, void *context)
-{
-	const struct sigaction *b = &before[sig];
-	char line[256];
-	int n;
-
-	if (running) {
-		n = snprintf(line, sizeof line, "aclsim: kernel %.120s crashed in its own code: signal %d at address %p\n", running, sig, info->si_addr);
-		running = NULL;
-		if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0)
-			n = 0;
-	}
-	if (b->sa_flags & SA_SIGINFO) {
-		b->sa_sigaction(sig, info, context);
-	} else if (b->sa_handler == SIG_DFL) {
-		signal(sig, SIG_DFL); // the instruction faults again
-	} else if (b->sa_handler != SIG_IGN) {
-		b->sa_handler(sig);
-	}
-}
-
-static void watch_crashes(void)
-{
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-	struct sigaction a;
-
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-		sigaction(signals[i], NULL, &before[signals[i]]);
-		a = before[signals[i]];
-		a.sa_sigaction = crashed;
-		a.sa_flags |= SA_SIGINFO | SA_ONSTACK;
-		sigaction(signals[i], &a, NULL);
-	}
-}
+#include "native.h"
 
 static const aclsim_kernel_library *kernels_open(const char *path, const char **file, const char **why)
 {
@@ -75,34 +32,6 @@ static const aclsim_kernel_library *kernels_open(const char *path, const char **
 	*file = dladdr(*(void **)&list, &info) && info.dli_fname ? info.dli_fname : path;
 	return lib;
 }
-
-static uint32_t kernel_extents(const aclsim_kernel *k, const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	uint32_t n;
-
-	running = k->name;
-	n = k->extents(l, out, max);
-	running = NULL;
-	return n;
-}
-
-static void kernel_run(const aclsim_kernel *k, const aclsim_launch *l, uint32_t from, uint32_t to)
-{
-	running = k->name;
-	for (uint32_t b = from; b < to; b++)
-		k->run(l, b);
-	running = NULL;
-}
-
-static uint64_t kernel_duration(const aclsim_kernel *k, const aclsim_launch *l)
-{
-	uint64_t ns;
-
-	running = k->name;
-	ns = k->duration(l);
-	running = NULL;
-	return ns;
-}
 */
 import "C"
 
@@ -111,11 +40,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/sim"
+	"golang.org/x/sys/unix"
 )
 
 // kernelsSymbol is the function that every kernel library exports. A library without it is not loaded: its code runs when it is.
@@ -129,13 +60,11 @@ type library struct {
 	path    string
 	once    sync.Once
 	kernels []*sim.Kernel
+	crashed atomic.Pointer[sim.Crash] // after which none of its code runs again: it may hold locks or have written anywhere
 }
 
 // besides holds the libraries that were found beside binaries, by path.
 var besides sync.Map
-
-// watching starts when the first library is opened.
-var watching sync.Once
 
 // named returns the libraries of a list of paths, nil for an empty one.
 func named(paths string) sim.Kernels {
@@ -215,10 +144,7 @@ func (l *library) open() {
 			warn("kernel library %s: kernel %d has no name, no function or no arguments, and is left out", l.path, i)
 			continue
 		}
-		l.kernels = append(l.kernels, wrap(k))
-	}
-	if len(l.kernels) > 0 {
-		watching.Do(func() { C.watch_crashes() })
+		l.kernels = append(l.kernels, l.wrap(k))
 	}
 }
 
@@ -237,15 +163,15 @@ func report(path string) {
 	}
 }
 
-// wrap makes a kernel of one that lives in C.
-func wrap(k *C.aclsim_kernel) *sim.Kernel {
-	w := &sim.Kernel{Name: C.GoString(k.name), Entry: uint64(k.entry)}
+// wrap makes a kernel of one that is native code.
+func (l *library) wrap(k *C.aclsim_kernel) *sim.Kernel {
+	w := &sim.Kernel{Name: C.GoString(k.name), Entry: uint64(k.entry), Crashed: l.crashed.Load}
 	for _, a := range unsafe.Slice(k.args, k.num_args) {
 		w.Args = append(w.Args, sim.Arg{Name: C.GoString(a.name), Kind: sim.ArgKind(a.kind), Size: uint32(a.size)})
 	}
-	run := func(l *sim.Launch, from, to uint32) {
-		c := launch(l)
-		C.kernel_run(k, &c, C.uint32_t(from), C.uint32_t(to))
+	run := func(x *sim.Launch, from, to uint32) {
+		c := launch(x)
+		l.check(w, C.kernel_run(k, &c, C.uint32_t(from), C.uint32_t(to)))
 	}
 	if k.flags&C.ACLSIM_PARALLEL != 0 {
 		w.Blocks = run
@@ -253,15 +179,33 @@ func wrap(k *C.aclsim_kernel) *sim.Kernel {
 		w.Run = func(l *sim.Launch) { run(l, 0, l.NumBlocks) }
 	}
 	if k.extents != nil {
-		w.Extents = func(l *sim.Launch, to []sim.Extent) []sim.Extent { return extents(k, l, to) }
+		w.Extents = func(x *sim.Launch, to []sim.Extent) []sim.Extent { return l.extents(w, k, x, to) }
 	}
 	if k.duration != nil {
-		w.Duration = func(l *sim.Launch) time.Duration {
-			c := launch(l)
-			return time.Duration(C.kernel_duration(k, &c))
+		w.Duration = func(x *sim.Launch) time.Duration {
+			c := launch(x)
+			var ns C.uint64_t
+			l.check(w, C.kernel_duration(k, &c, &ns))
+			return time.Duration(ns)
 		}
 	}
 	return w
+}
+
+// check ends the use of the library if a kernel of it has crashed.
+func (l *library) check(k *sim.Kernel, c C.native_crash) {
+	if c.signal == 0 {
+		return
+	}
+	crash := &sim.Crash{Kernel: k.Name, Signal: unix.SignalName(unix.Signal(c.signal)), Address: uint64(c.address)}
+	if l.crashed.CompareAndSwap(nil, crash) {
+		warn("%v; no kernel of %s runs again in this process, and results from here on are unproved", crash, l.path)
+		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+			if err := kernellib.AppendCrashed(list, k.Name); err != nil {
+				warn("ACLSIM_KERNELS_LOG: %v; the crash of kernel %s is not reported", err, k.Name)
+			}
+		}
+	}
 }
 
 func launch(l *sim.Launch) C.aclsim_launch {
@@ -272,13 +216,16 @@ func launch(l *sim.Launch) C.aclsim_launch {
 	return c
 }
 
-func extents(k *C.aclsim_kernel, l *sim.Launch, to []sim.Extent) []sim.Extent {
-	c := launch(l)
+func (l *library) extents(w *sim.Kernel, k *C.aclsim_kernel, x *sim.Launch, to []sim.Extent) []sim.Extent {
+	c := launch(x)
 	out := make([]C.aclsim_extent, 16)
-	n := C.kernel_extents(k, &c, &out[0], C.uint32_t(len(out)))
+	var n C.uint32_t
+	l.check(w, C.kernel_extents(k, &c, &out[0], C.uint32_t(len(out)), &n))
 	if int(n) > len(out) {
 		out = make([]C.aclsim_extent, n)
-		n = min(n, C.kernel_extents(k, &c, &out[0], n))
+		all := n
+		l.check(w, C.kernel_extents(k, &c, &out[0], all, &n))
+		n = min(n, all)
 	}
 	for _, x := range out[:n] {
 		to = append(to, sim.Extent{Addr: uint64(x.addr), Size: uint64(x.size), Access: uint32(x.access), Arg: uint32(x.arg)})

@@ -4,7 +4,11 @@
 #include "native.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 // Threads. The linker has every pthread_create of this library, Go's included, go to __wrap_pthread_create: a thread of Go's must not call the
 // runtime from a signal handler, and is known by own.
@@ -86,6 +90,80 @@ void native_function_returned(void)
 		*place = IN_ENGINE;
 	else
 		own = 1;
+}
+
+// Kernels. A crash ends the kernel by a jump back to where it was called.
+
+struct run {
+	const char *name;
+	sigjmp_buf back;
+	volatile native_crash crash;
+};
+
+static __thread struct run *running __attribute__((tls_model("initial-exec"))); // NULL if no kernel runs on this thread
+
+static void say(const char *format, const char *kernel)
+{
+	char line[256];
+	int n = snprintf(line, sizeof line, format, kernel);
+
+	if (n > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0)
+		return;
+}
+
+void aclsim_crashed(int sig, siginfo_t *info, void *context)
+{
+	struct run *r = running;
+
+	if (!r)
+		return;
+	if (sig == SIGABRT) {
+		say("aclsim: kernel %.120s called abort: the program ends\n", r->name);
+		running = NULL;
+		return;
+	}
+	if (info->si_code <= 0) // sent by a program: no crash of the kernel
+		return;
+	r->crash.signal = sig;
+	r->crash.address = (uint64_t)(uintptr_t)info->si_addr;
+	running = NULL;
+	pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
+	siglongjmp(r->back, 1);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (running)
+		say("aclsim: kernel %.120s called exit: the program ends\n", running->name);
+}
+
+// The mask is restored by aclsim_crashed: saving it here would be a system call a launch.
+#define KERNEL(k, code)                               \
+	do {                                          \
+		struct run r;                         \
+		r.name = (k)->name;                   \
+		r.crash = (native_crash){0};          \
+		if (!sigsetjmp(r.back, 0)) {          \
+			running = &r;                 \
+			code;                         \
+			running = NULL;               \
+		}                                     \
+		return r.crash;                       \
+	} while (0)
+
+native_crash kernel_extents(const aclsim_kernel *k, const aclsim_launch *l, aclsim_extent *out, uint32_t max, uint32_t *n)
+{
+	KERNEL(k, *n = k->extents(l, out, max));
+}
+
+native_crash kernel_run(const aclsim_kernel *k, const aclsim_launch *l, uint32_t from, uint32_t to)
+{
+	KERNEL(k, for (uint32_t b = from; b < to; b++) k->run(l, b));
+}
+
+native_crash kernel_duration(const aclsim_kernel *k, const aclsim_launch *l, uint64_t *ns)
+{
+	KERNEL(k, *ns = k->duration(l));
 }
 
 // Descriptors. The face reads the bits as atomic words; Go writes them so.

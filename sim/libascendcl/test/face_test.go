@@ -116,17 +116,10 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// A wild address among the arguments fails the launch; a crash of native code is attributed to its kernel.
+// A wild address among the arguments fails the launch.
 func TestWildKernels(t *testing.T) {
-	exe, dir := program(t, "wild", "ascendcl"), libraries(t)
-	env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}
-	run(t, dir, env, exe, dir+"/kernels.o", "tiling")
-	cmd := exec.Command(exe, dir+"/kernels.o", "crash")
-	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "aclsim: kernel test_crash crashed in its own code: signal 11 at address 0x8\n") {
-		t.Errorf("%v: %s", err, out)
-	}
+	dir := libraries(t)
+	run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, program(t, "wild", "ascendcl"), dir+"/kernels.o")
 }
 
 func TestReadyKernels(t *testing.T) {

@@ -1,10 +1,17 @@
 package test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // A signal handler that was set without SA_ONSTACK ran on a goroutine's stack and corrupted it: 5 of 6 runs crashed, with an empty handler.
@@ -65,4 +72,66 @@ func modelOf(t *testing.T, kernels ...any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// A kernel that crashed in its own code ended the program with 100 lines of Go.
+func TestKernelCrashIsADeviceError(t *testing.T) {
+	dir := libraries(t)
+	exe := program(t, "crash", "ascendcl")
+	for _, c := range []struct {
+		kernel, how, clock, want string
+	}{
+		{"test_fail", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+		{"test_fail", "7", "real", "kernel test_fail crashed in its own code: SIGBUS at address 0x"},
+		{"test_fail", "8", "real", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
+		{"test_fail", "4", "real", "kernel test_fail crashed in its own code: SIGILL at address 0x"},
+		{"test_fail", "100", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"}, // its stack overflows
+		{"test_fail_parallel", "11", "real", "kernel test_fail_parallel crashed in its own code: SIGSEGV at address 0x8; "},
+		{"test_fail_extents", "11", "real", "kernel test_fail_extents crashed in its own code: SIGSEGV at address 0x8; "},
+		{"test_fail", "11", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+		{"test_fail", "100", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"},
+		{"handlers", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+		{"handlers later", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+		{"handlers", "8", "virtual", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
+	} {
+		env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so:" + dir + "/ready.so", "ACLSIM_CLOCK=" + c.clock}
+		_, stderr := run(t, dir, env, exe, dir+"/kernels.o", dir+"/ready.o", c.kernel, c.how)
+		if !strings.HasPrefix(stderr, "aclsim: "+c.want) || strings.Count(stderr, "\n") != 1 ||
+			!strings.HasSuffix(stderr, "no kernel of "+dir+"/kernels.so runs again in this process, and results from here on are unproved\n") {
+			t.Errorf("%+v: stderr is %q", c, stderr)
+		}
+	}
+}
+
+// A kernel that ended the program, and a crash of the program's own code, were reported with all stacks of Go's.
+func TestEndsWithoutTracesOfGo(t *testing.T) {
+	dir := libraries(t)
+	exe := program(t, "crash", "ascendcl")
+	for _, c := range []struct {
+		kernel, how string
+		signal      syscall.Signal
+		code        int
+		stderr      string
+	}{
+		{"test_fail", "6", syscall.SIGABRT, 0, "aclsim: kernel test_fail called abort: the program ends\n"},
+		{"test_fail", "101", 0, 7, "aclsim: kernel test_fail called exit: the program ends\n"},
+		{"own", "0", syscall.SIGSEGV, 0, ""},
+		{"raise", "0", syscall.SIGSEGV, 0, ""},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
+		cmd := exec.CommandContext(ctx, exe, dir+"/kernels.o", dir+"/ready.o", c.kernel, c.how)
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "ACLSIM_KERNELS="+dir+"/kernels.so:"+dir+"/ready.so")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		err := cmd.Run()
+		cancel()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		status := exit.Sys().(syscall.WaitStatus)
+		if status.Signaled() != (c.signal != 0) || status.Signaled() && status.Signal() != c.signal || status.Exited() && status.ExitStatus() != c.code || stderr.String() != c.stderr {
+			t.Errorf("%s %s: %v, stderr %q", c.kernel, c.how, err, &stderr)
+		}
+	}
 }

@@ -15,7 +15,8 @@ extern "C" {
  * Returns 0 if the bytes are known. Returns 1 if they depend on a kernel that no kernel library has: its name is stored in n
  * bytes at kernel, cut if necessary; kernel may be NULL. Returns 2 if they depend on device memory that nothing has written; only
  * with ACLSIM_UNINITIALISED=1 in the environment. Returns 3 if they depend on memory that two streams, or a stream and the host, use in
- * no order; only with ACLSIM_STRICT in the environment. Returns 0x100 + REASON if they depend on bytes that aclsim_mark() has marked.
+ * no order; only with ACLSIM_STRICT in the environment. Returns 4 if a kernel, whose name is stored, has crashed in its own code: it may
+ * have written anywhere. Returns 0x100 + REASON if they depend on bytes that aclsim_mark() has marked.
  */
 int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n);
 

@@ -2,7 +2,9 @@
 void test_add(void) {}
 void test_count(void) {}
 void test_sleep_mix_aic(void) {}
-void test_crash(void) {}
+void test_fail(void) {}
+void test_fail_parallel(void) {}
+void test_fail_extents(void) {}
 void test_call(void) {}
 void test_unknown(void) {}
 

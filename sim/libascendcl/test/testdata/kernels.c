@@ -1,7 +1,11 @@
 /* Kernels for the tests of the simulator. */
 #include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "aclsim/kernel.h"
 
@@ -65,14 +69,52 @@ static void sleep_run(const aclsim_launch *l, uint32_t block)
 	nanosleep(&t, NULL);
 }
 
-/* Touches what it did not declare. */
-static void crash_run(const aclsim_launch *l, uint32_t block)
-{
-	uint32_t *volatile nowhere = (uint32_t *)8;
+static volatile char *volatile page;
 
-	(void)l;
-	(void)block;
-	*nowhere = 1;
+static int overflow(int depth)
+{
+	volatile char frame[4096];
+
+	frame[0] = (char)depth;
+	return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
+}
+
+/* Ends as its argument says. */
+static void fail_run(const aclsim_launch *l, uint32_t block)
+{
+	const uint32_t how = *(const uint32_t *)l->args;
+	int fd;
+
+	if (block != l->num_blocks / 2)
+		return;
+	switch (how) {
+	case SIGSEGV:
+		*(volatile uint32_t *volatile)(page + 8) = 1;
+		return;
+	case SIGBUS:
+		fd = memfd_create("short", MFD_CLOEXEC);
+		*(volatile char *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) = 1;
+		return;
+	case SIGFPE:
+#ifdef __x86_64__
+		__asm__ volatile("xorl %%eax, %%eax; xorl %%edx, %%edx; divl %%eax" ::: "eax", "edx");
+#endif
+		return;
+	case SIGILL:
+#ifdef __x86_64__
+		__asm__ volatile("ud2");
+#else
+		__asm__ volatile(".inst 0");
+#endif
+		return;
+	case SIGABRT:
+		abort();
+	case 100:
+		overflow(0);
+		return;
+	case 101:
+		exit(7);
+	}
 }
 
 /* Calls the runtime, which a kernel can't. */
@@ -91,12 +133,31 @@ static const aclsim_arg add_layout[] = {
 static const aclsim_arg count_layout[] = {{"counter", ACLSIM_INOUT, 8}};
 static const aclsim_arg sleep_layout[] = {{"ms", ACLSIM_SCALAR, 4}};
 
+static const aclsim_arg fail_layout[] = {{"how", ACLSIM_SCALAR, 4}, {"buffer", ACLSIM_INOUT, 8}};
+
+static uint32_t fail_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	if (max)
+		out[0] = (aclsim_extent){((const uint64_t *)l->args)[1], 128 << 10, ACLSIM_READ | ACLSIM_WRITE, 1};
+	return 1;
+}
+
+static uint32_t fail_in_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	(void)out;
+	(void)max;
+	fail_run(l, l->num_blocks / 2);
+	return 0;
+}
+
 EXPORT const aclsim_kernel_library *aclsim_kernels(void)
 {
 	static const aclsim_kernel kernels[] = {
 		{"test_add", 7, add_layout, 4, 0, add_extents, add_run, NULL},
 		{"test_count", 0, count_layout, 1, 0, count_extents, count_run, NULL},
-		{"test_crash", 0, NULL, 0, 0, NULL, crash_run, NULL},
+		{"test_fail", 0, sleep_layout, 1, 0, NULL, fail_run, NULL},
+		{"test_fail_parallel", 0, fail_layout, 2, ACLSIM_PARALLEL, fail_extents, fail_run, NULL},
+		{"test_fail_extents", 0, sleep_layout, 1, 0, fail_in_extents, count_run, NULL},
 		{"test_call", 0, count_layout, 1, 0, count_extents, call_run, NULL},
 		{"test_sleep", 0, sleep_layout, 1, 0, NULL, sleep_run, NULL},
 	};
