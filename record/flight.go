@@ -48,7 +48,7 @@ type flight struct {
 	until  int64 // and the same by the clock of the calls
 	looked time.Time
 	keeper keeper
-	s      *probe.Session // nil for what is salvaged
+	s      *probe.Session      // nil for what is salvaged
 	stood  map[threadKey]stood // by thread, the latest call that took too long before it returned
 }
 
