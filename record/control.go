@@ -49,7 +49,6 @@ type Status struct {
 	Ring      int64    `json:"ring_bytes,omitempty"` // that the ring takes, where there is one
 	Sealed    []string `json:"sealed,omitempty"`     // traces so far, those that are being written among them
 	Output    string   `json:"output"`
-	UUID      string   `json:"uuid,omitempty"` // of the trace at Output, "" for a ring
 	// Standing are calls that have begun and not returned, of each thread the outermost, the oldest first.
 	Standing []Standing `json:"standing"`
 	Seconds  float64    `json:"seconds"` // since the beginning
@@ -202,9 +201,6 @@ func (r *recorder) status(s *probe.Session) Status {
 	st := Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
 		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
 	slices.Sort(st.Processes)
-	if r.flight == nil {
-		st.UUID = r.meta.UUID
-	}
 	st.Standing = r.standing(s)
 	if r.flight != nil {
 		st.Ring = r.flight.size()
@@ -243,6 +239,16 @@ func Sessions(parent string) []string {
 		found[i] = filepath.Dir(f)
 	}
 	return found
+}
+
+// SessionOf returns the folder of the recording in progress that writes a trace, "" if there is none.
+func SessionOf(uuid string) string {
+	for _, dir := range Sessions("") {
+		if was := left(dir); was.UUID != "" && was.UUID == uuid {
+			return dir
+		}
+	}
+	return ""
 }
 
 // ErrNoRecorder is returned, wrapped, where no recorder answers in a session's folder.

@@ -73,12 +73,15 @@ func standing(uuid string, complete bool) []report.Standing {
 	if complete {
 		return nil
 	}
-	for _, answer := range askAll(record.Sessions("")) {
-		if st := answer.status; answer.err == nil && st.UUID != "" && st.UUID == uuid {
-			return standingOf(st)
-		}
+	session := record.SessionOf(uuid)
+	if session == "" {
+		return nil
 	}
-	return nil
+	st, err := record.Ask(session, &record.Request{Do: record.ActStatus})
+	if err != nil {
+		return nil // it has ended just now
+	}
+	return standingOf(st)
 }
 
 func standingOf(st *record.Status) []report.Standing {
