@@ -325,7 +325,7 @@ func TestFlightReasons(t *testing.T) {
 		"code":         {launches, "aclrtMalloc:50=207001", Ring{Codes: []int32{207002, 207001}}, "aclrtMalloc returned ACL_ERROR_RT_MEMORY_ALLOCATION (207001)"},
 		"device error": {launches, "kernel:20=507015", Ring{}, "aclrtSynchronizeStream returned ACL_ERROR_RT_AICORE_EXCEPTION (507015)"},
 		"crash":        {[]string{job, filepath.Join(t.TempDir(), "result"), "10", "0", "crash"}, "", Ring{}, "the program was ended by signal 11"},
-		"slow call":    {launches, "", Ring{Slow: 1}, "aclInit took "},
+		"slow call":    {launches, "", Ring{Slow: 1}, "aclInit "}, // whether it has returned or not
 		"no slow call": {launches, "", Ring{Slow: time.Hour}, "the program ended with code 0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -154,7 +154,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	a.died(res.Died)
 	a.unexecuted(res.Unexecuted)
 	if len(res.Crashed) > 0 {
-		fmt.Fprintf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Crashed, ", "))
+		report.Printf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Crashed, ", "))
 	}
 	if res.Forgotten != nil {
 		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)

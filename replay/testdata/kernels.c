@@ -40,13 +40,14 @@ void add(const aclsim_launch *l, uint32_t block)
 		a->x[i] += a->by * (uint32_t)(i + 1) + (BUG && i == a->count - 1);
 }
 
-/* x[i] = the time, whatever the arguments say. */
+/* Crashes. */
 void trap(const aclsim_launch *l, uint32_t block)
 {
 	(void)l;
 	*(volatile uint32_t *)(uintptr_t)(8 + block) = 1;
 }
 
+/* x[i] = the time, whatever the arguments say. */
 void stamp(const aclsim_launch *l, uint32_t block)
 {
 	const struct add_args *a = l->args;
@@ -111,6 +112,6 @@ static const aclsim_kernel kernels[] = {
 
 const aclsim_kernel_library *aclsim_kernels(void)
 {
-	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, 4, kernels};
+	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, sizeof kernels / sizeof *kernels, kernels};
 	return &library;
 }
