@@ -26,7 +26,7 @@ type Memory struct {
 
 // Memory returns what the session takes.
 func (s *Session) Memory() Memory {
-	return Memory{Ring: s.ctl.ringBytes, Limit: s.ctl.memoryLimit, Arena: uint64(len(s.arena)), Left: memoryLeft()}
+	return Memory{Ring: s.ringBytes, Limit: s.ctl.memoryLimit, Arena: uint64(len(s.arena)), Left: memoryLeft()}
 }
 
 // Clock names the clock that the shim reads on this machine.

@@ -32,7 +32,7 @@ func (s *Session) PassedBy() map[string]uint64 {
 	for ; len(b) >= passedBytes; b = b[passedBytes:] {
 		count, state := le.Uint64(b), le.Uint32(b[8:])
 		if name, _, _ := bytes.Cut(b[12:passedBytes], []byte{0}); state == passedNamed && count > 0 {
-			m[string(name)] += count
+			m[string(name)] += s.clamp(count)
 		}
 	}
 	return m

@@ -40,9 +40,10 @@ var _ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}
 type member struct {
 	number uint32 // 1 + that of its file
 	file   *os.File
-	said   *processFile
-	pid    int // in the trace
-	local  int // as this process sees it, 0 where it does not
+	live   *processFile // the file, which the process writes; nil: not mapped
+	said   *processFile // a copy from when it was complete; nil before
+	pid    int          // in the trace
+	local  int          // as this process sees it, 0 where it does not
 	ns     uint64
 	rings  []int
 	since  time.Time // that it is known of
@@ -126,16 +127,24 @@ func (s *Session) read(m *member) {
 		m.gone = time.Since(m.since) > stillborn && !locked(m.file)
 		return
 	}
-	b, err := unix.Mmap(int(m.file.Fd()), 0, processBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return
+	if m.live == nil {
+		p, err := unix.MmapPtr(int(m.file.Fd()), 0, nil, processBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return
+		}
+		m.live = (*processFile)(p)
 	}
-	said := (*processFile)(unsafe.Pointer(&b[0]))
-	if said.ready.Load() == 0 {
-		unix.Munmap(b)
+	if m.live.ready.Load() == 0 {
 		m.gone = time.Since(m.since) > stillborn && !locked(m.file)
 		return
 	}
+	said := new(processFile)
+	copy(said.bytes(), m.live.bytes())
+	s.join(m, said)
+}
+
+// join notes who a process is.
+func (s *Session) join(m *member, said *processFile) {
 	m.said, m.ns = said, said.namespace
 	m.local = localPID(m.ns, int(said.pid))
 	m.pid = s.identify(m)
@@ -147,9 +156,18 @@ func (s *Session) read(m *member) {
 	}
 }
 
+func (p *processFile) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), processBytes) }
+
+func (m *member) unmap() {
+	if m.live != nil {
+		unix.MunmapPtr(unsafe.Pointer(m.live), processBytes)
+		m.live = nil
+	}
+}
+
 // Untraceds returns the processes that have come since the last time and that the guard keeps from being recorded.
 func (s *Session) Untraceds() []End {
-	s.look()
+	s.touch(s.look)
 	p := s.passed
 	s.passed = nil
 	return p
@@ -241,7 +259,7 @@ func (m *member) describe() *Process {
 
 // Alive reports whether a process is left that has called the runtime.
 func (s *Session) Alive() bool {
-	s.look()
+	s.touch(s.look)
 	alive := false
 	for _, m := range s.members {
 		alive = m.alive() || alive
@@ -251,7 +269,7 @@ func (s *Session) Alive() bool {
 
 // Processes returns the ids of the processes that have called the runtime, those that have ended too.
 func (s *Session) Processes() []int {
-	s.look()
+	s.touch(s.look)
 	var pids []int
 	seen := map[int]bool{}
 	for _, m := range s.members {
@@ -264,27 +282,28 @@ func (s *Session) Processes() []int {
 }
 
 // Reap hands on what processes that are gone have left, gives back the memory of their rings and says how they ended.
-func (s *Session) Reap(sink Sink) ([]End, error) {
+func (s *Session) Reap(sink Sink) (ends []End, err error) {
+	s.touch(func() { err = s.reap(sink, &ends) })
+	return ends, err
+}
+
+func (s *Session) reap(sink Sink, ends *[]End) error {
 	s.look()
-	var ends []End
 	for _, m := range s.members {
 		if m.file == nil || m.alive() {
 			continue
 		}
 		// Rings that have come since the last look.
-		if err := s.open(sink); err != nil {
-			return ends, err
-		}
-		if err := s.finish(sink, m.rings); err != nil {
-			return ends, err
+		if err := errors.Join(s.open(sink), s.finish(sink, m.rings)); err != nil {
+			return err
 		}
 		for _, i := range m.rings {
 			s.release(i)
 		}
 		if m.said != nil {
-			ends = append(ends, s.ended(m))
-			unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(m.said)), processBytes))
+			*ends = append(*ends, s.ended(m))
 		}
+		m.unmap()
 		os.Remove(m.file.Name())
 		m.file.Close()
 		if m.handle != nil {
@@ -295,13 +314,15 @@ func (s *Session) Reap(sink Sink) ([]End, error) {
 	for n := s.ctl.reaped; int(n) < len(s.members) && s.members[n].gone && s.members[n].file == nil; n++ {
 		s.ctl.reaped = n + 1
 	}
-	return ends, nil
+	return nil
 }
 
 func (s *Session) ended(m *member) End {
 	p := m.describe()
-	e := End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Clean: m.said.ended.Load() != 0, Untraced: m.said.untraced != 0}
-	e.Code, e.Seen = int(m.said.code.Load())-1, monotonic() // 0: NoCode
+	e := End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Untraced: m.said.untraced != 0, Code: NoCode, Seen: monotonic()}
+	if m.live != nil {
+		e.Clean, e.Code = m.live.ended.Load() != 0, int(m.live.code.Load())-1 // 0: NoCode
+	}
 	if lived := monotonic() - s.clock.nanoseconds(m.said.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
@@ -332,11 +353,11 @@ func (s *Session) release(i int) {
 		return
 	}
 	for k := range untimedReasons {
-		s.untimed[k] += r.head.untimed[k].Load()
+		s.untimed[k] += r.unmeasured(s, k)
 	}
 	r.close()
 	os.Remove(s.path("ring.", uint32(i)))
-	s.ctl.memoryUsed.Add(-r.slot.ringBytes)
+	s.ctl.memoryUsed.Add(-r.size)
 	r.done, r.given = true, true
 	s.opened = min(s.opened, i)
 	r.slot.state.Store(slotGiven)
@@ -443,6 +464,11 @@ func (s *Session) attach(o *SessionOptions) error {
 		return err
 	}
 	s.ctl = (*control)(unsafe.Pointer(&s.mem[0]))
+	return touched(s, func() error { return s.take(o) })
+}
+
+// take continues the session of another recorder.
+func (s *Session) take(o *SessionOptions) error {
 	if s.ctl.magic != ringMagic || s.ctl.version != ringVersion || s.ctl.maxSlots != maxSlots || s.ctl.functions != s.model.Checksum() {
 		unix.Munmap(s.mem)
 		return ErrVersion
@@ -458,6 +484,7 @@ func (s *Session) attach(o *SessionOptions) error {
 			return fmt.Errorf("arena: %w", err)
 		}
 	}
+	s.ringBytes = s.ctl.ringBytes
 	s.clock.take(s.ctl.clock)
 	s.Handed = s.ctl.handed
 	s.configure(o)
@@ -469,7 +496,7 @@ func (s *Session) attach(o *SessionOptions) error {
 // Begun is when what the rings hold may have begun, on CLOCK_MONOTONIC in nanoseconds: when the first process came, or
 // when another recorder has read them last.
 func (s *Session) Begun() int64 {
-	s.look()
+	s.touch(s.look)
 	first := monotonic()
 	for _, m := range s.members {
 		if m.said != nil && m.file != nil {

@@ -172,26 +172,34 @@ type Session struct {
 	// Handed is how many calls had been taken out of the rings when this process opened the session.
 	Handed uint64
 
-	model   *api.Model
-	dir     string
-	mode    os.FileMode
-	keep    bool     // the folder, at the end
-	lock    *os.File // of dir
-	ctl     *control
-	mem     []byte
-	arena   []byte
-	rings   []*ring // by slot; nil: not there yet
-	opened  int     // of these, from the first on
-	clock   clock
-	members []*member // processes, by number
-	unread  int       // of these, the first that has not said who it is
-	ids     map[identity]int
-	taken   map[int]bool         // numbers that processes have in the trace
-	names   map[[2]uint32]string // of threads
-	threads map[[2]uint32]uint64 // next sequence number of a thread, over its rings
-	untimed [untimedReasons]uint64
-	quiet   int64 // since when no other recorder has read
-	passed  []End // processes that are not recorded, to be told of
+	model     *api.Model
+	dir       string
+	mode      os.FileMode
+	keep      bool     // the folder, at the end
+	lock      *os.File // of dir
+	ctl       *control
+	mem       []byte
+	ringBytes uint64 // of each
+	arena     []byte
+	rings     []*ring // by slot; nil: not there yet
+	opened    int     // of these, from the first on
+	clock     clock
+	members   []*member // processes, by number
+	unread    int       // of these, the first that has not said who it is
+	ids       map[identity]int
+	taken     map[int]bool         // numbers that processes have in the trace
+	names     map[[2]uint32]string // of threads
+	threads   map[[2]uint32]uint64 // next sequence number of a thread, over its rings
+	untimed   [untimedReasons]uint64
+	quiet     int64  // since when no other recorder has read
+	passed    []End  // processes that are not recorded, to be told of
+	began     int64  // CLOCK_MONOTONIC; 0 if another process has made the session
+	scratch   []byte // copy of the record at hand
+	part      []byte // copy of the part of a payload at hand
+
+	uncontrolled atomic.Bool // the control file was truncated
+	arenaGone    bool        // so was the arena
+	damage       []Damage
 
 	work   uint64 // bytes that were read since the core was last offered to others
 	behind bool   // with the work, so that it is not offered
@@ -262,9 +270,11 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 	if err := errors.Join(s.makeControl(), s.makePassed()); err != nil {
 		return fail(err)
 	}
+	s.began = monotonic()
 	c := s.ctl
 	c.version, c.maxSlots, c.functions = ringVersion, maxSlots, m.Checksum()
-	c.ringBytes, c.memoryLimit = uint64(size), o.MemoryLimit
+	s.ringBytes = uint64(size)
+	c.ringBytes, c.memoryLimit = s.ringBytes, o.MemoryLimit
 	if err := s.makeArena(o); err != nil {
 		return fail(err)
 	}
@@ -382,10 +392,12 @@ func (s *Session) makeArena(o *SessionOptions) error {
 func (s *Session) Dir() string { return s.dir }
 
 // Refused is the number of threads that could not be recorded, for want of memory for their rings.
-func (s *Session) Refused() int { return int(s.ctl.refused.Load()) }
+func (s *Session) Refused() int {
+	return touched(s, func() int { return int(s.clamp(uint64(s.ctl.refused.Load()))) })
+}
 
 // Stranger is a process whose shim is of another build of acltrace than this program, so that it records nothing; 0 for none.
-func (s *Session) Stranger() int { return int(s.ctl.stranger.Load()) }
+func (s *Session) Stranger() int { return touched(s, func() int { return int(s.ctl.stranger.Load()) }) }
 
 // CheckShim returns an error where a shim, the content of its file, is of another build than this program: what it wrote would
 // not be understood, and it writes nothing.
@@ -398,12 +410,14 @@ func CheckShim(shim []byte, m *api.Model) error {
 }
 
 // Policy is what programs do when a ring is full: Drop, too, after a program has waited in vain.
-func (s *Session) Policy() Policy { return Policy(s.ctl.policy.Load()) }
+func (s *Session) Policy() Policy {
+	return touched(s, func() Policy { return Policy(s.ctl.policy.Load()) })
+}
 
 // Cost is what recording adds to a launch with 64 bytes of arguments, in nanoseconds, as the first process of the session has
 // measured it; 0 where none has.
 func (s *Session) Cost() float64 {
-	ticks := float64(s.ctl.cost.Load())
+	ticks := touched(s, func() float64 { return float64(s.ctl.cost.Load()) })
 	if s.clock.counter {
 		return ticks * s.clock.rate
 	}
@@ -417,11 +431,16 @@ func (s *Session) Untimed() map[Untimed]uint64 {
 		n[i] = s.untimed[i]
 		for _, r := range s.rings {
 			if r != nil && r.mem != nil {
-				n[i] += r.head.untimed[i].Load()
+				n[i] += r.unmeasured(s, i)
 			}
 		}
 	}
 	return n
+}
+
+// unmeasured returns how many tasks of a ring's threads were to be measured and were not, for one reason.
+func (r *ring) unmeasured(s *Session, why Untimed) uint64 {
+	return s.clamp(touched(s, func() uint64 { return r.head.untimed[why].Load() }))
 }
 
 // ClockJumps is how often the processor's counter was found to have jumped.
@@ -429,28 +448,35 @@ func (s *Session) ClockJumps() int { return s.clock.jumps }
 
 // Off ends the recording; programs run on without it.
 func (s *Session) Off() {
-	s.ctl.policy.Store(uint32(Drop))
-	s.ctl.off.Store(offEnded)
+	s.touch(func() {
+		s.ctl.policy.Store(uint32(Drop))
+		s.ctl.off.Store(offEnded)
+	})
 }
 
 // Wait has programs record nothing from here on, but the process with the id where that is not 0. A call that has begun
 // is still recorded. It may be called from any goroutine that no other does so from at the time.
 func (s *Session) Wait(but int) {
-	s.ctl.only.Store(uint32(but))
-	s.ctl.off.CompareAndSwap(0, offWaiting)
-	s.still()
+	s.touch(func() {
+		s.ctl.only.Store(uint32(but))
+		s.ctl.off.CompareAndSwap(0, offWaiting)
+		s.still()
+	})
 }
 
 // Go has programs record again after Wait.
 func (s *Session) Go() {
-	s.ctl.off.CompareAndSwap(offWaiting, 0)
-	s.ctl.only.Store(0)
-	s.still()
+	s.touch(func() {
+		s.ctl.off.CompareAndSwap(offWaiting, 0)
+		s.ctl.only.Store(0)
+		s.still()
+	})
 }
 
 // Waiting reports whether programs record nothing for now, but the process with the id.
 func (s *Session) Waiting() (but int, waiting bool) {
-	return int(s.ctl.only.Load()), s.ctl.off.Load() == offWaiting
+	s.touch(func() { but, waiting = int(s.ctl.only.Load()), s.ctl.off.Load() == offWaiting })
+	return but, waiting
 }
 
 // still tells the threads that have rings whether they record.
@@ -479,7 +505,7 @@ func (s *Session) still() {
 
 // Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else
 // the recorder does, or programs that wait for it stop waiting.
-func (s *Session) Beat() { s.ctl.heartbeat.Store(monotonic()) }
+func (s *Session) Beat() { s.touch(func() { s.ctl.heartbeat.Store(monotonic()) }) }
 
 // Load says how much there was to drain.
 type Load int
@@ -493,11 +519,16 @@ const (
 // Interval is how long rings that are lightly used may be left alone: one that suddenly gets 1 GB/s, more than ten million calls a
 // second, is half full then.
 func (s *Session) Interval() time.Duration {
-	return max(time.Duration(s.ctl.ringBytes/2), 200*time.Microsecond)
+	return max(time.Duration(s.ringBytes/2), 200*time.Microsecond)
 }
 
 // Drain hands on what has been written since the last time.
-func (s *Session) Drain(sink Sink) (Load, error) {
+func (s *Session) Drain(sink Sink) (load Load, err error) {
+	s.touch(func() { load, err = s.drain(sink) })
+	return load, err
+}
+
+func (s *Session) drain(sink Sink) (Load, error) {
 	s.clock.adjust()
 	s.behind = s.pressed()
 	if err := s.open(sink); err != nil {
@@ -537,7 +568,7 @@ func (s *Session) Finish(sink Sink) error {
 	for i := range all {
 		all[i] = i
 	}
-	return s.finish(sink, all)
+	return touched(s, func() error { return s.finish(sink, all) })
 }
 
 // finish hands on all that some rings hold.
@@ -550,7 +581,18 @@ func (s *Session) finish(sink Sink, rings []int) error {
 		if _, err := r.drain(s, sink, true); err != nil {
 			return err
 		}
+		if r.truncated {
+			continue
+		}
 		lost := r.head.lost.Load()
+		if !s.possible(lost - r.lost) {
+			if !r.done {
+				if err := r.giveUp(s, sink, writtenOver); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if all, most := r.head.seq.Load()-r.seq, lost-r.lost+r.size/callHeader; r.done && all <= most {
 			lost = r.lost + all // with what lay in a ring that was given up
 			r.seq += all
@@ -584,7 +626,7 @@ func (s *Session) Close() error {
 		s.unmap()
 		return s.lock.Close()
 	}
-	s.ctl.off.Store(offEnded)
+	s.touch(func() { s.ctl.off.Store(offEnded) })
 	s.unmap()
 	return errors.Join(os.RemoveAll(s.dir), s.lock.Close())
 }
@@ -596,9 +638,7 @@ func (s *Session) unmap() {
 		}
 	}
 	for _, m := range s.members {
-		if m.said != nil && m.file != nil {
-			unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(m.said)), processBytes))
-		}
+		m.unmap()
 		if m.file != nil {
 			m.file.Close()
 		}
@@ -632,8 +672,12 @@ func (s *Session) open(sink Sink) error {
 			continue
 		}
 		m := s.member(sl.process)
-		if m == nil || m.said == nil || m.file == nil {
+		if m == nil || m.file == nil {
 			continue
+		}
+		if m.said == nil {
+			// A process makes a ring after it has written its file, which is truncated now.
+			s.join(m, &processFile{pid: sl.pid, ppid: sl.ppid, start: sl.start})
 		}
 		if err := s.show(m, sink); err != nil {
 			return err
@@ -646,8 +690,8 @@ func (s *Session) open(sink Sink) error {
 			}
 			return fmt.Errorf("ring of thread %d: %w", sl.tid, err)
 		}
-		s.rings[i] = r
 		m.rings = append(m.rings, i)
+		r.start(s)
 	}
 	return nil
 }
@@ -686,12 +730,15 @@ type ring struct {
 	seq      uint64 // of the next call in this ring
 	outer    *Call  // that encloses those to come, nil for none
 	done     bool
-	gone     int64  // since when it is done, where it was given up
-	taken    uint64 // the first call that this process has got
-	handed   uint64 // calls that the session's count has
-	given    bool   // back, so that another thread may have the slot
-	last     int64  // when the latest call began or ended, as far as that is known
-	at       Call   // the call at hand, kept for its memory
+	gone     int64 // since when it is done, where it was given up
+	// truncated is set once the program has truncated the file. seen is the number of the next call when the ring was last drained.
+	truncated bool
+	seen      uint64
+	taken     uint64 // the first call that this process has got
+	handed    uint64 // calls that the session's count has
+	given     bool   // back, so that another thread may have the slot
+	last      int64  // when the latest call began or ended, as far as that is known
+	at        Call   // the call at hand, kept for its memory
 	// recording is how many nanoseconds payloads have taken the thread since its latest call.
 	recording int64
 }
@@ -717,7 +764,7 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 
 // change notes that the ring, which was empty then, has changed hands.
 func (r *ring) change(s *Session, sink Sink) error {
-	if r.mem == nil || r.done || r.slot.generation.Load() == r.owners[len(r.owners)-1].generation {
+	if r.mem == nil || r.done || r.generation(s) == r.owners[len(r.owners)-1].generation {
 		return nil
 	}
 	if err := r.leave(sink); err != nil {
@@ -725,6 +772,15 @@ func (r *ring) change(s *Session, sink Sink) error {
 	}
 	r.own(s)
 	return nil
+}
+
+// generation returns how many threads have had the ring before the one that has it now.
+func (r *ring) generation(s *Session) uint32 {
+	n := r.slot.generation.Load()
+	if s.uncontrolled.Load() {
+		return r.owners[len(r.owners)-1].generation
+	}
+	return n
 }
 
 // own notes that a thread has got the ring.
@@ -743,12 +799,12 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 		return nil, err
 	}
 	defer f.Close()
-	size := uintptr(s.ctl.ringBytes)
+	size := uintptr(s.ringBytes)
 	whole, err := unix.MmapPtr(-1, 0, nil, ringHeader+2*size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{slot: sl, member: m, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
+	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
 	if _, err = unix.MmapPtr(int(f.Fd()), 0, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
 		_, err = unix.MmapPtr(int(f.Fd()), ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -758,7 +814,13 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 		return nil, err
 	}
 	r.head = (*ringHead)(whole)
-	// Another recorder may have read some of it.
+	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
+	s.rings[i] = r
+	return r, nil
+}
+
+// start takes the ring over from another recorder, which may have read some of it.
+func (r *ring) start(s *Session) {
 	r.pos = r.head.tail.Load()
 	for _, k := range r.head.mark {
 		if k.pos == r.pos && r.pos != 0 {
@@ -767,9 +829,7 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	}
 	r.taken = r.seq
 	r.handed = r.seq
-	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
 	r.own(s)
-	return r, nil
 }
 
 func (r *ring) close() {
@@ -784,7 +844,11 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 	if r.mem == nil || r.done {
 		return 0, nil
 	}
+	if r.truncated {
+		return 0, r.giveUp(s, sink, truncated)
+	}
 	head := r.head.head.Load()
+	r.seen = r.head.seq.Load()
 	if err := r.change(s, sink); err != nil {
 		return 0, err
 	}
@@ -802,11 +866,12 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		}
 		size := uint64(le.Uint32(b))
 		if size < 8 || size%8 != 0 || size > r.size {
-			return 0, r.broken(sink)
+			return 0, r.giveUp(s, sink, writtenOver)
 		}
-		if err := r.record(s, sink, b[:size], state); err != nil {
+		s.scratch = append(s.scratch[:0], b[:size]...)
+		if err := r.record(s, sink, s.scratch, state); err != nil {
 			if errors.Is(err, errRing) {
-				return 0, r.broken(sink)
+				return 0, r.giveUp(s, sink, writtenOver)
 			}
 			return 0, err
 		}
@@ -819,7 +884,7 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		}
 		if r.pos >= head {
 			// A ring that was empty for a moment may have another owner.
-			if head = r.head.head.Load(); r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
+			if head = r.head.head.Load(); r.generation(s) != r.owners[len(r.owners)-1].generation {
 				break
 			}
 		}
@@ -896,13 +961,26 @@ func (r *ring) leave(sink Sink) error {
 	return sink.Call(c)
 }
 
-const writtenOver = "ring overwritten by the program"
+const (
+	writtenOver = "ring overwritten by the program"
+	truncated   = "ring truncated by the program"
+)
 
-// broken gives up a ring whose content makes no sense: the program has written over it. Its thread does not wait for room there.
-func (r *ring) broken(sink Sink) error {
-	r.done, r.gone = true, monotonic()
+// giveUp reads no more of a ring that the program has damaged. Its thread does not wait for room there. Of a truncated ring at
+// least one call is lost, and those that were seen in it. Calls that an overwritten ring still holds are counted in finish.
+func (r *ring) giveUp(s *Session, sink Sink, why string) error {
 	r.head.givenUp.Store(1)
-	return sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: r.gone, To: r.gone, Reason: writtenOver})
+	r.done, r.gone = true, monotonic()
+	s.damage = append(s.damage, Damage{PID: int(r.pid), TID: int(r.tid), Exe: r.member.describe().Exe, What: why})
+	g := Gap{PID: int(r.pid), TID: int(r.tid), From: r.gone, To: r.gone, Reason: why}
+	if r.truncated {
+		g.Calls = 1
+		if n := r.seen - min(r.seq, r.seen); n <= r.size/callHeader {
+			g.Calls = max(n, 1)
+		}
+		r.seq += g.Calls
+	}
+	return sink.Gap(&g)
 }
 
 func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
@@ -934,6 +1012,9 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 			return errRing
 		}
 		n := le.Uint64(b[8:])
+		if !s.possible(n) {
+			return errRing
+		}
 		g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
 		r.lost += n
 		r.seq += n
@@ -1050,9 +1131,10 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		if n > arenaChunk || (chunk+1)*arenaChunk > len(s.arena) {
 			return errRing
 		}
-		bytes = s.arena[chunk*arenaChunk:]
+		s.part = append(s.part[:0], s.arena[chunk*arenaChunk:][:n]...)
+		bytes = s.part
+		s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
 		defer s.share(uint64(n))
-		defer s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
 	}
 	if n > len(bytes) {
 		return errRing
@@ -1068,6 +1150,9 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		p.Dir = Out
 	}
 	p.Early = b[13]&pieceEarly != 0
+	if s.arenaGone && le.Uint32(b[64:]) != 0 {
+		p.Missing, p.Bytes = Unreadable, nil
+	}
 	// The time is that of the thread that wrote the record, which is another one than that of the call if it has waited for its result.
 	p.Recording = s.clock.duration(uint64(le.Uint32(b[68:])) * recordingTicks)
 	r.recording += p.Recording

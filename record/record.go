@@ -193,6 +193,7 @@ type recorder struct {
 	ownKernels ownKernels
 
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
+	damaged []probe.Damage    // done to the session by programs
 	ended   int64             // when the last calls were seen, where that is before the end; else 0
 	late    sync.Mutex        // of unseen, which another goroutine adds to
 	unseen  []format.Unhooked
@@ -653,6 +654,16 @@ func (r *recorder) learn(res *Result, s *probe.Session) {
 	if pid := s.Stranger(); pid != 0 {
 		r.unseen = append(r.unseen, format.Unhooked{PID: pid, Reason: "its shim is of another build of acltrace than the recorder, and records nothing: use one build for both"})
 	}
+	r.damaged = s.Damage()
+	for _, d := range r.damaged {
+		of := "threads and processes that came later"
+		if d.TID != 0 {
+			of = fmt.Sprintf("later calls of thread %d", d.TID)
+		} else {
+			_ = r.b.gap(format.Gap{Thread: format.NoThread, From: r.b.last, To: max(r.b.last, probe.Now()-r.meta.StartMono), Reason: format.RecorderLost})
+		}
+		r.unseen = append(r.unseen, format.Unhooked{PID: d.PID, Exe: d.Exe, Reason: fmt.Sprintf("%s: %s are not recorded", d.What, of)})
+	}
 	r.deviceTime(s)
 }
 
@@ -963,7 +974,7 @@ func (r *recorder) describe(m *format.Meta) {
 func (r *recorder) close(res *Result) error {
 	b, m := r.b, &r.meta
 	w := b.seg.w
-	if r.o.NoSmall || b.cut || b.unkept > 0 || b.lost > 0 || b.lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 {
+	if r.o.NoSmall || b.cut || b.unkept > 0 || b.lost > 0 || b.lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 || len(r.damaged) > 0 {
 		m.Replayable = false
 	}
 	if res.Incomplete != nil && b.last < m.EndNS {
