@@ -19,7 +19,7 @@ CFLAGS  := -std=c11 -O2 -g $(WARN) -Iapi/acl/include
 ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-# The shim is linked to nothing and has no constructor, and one destructor, which stores a word: see probe/shim/process.c.
+# The shim is linked to nothing. Its constructor copies a path (session.c), and its destructor stores a word (process.c).
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
 # Atomic operations are instructions, not calls of functions in a library that the shim is not linked to.
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)

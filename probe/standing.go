@@ -10,18 +10,20 @@ import (
 // Standing returns the calls that have begun and not returned, of each thread the outermost, as far as the rings have been drained. The goroutine
 // that drains calls it.
 func (s *Session) Standing() []Call {
-	var calls []Call
-	for _, r := range s.rings {
-		if r == nil || r.mem == nil || r.done || len(r.owners) == 0 || r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
-			continue
+	return touched(s, func() []Call {
+		var calls []Call
+		for _, r := range s.rings {
+			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.generation(s) != r.owners[len(r.owners)-1].generation {
+				continue
+			}
+			if r.outer != nil {
+				calls = append(calls, r.outer.clone())
+			} else if c := r.peek(s); c != nil {
+				calls = append(calls, *c)
+			}
 		}
-		if r.outer != nil {
-			calls = append(calls, r.outer.clone())
-		} else if c := r.peek(s); c != nil {
-			calls = append(calls, *c)
-		}
-	}
-	return calls
+		return calls
+	})
 }
 
 // peek reads the record of the call that the ring's thread is in, nil if it is in none.

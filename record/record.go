@@ -110,6 +110,7 @@ type Result struct {
 	BlobBytes  int64             // of that file
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
+	NoCall     string            // why no call was seen, "" if calls were seen or nothing shows why
 	Unexecuted []string          // kernels that were launched on the simulator and that no kernel library implements, sorted
 	Crashed    []string          // kernels that crashed in their own code on the simulator, sorted
 	// Forgotten is why the list of this user's kernel libraries lacks those of the program, nil if it has them: a replay does not load
@@ -568,6 +569,9 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res.Guard = r.guard.ended(res, r.ends)
 	r.learn(res, s)
 	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
+	if res.NoCall = w.withoutShim(); res.NoCall == "" && gainsRights(r.path) {
+		res.NoCall = gained
+	}
 	res, err = r.finish(res)
 	if r.unsealed {
 		s.Keep()

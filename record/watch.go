@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -38,8 +41,9 @@ type watcher struct {
 	refs    map[fileKey][]reference
 	inside  map[fileKey][]string // functions of the runtime that a program has itself
 	found   map[string]format.Unhooked
-	newest  string // process or thread at the last look
-	settled bool   // it was the newest at the look before too
+	bare    map[procKey]format.Unhooked // processes that had not loaded the shim when they were last seen, and why
+	newest  string                      // process or thread at the last look
+	settled bool                        // it was the newest at the look before too
 	stop    chan struct{}
 	ended   sync.WaitGroup
 	window  time.Duration // between two looks, for the tests
@@ -75,7 +79,11 @@ type object struct {
 	from, to uint64
 }
 
-const lookEvery = 200 * time.Millisecond
+// The first looks follow each other quickly, so that short programs are seen.
+const (
+	firstLook = 2 * time.Millisecond
+	lookEvery = 200 * time.Millisecond
+)
 
 func watch(m *api.Model, root int, shim, session string) *watcher {
 	real, err := filepath.EvalSymlinks(shim)
@@ -83,17 +91,17 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 		real = shim
 	}
 	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{}, inside: map[fileKey][]string{},
-		found: map[string]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
+		found: map[string]format.Unhooked{}, bare: map[procKey]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
 	}
 	w.ended.Go(func() {
-		for {
+		for next := firstLook; ; next *= 2 {
 			began := time.Now()
 			w.waited = 0
 			w.look(began)
 			// On a machine with very many processes a look takes long, and is taken the more seldom.
-			pause := max(w.window, 50*(time.Since(began)-w.waited))
+			pause := max(min(w.window, next), 50*(time.Since(began)-w.waited))
 			select {
 			case <-time.After(pause):
 			case <-w.stop:
@@ -119,6 +127,25 @@ func (w *watcher) end() []format.Unhooked {
 		return strings.Compare(a.Reason, b.Reason)
 	})
 	return us
+}
+
+// withoutShim says which processes can't have loaded the shim, and why. It must be called after end.
+func (w *watcher) withoutShim() string {
+	var us []format.Unhooked
+	for _, u := range w.bare {
+		us = append(us, u)
+	}
+	slices.SortFunc(us, func(a, b format.Unhooked) int { return a.PID - b.PID })
+	const most = 3
+	var s []string
+	for i, u := range us {
+		if i == most {
+			s = append(s, fmt.Sprintf("%d more", len(us)-i))
+			break
+		}
+		s = append(s, fmt.Sprintf("process %d (%s) ran without the shim: %s", u.PID, u.Exe, u.Reason))
+	}
+	return strings.Join(s, "; ")
 }
 
 func (w *watcher) look(now time.Time) {
@@ -157,7 +184,12 @@ func (w *watcher) look(now time.Time) {
 			continue
 		}
 		w.process(a.pid, p)
-		if p.hooked {
+		delete(w.bare, a)
+		if !p.hooked {
+			if why := w.why(a.pid, exe); why != "" {
+				w.bare[a] = format.Unhooked{PID: a.pid, Exe: exe, Reason: why}
+			}
+		} else {
 			// Reading the maps of a large process stops it for a moment: less and less often.
 			p.next = now.Add(w.window << min(p.looks, 7))
 			p.looks++
@@ -237,7 +269,7 @@ func (w *watcher) process(pid int, p *watched) {
 		}
 	case p.hooked, elsewhere:
 	case len(libs) > 0:
-		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+w.why(pid, p.exe))
+		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+cmp.Or(w.why(pid, p.exe), "the loader has not taken it"))
 	}
 }
 
@@ -326,15 +358,37 @@ func (w *watcher) report(pid int, exe, reason string) {
 // isShim reports whether a mapped file is the shim. A process in a root of its own maps it by a path that begins with the root.
 func (w *watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
 
-// why guesses why a process has not loaded the shim.
+// why returns why a process can't have loaded the shim, "" if nothing shows.
 func (w *watcher) why(pid int, exe string) string {
-	if st, err := os.Stat(exe); err == nil && st.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-		return "the program is set-uid or set-gid"
+	if gainsRights(exe) {
+		return gained
 	}
-	if !slices.Contains(strings.FieldsFunc(environment(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload) {
+	if err := executable(procFile(pid, "exe")); err != nil && strings.Contains(err.Error(), "statically") {
+		return "the program is linked statically; record it with --probe ebpf"
+	}
+	env, err := os.ReadFile(procFile(pid, "environ"))
+	switch {
+	case err != nil || slices.Contains(strings.FieldsFunc(environment(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
+		return ""
+	case bytes.Contains(env, []byte("ACLTRACE_SESSION=")):
 		return "LD_PRELOAD was changed before it was started"
 	}
-	return "the loader has not taken it"
+	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it"
+}
+
+const gained = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
+
+// gainsRights reports whether a program runs with more rights than this process.
+func gainsRights(path string) bool {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return false
+	}
+	if st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Geteuid() || st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getegid() {
+		return true
+	}
+	n, err := unix.Getxattr(path, "security.capability", nil)
+	return err == nil && n > 0 && os.Geteuid() != 0
 }
 
 // mappings reads the mappings of a process. A process that ends meanwhile cuts the text short, at any line: then there is none.

@@ -114,11 +114,7 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res, o.Model)
 	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
-		probe := "the shim"
-		if o.Probe == "ebpf" {
-			probe = "eBPF"
-		}
-		report.Printf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see\n", res.Output, o.Model.Name, probe)
+		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, noCall(o, res))
 		return
 	}
 	if len(res.Sealed) > 0 {
@@ -178,6 +174,21 @@ func (a *app) died(list []record.Died) {
 		}
 		report.Printf(a.err, "\n")
 	}
+}
+
+// noCall says that a recording has no call, and why. unseen follows it.
+func noCall(o *record.Options, res *record.Result) string {
+	switch {
+	case len(res.Unhooked)+len(res.PassedBy) > 0:
+		return "no call was recorded; what went past the recorder:"
+	case res.NoCall != "":
+		return "no call was seen: " + res.NoCall
+	}
+	probe := "the shim"
+	if o.Probe == "ebpf" {
+		probe = "eBPF"
+	}
+	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
 }
 
 // unexecuted prints which kernels did not run, up to five by name.

@@ -135,14 +135,23 @@ bool allocate(long fd, uint64_t size)
 	return true;
 }
 
+/*
+ * Programs may clear their environment before the first call, so the path is copied when the shim is loaded. The session is opened at
+ * the first call: most processes make none.
+ */
+__attribute__((constructor)) static void find_session(void)
+{
+	const char *dir = variable("ACLTRACE_SESSION");
+	if (dir != NULL && dir[0] == '/' && length(dir) < sizeof session)
+		memcpy(session, dir, length(dir) + 1);
+}
+
 static bool attach_session(void)
 {
-	if (secure())
+	if (session[0] == 0)
+		find_session(); /* a call before the constructor, or a variable that the program has set itself */
+	if (session[0] == 0 || secure())
 		return false;
-	const char *dir = variable("ACLTRACE_SESSION");
-	if (dir == NULL || dir[0] != '/' || length(dir) >= sizeof session)
-		return false;
-	memcpy(session, dir, length(dir) + 1);
 	long fd = open_in_session("control", 0, false, O_RDWR);
 	if (fd < 0)
 		return false;

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// "No call was seen: the program did not call the runtime" stood above a line that named a process whose calls were not recorded.
+func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
+	o := &record.Options{Model: acl.Model}
+	for _, c := range []struct {
+		res  record.Result
+		want string
+		not  string
+	}{
+		{record.Result{}, "did not call the runtime", "went past"},
+		{record.Result{NoCall: "process 7 (/bin/x) ran without the shim: its environment was cleared"}, "no call was seen: process 7", "did not call"},
+		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "what went past the recorder:", "no call was seen"},
+		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "what went past the recorder:", "no call was seen"},
+	} {
+		if s := noCall(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
+			t.Errorf("%q: want %q and not %q", s, c.want, c.not)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package record_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// A program that cleared its environment in main was not recorded: the shim looked for the session's folder at the first call.
+func TestEnvironmentClearedBeforeTheFirstCall(t *testing.T) {
+	program := testenv.CompileC(t, "clearenv", []string{source("clearenv.c")})
+	if out := wild(t, record.Options{Sim: true}, program); out.ExitCode != 0 || len(out.calls) != 4 {
+		t.Errorf("exit code %d, %d calls, %s", out.ExitCode, len(out.calls), out.stderr)
+	}
+}
+
+// "No call was seen" did not say why: the program may have been started in a way that keeps the shim out of it.
+func TestNoCallHasAReason(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	wait := write("wait.c", "#include <unistd.h>\nint main(void) { return usleep(500000); }\n")
+	compile := func(name string, flags ...string) string {
+		out := filepath.Join(dir, name)
+		if b, err := exec.Command("cc", append(flags, "-o", out, wait)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		return out
+	}
+	dynamic, static := compile("wait"), compile("static", "-static")
+	for _, c := range []struct {
+		name, want string
+		command    []string
+	}{
+		{"nothing wrong", "", []string{dynamic}},
+		{"cleared", "(" + dynamic + ") ran without the shim: its environment was cleared", []string{"env", "-i", dynamic}},
+		{"preload", "(" + dynamic + ") ran without the shim: LD_PRELOAD was changed", []string{"env", "-u", "LD_PRELOAD", dynamic}},
+		{"static", "(" + static + ") ran without the shim: the program is linked statically", []string{"sh", "-c", static + "; true"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := wild(t, record.Options{}, c.command...)
+			if c.want == "" && out.NoCall != "" || !strings.Contains(out.NoCall, c.want) || out.ExitCode != 0 {
+				t.Errorf("%q, want %q; exit code %d", out.NoCall, c.want, out.ExitCode)
+			}
+		})
+	}
+	t.Run("set-uid", func(t *testing.T) {
+		root(t)
+		program := compile("setuid")
+		if err := os.Chown(program, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+		if out := wild(t, record.Options{}, program); !strings.Contains(out.NoCall, "set-uid") {
+			t.Errorf("%q", out.NoCall)
+		}
+	})
+}
