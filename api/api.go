@@ -145,6 +145,9 @@ const (
 	Notify   Object = "notify" // an event that is reset by whoever waited for it, also of another process
 	// Counter is a notify with a value.
 	Counter Object = "counting notify"
+	// Registered is host memory that the program registers for the device: its own, or a part of a Host allocation. The allocation then stays
+	// what it is, and the registration is an alias of that part.
+	Registered Object = "registered memory"
 	// Mapped is host memory as the device addresses it. It ends with the registration of the host memory.
 	Mapped Object = "mapped host memory"
 	// Owned is memory of the runtime's or of a binary, which the program is told the address of and never frees. Where the
@@ -171,8 +174,11 @@ const (
 
 // Memory reports whether objects of the kind are ranges of addresses.
 func (o Object) Memory() bool {
-	return o == Device || o == Host || o == Mapped || o == Owned || o == Reservation
+	return o == Device || o.OnHost() || o == Mapped || o == Owned || o == Reservation
 }
+
+// OnHost reports whether objects of the kind are ranges of the host's memory, by the addresses that the program uses.
+func (o Object) OnHost() bool { return o == Host || o == Registered }
 
 // Task is what a call puts on a stream.
 type Task uint8

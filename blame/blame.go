@@ -541,7 +541,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 			against(beyond, "%s reaches %d bytes beyond the end of %s", a.Where, t.Size-(p.Size-p.Offset), p.Object)
 		}
 		for _, addr := range b.told.addrs {
-			if p != nil && t.object.Kind != api.Host && addr >= t.object.Handle && addr-t.object.Handle < t.object.Size {
+			if p != nil && !t.object.Kind.OnHost() && addr >= t.object.Handle && addr-t.object.Handle < t.object.Size {
 				against(sameMemory, "%s lies in %s, as does %#x, which the message names", a.Where, p.Object, addr)
 			} else if addr == t.Addr {
 				against(sameMemory, "%s is the address %#x, which the message names", a.Where, addr)
@@ -579,7 +579,7 @@ func (b *blamer) past() error {
 	var targets []*timeline.Object
 	slices.SortStableFunc(x.touches, func(a, b touched) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // what is gone comes first
 	for _, t := range x.touches {
-		if t.object != nil && t.object.Kind != api.Host && !slices.Contains(targets, t.object) {
+		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {
 			targets = append(targets, t.object)
 		}
 	}

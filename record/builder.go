@@ -174,7 +174,7 @@ type given struct {
 // is a part of that.
 func givenOut(p *api.Param) bool {
 	switch p.Object {
-	case api.Host:
+	case api.Host, api.Registered:
 		return p.Role == api.New || p.Role == api.Map || p.Role == api.End
 	case api.Device, api.Reservation:
 		return p.Role == api.New || p.Role == api.End
@@ -203,7 +203,7 @@ func (b *builder) remember(pid int, f *api.Func, c *format.Call) {
 			if found && b.given[pid][at].kind == p.Object {
 				b.given[pid] = slices.Delete(b.given[pid], at, at+1)
 			}
-		case !found && sized && b.inWindow(addr) == (p.Object == api.Host):
+		case !found && sized && b.inWindow(addr) == p.Object.OnHost():
 			b.given[pid] = slices.Insert(b.given[pid], at, given{addr, addr + n, p.Object})
 		}
 	}
@@ -221,7 +221,7 @@ func (b *builder) onHost(pid int, addr uint64) bool {
 		at--
 	}
 	if at >= 0 && addr < gs[at].to {
-		return gs[at].kind == api.Host
+		return gs[at].kind.OnHost()
 	}
 	return addr != 0 && !b.inWindow(addr)
 }
@@ -537,7 +537,7 @@ func (b *builder) contentAhead(k callKey) error {
 // visibleBytes is the size of the memory that a call makes accessible to both the program and the device.
 func visibleBytes(f *api.Func, words []uint64) (bytes uint64) {
 	for i := range f.Params {
-		if p := &f.Params[i]; p.Role == api.New && p.Hosted || p.Role == api.Map && p.Object == api.Host {
+		if p := &f.Params[i]; p.Role == api.New && p.Hosted || p.Role == api.Map && p.Object == api.Registered {
 			n, _ := p.Size.Bytes(f, words)
 			bytes += n
 		}

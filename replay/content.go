@@ -154,7 +154,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 		// Of reserved addresses those without memory count, too.
 		o, in, ok = p.state.Reserved(p.owner(), w)
 	}
-	if !ok || o.Kind == api.Host && !p.reachesHost(d) {
+	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
 		return reloc{}, false
 	}
 	op, ok := p.objects[o]
@@ -171,7 +171,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 		}
 	}
 	op.Addend += in
-	if o.Kind == api.Host && p.visibleOf(o) == nil {
+	if o.Kind.OnHost() && p.visibleOf(o) == nil {
 		p.zeroCopy(o)
 	}
 	if d.Dir == format.DirIn {

@@ -224,7 +224,7 @@ func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 			continue
 		}
 		switch o.Kind {
-		case api.Device, api.Host, api.Mapped, api.Owned, api.Context:
+		case api.Device, api.Host, api.Registered, api.Mapped, api.Owned, api.Context:
 			if o.Ended == k.index {
 				return true // its address may be another's next
 			}
@@ -293,7 +293,7 @@ func apart(k *known) bool { return k.stream != nil && k.stream.NonBlocking }
 
 // hostMaker is the call before the launch that made host memory, -1 for what is none or has another origin.
 func (x *extractor) hostMaker(o *timeline.Object) int {
-	if i, ok := x.byCall[o.Created]; ok && o.Kind == api.Host && i < x.launch && slices.Contains(x.calls[i].made, o) {
+	if i, ok := x.byCall[o.Created]; ok && o.Kind.OnHost() && i < x.launch && slices.Contains(x.calls[i].made, o) {
 		return i
 	}
 	return -1
@@ -301,7 +301,7 @@ func (x *extractor) hostMaker(o *timeline.Object) int {
 
 // reads reports whether a copy brings what is needed to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
-	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites && t.object.Kind != api.Host }) {
+	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites && !t.object.Kind.OnHost() }) {
 		return false
 	}
 	return slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchReads && need[t.object] })

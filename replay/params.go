@@ -513,7 +513,7 @@ func (p *planner) deviceArgs(i int) {
 	for k := 0; k+8 <= len(b); k += 8 {
 		w := binary.LittleEndian.Uint64(b[k:])
 		o, in, ok := p.state.Find(p.owner(), w)
-		if !ok || o.Kind == api.Host {
+		if !ok || o.Kind.OnHost() {
 			continue
 		}
 		p.touch(o, 0, 0, touchNames)
@@ -622,6 +622,7 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 		}
 		p.touchRange(in, w, off, s.span(), how)
 	}
+	in, off = aliased(in, off)
 	if q.Object == api.Device && in != nil {
 		return op, nil // whatever made it
 	}
@@ -905,10 +906,18 @@ func comes(d *format.Data) int64 {
 	return d.Time
 }
 
+// aliased returns the allocation that memory is a part of, and the place in it, for the memory of a registration.
+func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
+	if o != nil && o.Kind == api.Registered && o.Parent != nil {
+		return o.Parent, off + o.Handle - o.Parent.Handle
+	}
+	return o, off
+}
+
 // hostAt is the memory of the host's that an address lies in, and where: what no call has allocated is one piece of memory for each process.
 func (p *planner) hostAt(addr uint64) (*timeline.Object, uint64) {
 	if o, off, ok := p.state.Find(p.owner(), addr); ok {
-		return o, off
+		return aliased(o, off)
 	}
 	o := p.ownMemory[p.owner()]
 	if o == nil {

@@ -342,7 +342,7 @@ func (p *planner) survey() error {
 			g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.model, fn, c)
 		}
 		for i := range fn.Params {
-			if q := &fn.Params[i]; q.Object == api.Host && q.Role == api.Map && len(c.Args) == int(fn.Words) {
+			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && len(c.Args) == int(fn.Words) {
 				n, _ := q.Size.Bytes(fn, c.Args)
 				p.pinned = widened(p.pinned, c.Args[q.Word], n)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
@@ -51,8 +52,11 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	var op operand
-	if q.Object == api.Host {
-		if p.model.KeepsVisible() {
+	if q.Object == api.Registered {
+		if of, off, ok := p.registered(i, w); ok {
+			op = p.object(of)
+			op.Addend += off
+		} else if p.model.KeepsVisible() {
 			op = p.hostRange(w, n)
 		} else {
 			op = p.region(w, n)
@@ -71,6 +75,16 @@ func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
 		p.bind(u.Object, op)
 	}
 	return op
+}
+
+// registered returns the memory that the current call registers, and the place in it, if a call of the trace has allocated or registered it.
+func (p *planner) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
+	if u, ok := p.e.Use(i); ok {
+		o, off := aliased(u.Object, 0)
+		return o, off, o != u.Object
+	}
+	o, off, ok := p.state.Find(p.owner(), w)
+	return o, off, ok && o.Kind.OnHost()
 }
 
 // handles is an array of handles.

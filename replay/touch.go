@@ -39,10 +39,10 @@ type content struct {
 type span struct{ lo, hi uint64 }
 
 func (p *planner) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
-	if o != nil && o.Kind == api.Host && p.visibleOf(o) != nil {
+	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
 		p.visible.host = append(p.visible.host, touch{o, lo, hi, how})
 	}
-	if o != nil && o.Kind != api.Host && o.Kind != api.Reservation {
+	if o != nil && !o.Kind.OnHost() && o.Kind != api.Reservation {
 		p.touches = append(p.touches, touch{o, lo, hi, how})
 	}
 }

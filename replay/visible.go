@@ -85,7 +85,7 @@ func (p *planner) visibleBefore() error {
 	}
 	for _, u := range p.e.Uses {
 		o := u.Object
-		registered := o.Kind == api.Host && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.Map
+		registered := o.Kind == api.Registered
 		if o.Created == p.c.Index && p.visible.of[o] == nil && (o.Hosted || registered) {
 			p.visible.of[o] = &visibleMemory{object: o, flight: map[uint64]int{}, why: "record with --replayable"}
 		}

@@ -104,11 +104,29 @@ func TestRegisteredHostMemory(t *testing.T) {
 		s.call("aclrtMemset", story.A(alias+0x10, 16, 0, 16))
 		s.call("aclrtMemset", story.A(host, 16, 0, 16))
 		if alias == host {
-			wantUses(t, s, "host#1 host#1", "host#1 host#1", "host#1+0x10", "host#1", "", "")
+			wantUses(t, s, "registered_memory#1 registered_memory#1", "registered_memory#1 registered_memory#1", "registered_memory#1+0x10", "registered_memory#1", "", "")
 		} else {
-			wantUses(t, s, "host#1 mapped_host_memory#2", "host#1 mapped_host_memory#2", "mapped_host_memory#2+0x10", "host#1", "", "")
+			wantUses(t, s, "registered_memory#1 mapped_host_memory#2", "registered_memory#1 mapped_host_memory#2", "mapped_host_memory#2+0x10", "registered_memory#1", "", "")
 		}
 	}
+}
+
+// A registration of a part of allocated memory took the place of the allocation, and its end ended both.
+func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
+	s := tell(t)
+	s.call("aclrtMallocHost", story.A(0, 0x3000), story.Outs("hostPtr", host))
+	s.call("aclrtHostRegister", story.A(host+0x1000, 0x1000, 0, 0x7ffe0000), story.Outs("devPtr", devB))
+	for _, at := range []uint64{devB + 8, host + 0x1008, host + 0x2008} {
+		s.call("aclrtMemset", story.A(at, 16, 0, 16))
+	}
+	s.call("aclrtHostUnregister", story.A(host+0x1000))
+	s.call("aclrtMemset", story.A(devB+8, 16, 0, 16))
+	s.call("aclrtMemset", story.A(host+0x1008, 16, 0, 16))
+	s.call("aclrtHostRegisterV2", story.A(host, 0x1000, 2))
+	s.call("aclrtFreeHost", story.A(host))
+	s.call("aclrtMemset", story.A(host+8, 16, 0, 16))
+	wantUses(t, s, "host#1", "registered_memory#2(host#1+0x1000) mapped_host_memory#3", "mapped_host_memory#3+0x8", "registered_memory#2(host#1+0x1000)+0x8",
+		"host#1+0x2008", "registered_memory#2(host#1+0x1000)", "", "host#1+0x1008", "registered_memory#4(host#1)", "host#1", "")
 }
 
 func TestRuntimeMemory(t *testing.T) {

@@ -304,7 +304,7 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 }
 
 // AppendPlace names an object, with the offset of an address that is not its first, and says of one without a name
-// whether it is older than the trace.
+// whether it is older than the trace, or which allocation it is a part of.
 func AppendPlace(dst []byte, u Use) []byte {
 	at := len(dst)
 	dst = append(dst, u.Object.Kind...)
@@ -321,6 +321,9 @@ func AppendPlace(dst []byte, u Use) []byte {
 		dst = append(dst, "(per_thread)"...)
 	case u.Object.Created == NoCall:
 		dst = append(dst, "(older)"...)
+	case u.Object.Kind == api.Registered && u.Object.Parent != nil:
+		of := u.Object.Parent
+		dst = append(AppendPlace(append(dst, '('), Use{Object: of, Offset: u.Object.Handle - of.Handle}), ')')
 	}
 	if u.Offset != 0 {
 		dst = strconv.AppendUint(append(dst, "+0x"...), u.Offset, 16)

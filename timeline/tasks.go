@@ -155,7 +155,7 @@ func sides(m *api.Model, e *Event) (from, to side) {
 			}
 		}
 		if u, ok := e.Use(i); ok {
-			if *s = pinned; u.Object.Kind != api.Host {
+			if *s = pinned; !u.Object.Kind.OnHost() {
 				*s = device
 			}
 		} else if p.Object == api.Device || addr >= m.Device.From && addr < m.Device.To {

@@ -485,9 +485,9 @@ func (s *State) retire(o *Object, call uint64) {
 		s.device -= o.Size
 		s.moved = append(s.moved, o)
 	}
-	if o.Kind == api.Host {
+	if o.Kind.OnHost() {
 		for _, m := range slices.Clone(s.ranges(o.Process, o.Kind).sorted) {
-			if m.Kind == api.Mapped && m.Parent == o {
+			if m.Parent == o && m.Ended == NoCall {
 				s.end(m, call)
 			}
 		}
@@ -527,9 +527,13 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
 		case o.Kind == api.Mapped:
 			for _, u := range e.Uses {
-				if u.Object.Kind == api.Host {
+				if u.Object.Kind.OnHost() {
 					o.Parent, o.Size = u.Object, u.Object.Size-u.Offset
 				}
+			}
+		case o.Kind == api.Registered:
+			if of, _, ok := s.Find(process, v); ok && of.Kind == api.Host {
+				o.Parent = of
 			}
 		case p.Role == api.Map:
 			if r := s.reserved[process]; r != nil {
@@ -759,14 +763,19 @@ func (r *ranges) remove(o *Object) {
 	}
 }
 
+// find returns the allocation that holds an address: of a registration and the allocation that it is a part of, the registration.
 func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
 	i := r.after(addr) - 1
 	if i < 0 {
 		return nil, 0, false
 	}
-	o := r.sorted[i]
-	if off := addr - o.Handle; off < o.Size || off == 0 {
-		return o, off, true
+	for o := r.sorted[i]; o != nil; o = o.Parent {
+		if off := addr - o.Handle; off < o.Size || off == 0 {
+			return o, off, true
+		}
+		if o.Kind != api.Registered {
+			break
+		}
 	}
 	return nil, 0, false
 }

@@ -3964,7 +3964,7 @@ var Model = (&api.Model{
 		{ID: 67, Name: "aclrtHostRegister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Map host memory into device address space and return the device address.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "registered memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtHostRegisterType", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "devPtr", Type: "void**", Word: 3, Words: 1, Width: 8, Role: 3, Object: "mapped host memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3973,7 +3973,7 @@ var Model = (&api.Model{
 		{ID: 68, Name: "aclrtHostRegisterV2", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Register (pin and/or map) an existing host range.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "registered memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -3989,7 +3989,7 @@ var Model = (&api.Model{
 		{ID: 70, Name: "aclrtHostUnregister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Undo a host registration.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 4, Object: "registered memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 71, Name: "aclrtHostMemMapCapabilities", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,

@@ -830,7 +830,7 @@ var Model = (&api.Model{
 		{ID: 5108, Name: "cuMemHostRegister_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "6.5", Words: 3,
 			Doc: "pins memory of the program's",
 			Params: []api.Param{
-				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "registered memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "bytesize", Type: "size_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "Flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -838,7 +838,7 @@ var Model = (&api.Model{
 		{ID: 5109, Name: "cuMemHostUnregister", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "ends the pinning of memory",
 			Params: []api.Param{
-				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 4, Object: "registered memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 5110, Name: "cuMemcpy", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 3,
@@ -3556,7 +3556,7 @@ var Model = (&api.Model{
 		{ID: 5436, Name: "cuMemHostRegister", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 3,
 			Doc: "pins memory of the program's",
 			Params: []api.Param{
-				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "p", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 28, Object: "registered memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "bytesize", Type: "size_t", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "Flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},

@@ -3671,13 +3671,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostUnregister(v
 	if (!shim_enter(&c, 70, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)ptr);
+			shim_host_end((uint64_t)ptr, true);
 		}
 		aclError ret = real(ptr);
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)ptr);
+	shim_host_end((uint64_t)ptr, true);
 	shim_commit(&c);
 	aclError ret = real(ptr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4143,13 +4143,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHost(void *h
 	if (!shim_enter(&c, 79, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)hostPtr);
+			shim_host_end((uint64_t)hostPtr, false);
 		}
 		aclError ret = real(hostPtr);
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)hostPtr);
+	shim_host_end((uint64_t)hostPtr, false);
 	shim_commit(&c);
 	aclError ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4252,7 +4252,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 	if (!shim_enter(&c, 81, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)hostPtr);
+			shim_host_end((uint64_t)hostPtr, false);
 		}
 		uint64_t until = shim_order();
 		aclError ret = real(hostPtr);
@@ -4263,7 +4263,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 		return ret;
 	}
 	uint64_t until = shim_order();
-	shim_host_end((uint64_t)hostPtr);
+	shim_host_end((uint64_t)hostPtr, false);
 	shim_commit(&c);
 	aclError ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28290,13 +28290,13 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHost(void *hos
 	if (!shim_enter(&c, 1095, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)hostPtr);
+			shim_host_end((uint64_t)hostPtr, false);
 		}
 		rtError_t ret = real(hostPtr);
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)hostPtr);
+	shim_host_end((uint64_t)hostPtr, false);
 	shim_commit(&c);
 	rtError_t ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28333,7 +28333,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 	if (!shim_enter(&c, 1096, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)hostPtr);
+			shim_host_end((uint64_t)hostPtr, false);
 		}
 		uint64_t until = shim_order();
 		rtError_t ret = real(hostPtr);
@@ -28344,7 +28344,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 		return ret;
 	}
 	uint64_t until = shim_order();
-	shim_host_end((uint64_t)hostPtr);
+	shim_host_end((uint64_t)hostPtr, false);
 	shim_commit(&c);
 	rtError_t ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -34313,17 +34313,20 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeregister(
 	HcclResult (*real)(HcclComm comm, void *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(comm, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)handle;
 	struct shim_call c;
 	if (!shim_begin(&c, 2044, w, 2, 0)) {
+		bool outermost = shim_t.outer == 1;
+		if (outermost) {
+			shim_host_end((uint64_t)handle, true);
+		}
 		HcclResult ret = real(comm, handle);
 		shim_outside();
 		return ret;
 	}
+	shim_host_end((uint64_t)handle, true);
 	shim_begun(&c);
 	HcclResult ret = real(comm, handle);
 	shim_ended(&c, 2044, (uint64_t)(uint32_t)ret);
@@ -34333,12 +34336,10 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeregister(
 }
 
 static struct shim_target target_HcclCommDeregister = {NULL, "HcclCommDeregister"};
-static SHIM_BODY HcclResult main_HcclCommDeregister(HcclComm comm, void *handle)
+SHIM_EXPORT HcclResult HcclCommDeregister(HcclComm comm, void *handle)
 {
 	return wrap_HcclCommDeregister(comm, handle, &target_HcclCommDeregister);
 }
-
-SHIM_ENTRY(HcclCommDeregister, main_HcclCommDeregister);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommDeregister(HcclComm comm, void *handle, struct shim_target *target)
 {

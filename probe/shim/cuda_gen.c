@@ -4231,13 +4231,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeHost(void *p
 	if (!shim_enter(&c, 5094, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)p);
+			shim_host_end((uint64_t)p, false);
 		}
 		CUresult ret = real(p);
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)p);
+	shim_host_end((uint64_t)p, false);
 	shim_commit(&c);
 	CUresult ret = real(p);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4838,13 +4838,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostUnregister(v
 	if (!shim_enter(&c, 5109, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
-			shim_host_end((uint64_t)p);
+			shim_host_end((uint64_t)p, true);
 		}
 		CUresult ret = real(p);
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)p);
+	shim_host_end((uint64_t)p, true);
 	shim_commit(&c);
 	CUresult ret = real(p);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -43,12 +43,12 @@ static bool in_range(const struct ranges *r, uint64_t addr)
 	return false;
 }
 
-/* Takes out the range that begins at an address, and returns it; its end is 0 where there is none. */
-static struct range end_range(struct ranges *r, uint64_t addr)
+/* Takes out the range that begins at an address, registered or not, and returns it; its end is 0 if there is none. */
+static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
 {
 	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < n; i++) {
-		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE) != addr)
+		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE) != addr || r->at[i].registered != registered)
 			continue;
 		struct range was = r->at[i];
 		__atomic_store_n(&r->at[i].addr, 0, __ATOMIC_RELEASE);
@@ -74,7 +74,7 @@ void shim_host_new(uint64_t addr, uint64_t len, bool registered)
 		visible_new(addr, len);
 }
 void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
-void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr); }
+void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr, false); }
 
 void shim_visible_new(enum far_memory kind, uint64_t addr, uint64_t len)
 {
@@ -92,13 +92,22 @@ bool on_device(uint64_t addr)
 bool maybe_pinned(void) { return host.forgot; }
 bool maybe_on_device(void) { return far[ALLOCATED].forgot || far[RESERVED].forgot; }
 
-void shim_host_end(uint64_t addr)
+/* A registration of memory that the runtime has given out is an alias: the memory stays pinned after it, and the registration ends with the memory. */
+void shim_host_end(uint64_t addr, bool registered)
 {
-	struct range r = end_range(&host, addr);
+	struct range r = end_range(&host, addr, registered);
 	if (r.end == 0)
 		return;
-	if (r.registered && shim_visible != 0)
+	if (registered && shim_visible != 0)
 		shim_visible_end(addr);
-	give_up_pending(addr, r.end - addr, r.registered ? UNREGISTERED : FREED);
+	if (registered && pinned(addr))
+		return;
+	uint32_t n = registered ? 0 : __atomic_load_n(&host.used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t a = __atomic_load_n(&host.at[i].addr, __ATOMIC_ACQUIRE);
+		if (a >= addr && a < r.end && host.at[i].registered)
+			shim_host_end(a, true);
+	}
+	give_up_pending(addr, r.end - addr, registered ? UNREGISTERED : FREED);
 	forget_captured(addr, r.end);
 }

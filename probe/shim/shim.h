@@ -498,7 +498,7 @@ void shim_block_captured(void *graph, const void *node, const void *s, const str
 
 /* What has to be remembered between calls. */
 void shim_host_new(uint64_t addr, uint64_t len, bool registered);
-void shim_host_end(uint64_t addr);
+void shim_host_end(uint64_t addr, bool registered);
 /* Device memory beyond the window where it is expected. What is mapped into a reservation and taken out of it stays in there. */
 #ifndef SHIM_FAR
 #define SHIM_FAR 512 /* allocations of a kind that are remembered */

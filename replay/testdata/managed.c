@@ -7,6 +7,7 @@
  *	racing      stores while a kernel changes the same memory, and launches again without a wait
  *	busy        loads a result while another stream uses the memory; the last wait is for both
  *	registered  as rounds, with memory of the program that is registered for the device
+ *	aliased     as registered, with a part of an allocation, which the program uses for copies too and frees when the registration has ended
  *	large       as later, beside more managed memory than is kept
  */
 #include <sys/mman.h>
@@ -119,6 +120,25 @@ int main(int argc, char **argv)
 		CHECK(aclrtHostRegister(p, 4 * COUNT, ACL_HOST_REGISTER_MAPPED, &at));
 		rounds(s, at);
 		CHECK(aclrtHostUnregister(p));
+	} else if (strcmp(how, "aliased") == 0) {
+		uint32_t *d = device_memory(4 * COUNT);
+		char *p;
+		void *at;
+		CHECK(aclrtMallocHost((void **)&p, 8 * COUNT));
+		CHECK(aclrtHostRegisterV2(p + 4 * COUNT, 4 * COUNT, ACL_HOST_REG_MAPPED));
+		CHECK(aclrtHostGetDevicePointer(p + 4 * COUNT, &at, 0));
+		rounds(s, at);
+		memset(p, 7, 8 * COUNT);
+		to_device(d, p, 4 * COUNT);
+		change(s, d, COUNT, 1);
+		CHECK(aclrtMemcpyAsync(p + 4 * COUNT, 4 * COUNT, d, 4 * COUNT, ACL_MEMCPY_DEVICE_TO_HOST, s));
+		CHECK(aclrtHostUnregister(p + 4 * COUNT));
+		CHECK(aclrtSynchronizeStream(s));
+		to_device(d, p + 4 * COUNT, 4 * COUNT);
+		change(s, d, COUNT, 1);
+		CHECK(aclrtSynchronizeStream(s));
+		to_host(p, d, 4 * COUNT);
+		CHECK(aclrtFreeHost(p));
 	} else
 		EXPECT(0);
 	CHECK(aclrtResetDevice(0));

@@ -53,7 +53,7 @@ func (m *model) changes(f *api.Func) *changes {
 				}
 			}
 		case api.Map:
-			if p.Object == api.Host {
+			if p.Object == api.Registered {
 				add(&c.after, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
 			}
 		case api.Struct:
@@ -71,8 +71,8 @@ func (m *model) changes(f *api.Func) *changes {
 				add(&c.before, "shim_forget(%s);", p.Name)
 			}
 			switch p.Object {
-			case api.Host:
-				add(&c.before, "shim_host_end((uint64_t)%s);", p.Name)
+			case api.Host, api.Registered:
+				add(&c.before, "shim_host_end((uint64_t)%s, %t);", p.Name, p.Object == api.Registered)
 			case api.Device, api.Reservation:
 				add(&c.before, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
 			case api.Event:
