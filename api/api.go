@@ -432,9 +432,17 @@ type Param struct {
 	Held bool
 	// Fields are the pointers and handles in a Struct, as far as the model knows them.
 	Fields []Field
+	// Hosts says by which values of another parameter the call declares the memory of a Reads or Writes to be the host's.
+	Hosts Kinds
 	// Block says where a Struct describes a copy, nil where it describes none. What the copy reads from the host's memory is
 	// item BlockFrom, what it brings there item BlockTo: the rows without the gaps between them.
 	Block *Block
+}
+
+// Kinds are values of a parameter: a bit for each number below 16, none for no parameter.
+type Kinds struct {
+	Param uint8
+	Bits  uint16
 }
 
 // ArgItems is the number before those of the items of a Field with Args.
@@ -665,6 +673,16 @@ func (f *Func) Symbol() string {
 // Failed reports whether a returned value says that the call has failed.
 func (f *Func) Failed(ret uint64) bool {
 	return f.RetError && int32(ret) != 0 && (f.Pending == 0 || int32(ret) != f.Pending)
+}
+
+// SaysHost reports whether the words of a call declare the memory of a parameter to be the host's. It decides where the address does not.
+func (f *Func) SaysHost(param int, words []uint64) bool {
+	k := f.Params[param].Hosts
+	if k.Bits == 0 {
+		return false
+	}
+	w := uint32(words[f.Params[k.Param].Word])
+	return w < 16 && k.Bits>>w&1 != 0
 }
 
 // Telling reports whether it is data of its calls that says what they name and how much they move, and not their words alone.

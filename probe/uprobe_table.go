@@ -386,6 +386,9 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		}
 		r.Kind = uprobeCopy
 		sized()
+		if p.Hosts.Bits != 0 {
+			r.At, r.CountWidth = p.Hosts.Bits, f.Params[p.Hosts.Param].Word+1
+		}
 		if p.Role == api.Writes {
 			r.Flags = uprobeOut
 			if f.Stream >= 0 {

@@ -620,7 +620,8 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 				continue
 			}
 			n, ok := p.Size.Bytes(f, words)
-			if !b.onHost(c.PID, words[p.Word]) || ok && n == 0 {
+			host := b.onHost(c.PID, words[p.Word]) || b.inWindow(words[p.Word]) && f.SaysHost(i, words)
+			if !host || ok && n == 0 {
 				continue
 			}
 			oc.left++

@@ -601,7 +601,7 @@ func (p *planner) locate(i int, item uint32, w uint64) (op operand, in *timeline
 		op.Addend += off
 		return op, o, off, false
 	}
-	if p.onDevice(w) {
+	if p.onDevice(w) && !p.f.SaysHost(i, p.c.Args) {
 		return p.resolve(w), nil, 0, false
 	}
 	return imm(w), nil, 0, true

@@ -37,3 +37,13 @@ func TestReplayPlacesAllocationsThatFailedInTheRecording(t *testing.T) {
 		t.Errorf("%v: %+v", err, r)
 	}
 }
+
+// Host memory among the addresses of devices, as a Go program's heap may be, was taken for device memory, whatever the copy's direction said:
+// its content was not recorded, and the replay was refused.
+func TestReplayOfHostMemoryAmongDeviceAddresses(t *testing.T) {
+	simulate(t)
+	path := recorded(t, testenv.CompileC(t, "window", []string{"testdata/window.c"}))
+	for _, place := range []string{PlaceSame, PlaceMove} {
+		identical(t, run(t, path, &Options{Verify: true, Place: place}), 3)
+	}
+}

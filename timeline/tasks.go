@@ -158,7 +158,7 @@ func sides(m *api.Model, e *Event) (from, to side) {
 			if *s = pinned; !u.Object.Kind.OnHost() {
 				*s = device
 			}
-		} else if p.Object == api.Device || addr >= m.Device.From && addr < m.Device.To {
+		} else if p.Object == api.Device || addr >= m.Device.From && addr < m.Device.To && !e.Fn.SaysHost(i, e.Call.Args) {
 			*s = device
 		} else if addr == 0 {
 			*s = pinned // of the host, and nothing else is known of it: an import

@@ -82,6 +82,10 @@ enum { LIVES = 1, LEADER_GONE = 2 };
  * places of its words. KIND_PARAMS is an array of pointers to the parameters of the kernel whose handle is in word[mul0] or, with READ_FIELD, at
  * `count_at` in the structure, or at `unless_at` where that is 0. With READ_FIELD, KIND_PACKED is at `at` in the structure too.
  */
+/*
+ * A reader of KIND_PAYLOAD without READ_FIELD has bits in `at`: by those values of the word before `count_width` the call declares the memory to be the
+ * host's, wherever it is.
+ */
 struct reader {
 	u8 param, kind, flags, word, mul0, mul1, pitch, item;
 	union {
@@ -723,6 +727,14 @@ static inline u8 find_as(u32 i, u8 sleeps)
 __attribute__((noinline)) int find_now(u32 i) { return find_as(i, 0); }
 __attribute__((noinline)) int find_waiting(u32 i) { return find_as(i, 1); }
 
+static inline u8 says_host(const struct thread *t, const struct reader *r)
+{
+	if (r->count_width == 0)
+		return 0;
+	u64 k = word(t, r->count_width - 1);
+	return k < 16 && (r->at >> k & 1);
+}
+
 /* Finds what a reader is to read. */
 static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u64 *addr, u64 *len, u8 sleeps)
 {
@@ -758,7 +770,7 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u
 		return *len ? PRESENT : ABSENT;
 	}
 	*len = size_of(t, r, sleeps);
-	if (r->kind == KIND_PAYLOAD && (*len == 0 || (base >= device_from && base < device_to)))
+	if (r->kind == KIND_PAYLOAD && (*len == 0 || (base >= device_from && base < device_to && !says_host(t, r))))
 		return ABSENT;
 	if (r->kind == KIND_LIST) {
 		u64 list[2] = {0, 0};

@@ -4330,8 +4330,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, false, NULL);
-		shim_reads(&c, 2, 0, src, (uint64_t)count, false);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), false, NULL);
+		shim_reads(&c, 2, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), false);
 	}
 	shim_leave();
 	return ret;
@@ -4450,8 +4450,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
-		shim_reads(&c, 2, 0, src, (uint64_t)count, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
+		shim_reads(&c, 2, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
 	}
 	shim_leave();
 	return ret;
@@ -4628,8 +4628,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
-		shim_reads(&c, 2, 0, src, (uint64_t)count, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
+		shim_reads(&c, 2, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
 	}
 	shim_leave();
 	return ret;
@@ -4693,8 +4693,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes_rows(&c, 0, 0, dst, dpitch, width, height, false, NULL);
-		shim_reads_rows(&c, 2, 0, src, spitch, width, height, false);
+		shim_writes_rows(&c, 0, 0, dst, dpitch, width, height, shim_one_of(kind, 0x5), false, NULL);
+		shim_reads_rows(&c, 2, 0, src, spitch, width, height, shim_one_of(kind, 0x23), false);
 	}
 	shim_leave();
 	return ret;
@@ -4762,8 +4762,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes_rows(&c, 0, 0, dst, dpitch, width, height, true, stream);
-		shim_reads_rows(&c, 2, 0, src, spitch, width, height, true);
+		shim_writes_rows(&c, 0, 0, dst, dpitch, width, height, shim_one_of(kind, 0x5), true, stream);
+		shim_reads_rows(&c, 2, 0, src, spitch, width, height, shim_one_of(kind, 0x23), true);
 	}
 	shim_leave();
 	return ret;
@@ -4932,7 +4932,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, false, NULL);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), false, NULL);
 	}
 	shim_leave();
 	return ret;
@@ -4999,7 +4999,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
 	}
 	shim_leave();
 	return ret;
@@ -5057,7 +5057,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbol(c
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, src, (uint64_t)count, false);
+		shim_reads(&c, 1, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), false);
 	}
 	shim_leave();
 	return ret;
@@ -5119,7 +5119,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, src, (uint64_t)count, true);
+		shim_reads(&c, 1, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
 	}
 	shim_leave();
 	return ret;
@@ -7534,7 +7534,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOverflowStatu
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, true, stream);
+		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, false, true, stream);
 	}
 	shim_leave();
 	return ret;
@@ -11717,8 +11717,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
-		shim_reads(&c, 1, 0, src, (uint64_t)count, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)count, false, true, stream);
+		shim_reads(&c, 1, 0, src, (uint64_t)count, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -13603,11 +13603,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, NULL);
+			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, false, NULL);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false);
+			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false, false);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
@@ -13684,11 +13684,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, NULL);
+			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, false, NULL);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false);
+			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false, false);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
@@ -13772,11 +13772,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], true, stream);
+			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, true, stream);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], true);
+			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
@@ -13857,11 +13857,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], true, stream);
+			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, true, stream);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
-			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], true);
+			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
@@ -17304,7 +17304,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFloatOverflow
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, true, stream);
+		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, false, true, stream);
 	}
 	shim_leave();
 	return ret;
@@ -17418,7 +17418,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuGetFloatOverF
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, true, stream);
+		shim_writes(&c, 0, 0, outputAddr, (uint64_t)outputSize, false, true, stream);
 	}
 	shim_leave();
 	return ret;
@@ -26786,8 +26786,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, NULL);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), false, NULL);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), false);
 	}
 	shim_leave();
 	return ret;
@@ -26842,8 +26842,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, NULL);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), false, NULL);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), false);
 	}
 	shim_leave();
 	return ret;
@@ -26902,8 +26902,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -26963,8 +26963,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -27024,8 +27024,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -27086,8 +27086,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 		shim_large(c.seq, 6, 0, cfgInfo, 16ULL);
 	}
 	shim_leave();
@@ -27147,8 +27147,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -27207,8 +27207,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -27265,8 +27265,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes_rows(&c, 0, 0, dst, dstPitch, width, height, false, NULL);
-		shim_reads_rows(&c, 2, 0, src, srcPitch, width, height, false);
+		shim_writes_rows(&c, 0, 0, dst, dstPitch, width, height, shim_one_of(kind, 0x85), false, NULL);
+		shim_reads_rows(&c, 2, 0, src, srcPitch, width, height, shim_one_of(kind, 0x43), false);
 	}
 	shim_leave();
 	return ret;
@@ -27327,8 +27327,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes_rows(&c, 0, 0, dst, dstPitch, width, height, true, stm);
-		shim_reads_rows(&c, 2, 0, src, srcPitch, width, height, true);
+		shim_writes_rows(&c, 0, 0, dst, dstPitch, width, height, shim_one_of(kind, 0x85), true, stm);
+		shim_reads_rows(&c, 2, 0, src, srcPitch, width, height, shim_one_of(kind, 0x43), true);
 	}
 	shim_leave();
 	return ret;
@@ -27599,8 +27599,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, NULL);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, false, NULL);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -27660,8 +27660,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -27818,8 +27818,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -27880,8 +27880,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -27942,8 +27942,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -28005,8 +28005,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_task(&c, stm);
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, true, stm);
-		shim_reads(&c, 2, 0, src, (uint64_t)cnt, true);
+		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
+		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 		shim_large(c.seq, 7, 0, cfgInfo, 16ULL);
 	}
 	shim_leave();

@@ -6,25 +6,32 @@
 static uint8_t early(const void *p, bool async) { return async && (maybe_pinned() || pinned((uint64_t)p)) ? PIECE_EARLY : 0; }
 
 /*
+ * The driver maps its window of device addresses when it starts. Memory that was mapped there before, or in a process without that driver,
+ * is the program's: the direction of a copy then decides, not the window. The direction may be wrong, so the memory is read with care.
+ */
+static bool elsewhere(uint64_t addr, bool host) { return on_device(addr) && !(host && shim_in_window(addr)); }
+static bool doubtful(uint64_t addr) { return maybe_on_device() || (shim_in_window(addr) && !pinned(addr)); }
+
+/*
  * A synchronous copy that has succeeded has just read or written all of its host memory. So the memory is mapped, and stays mapped unless
  * another thread unmaps it before the call returns to the program: the payload is read directly. Otherwise it is read with
  * process_vm_readv, which fails instead of faulting: if the copy may run on after the call, or if so many allocations are live that the
  * address may be one of the device.
  */
-void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async)
+void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async)
 {
-	if (p == NULL || len == 0 || on_device((uint64_t)p))
+	if (p == NULL || len == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, len);
 	/* A copy that may still run on has not touched all of it yet. */
-	payload_bytes(&d, async || maybe_on_device());
+	payload_bytes(&d, async || doubtful(d.addr));
 	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
 		add_source(NULL, NULL, d.addr, len, 0, 0);
 }
 
-void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream)
+void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async, void *stream)
 {
-	if (p == NULL || len == 0 || on_device((uint64_t)p))
+	if (p == NULL || len == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, len);
 	/* To memory that is not pinned the runtime copies before it returns. */
@@ -33,7 +40,7 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		if (async && maybe_pinned())
 			payload_missing(&d, MISSING_TABLE_FULL);
 		else
-			payload_bytes(&d, async || maybe_on_device());
+			payload_bytes(&d, async || doubtful(d.addr));
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
@@ -42,19 +49,19 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
-void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async)
+void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async)
 {
-	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
+	if (p == NULL || width * rows == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
-	payload_rows(&d, pitch, width, async || maybe_on_device());
+	payload_rows(&d, pitch, width, async || doubtful(d.addr));
 	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
 		add_source(NULL, NULL, d.addr, d.len, pitch, width);
 }
 
-void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
+void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async, void *stream)
 {
-	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
+	if (p == NULL || width * rows == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, width * rows);
 	if (!async || !pinned((uint64_t)p)) {
@@ -62,7 +69,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		if (async && maybe_pinned())
 			payload_missing(&d, MISSING_TABLE_FULL);
 		else
-			payload_rows(&d, pitch, width, async || maybe_on_device());
+			payload_rows(&d, pitch, width, async || doubtful(d.addr));
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
@@ -117,9 +124,9 @@ void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s
 	if (!host_side(s, b, side, &p, &pitch, &rows))
 		return;
 	if (side == &b->from)
-		shim_reads_rows(c, param, item, p, pitch, field(s, b->width), rows, async);
+		shim_reads_rows(c, param, item, p, pitch, field(s, b->width), rows, false, async);
 	else
-		shim_writes_rows(c, param, item, p, pitch, field(s, b->width), rows, async, stream);
+		shim_writes_rows(c, param, item, p, pitch, field(s, b->width), rows, false, async, stream);
 }
 
 void shim_block_overwrites(const void *s, const struct shim_block *b)

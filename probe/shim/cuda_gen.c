@@ -4899,9 +4899,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy(CUdeviceptr 
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, NULL);
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, false, NULL);
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -4997,7 +4997,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2(CUdev
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false);
+		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -5050,7 +5050,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2(void 
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, NULL);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, false, NULL);
 	}
 	shim_leave();
 	return ret;
@@ -5237,7 +5237,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2(CUarr
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false);
+		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -5291,7 +5291,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2(void 
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, NULL);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, false, NULL);
 	}
 	shim_leave();
 	return ret;
@@ -5612,9 +5612,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, true);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -5719,7 +5719,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2(
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, true);
+		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -5776,7 +5776,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -5880,7 +5880,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2(
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, true);
+		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -5938,7 +5938,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -21762,11 +21762,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, false));
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], false, true, shim_stream(hStream, 2, false));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
-				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], true);
+				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
@@ -21839,11 +21839,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, false));
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], false, true, shim_stream(hStream, 2, false));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
-				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], true);
+				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
@@ -22461,9 +22461,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy_ptds(CUdevic
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, NULL);
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, false, NULL);
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -22559,7 +22559,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2_ptds(
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false);
+		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -22612,7 +22612,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2_ptds(
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, NULL);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, false, NULL);
 	}
 	shim_leave();
 	return ret;
@@ -22799,7 +22799,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2_ptds(
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false);
+		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, false);
 	}
 	shim_leave();
 	return ret;
@@ -22853,7 +22853,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2_ptds(
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, NULL);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, false, NULL);
 	}
 	shim_leave();
 	return ret;
@@ -23174,9 +23174,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, true);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -23281,7 +23281,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, true);
+		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -23338,7 +23338,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -23442,7 +23442,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, true);
+		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, true);
 	}
 	shim_leave();
 	return ret;
@@ -23500,7 +23500,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -26508,11 +26508,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, true));
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], false, true, shim_stream(hStream, 2, true));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
-				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], true);
+				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
@@ -26585,11 +26585,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, true));
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], false, true, shim_stream(hStream, 2, true));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
-				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], true);
+				shim_reads(&c, 1, (uint32_t)(1 + i), (void *)(uintptr_t)srcs[i], sizes[i], false, true);
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
@@ -26928,9 +26928,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)size))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, true, shim_stream(hStream, 2, false));
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, false, true, shim_stream(hStream, 2, false));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, true);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, false, true);
 		shim_large(c.seq, 3, 0, attr, 24ULL);
 	}
 	shim_leave();
@@ -27679,9 +27679,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)size))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, true, shim_stream(hStream, 2, true));
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)size, false, true, shim_stream(hStream, 2, true));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
-			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, true);
+			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, false, true);
 		shim_large(c.seq, 3, 0, attr, 24ULL);
 	}
 	shim_leave();

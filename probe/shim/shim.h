@@ -475,10 +475,12 @@ void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint6
 void shim_file(uint64_t seq, uint8_t param, const char *path);
 
 /* Payloads, after shim_exit. Memory on the device is left alone. */
-void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async);
-void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream);
-void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async);
-void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
+/* Whether a value is one of those below 16 that have a bit. */
+static inline bool shim_one_of(uint32_t v, uint16_t bits) { return v < 16 && (bits >> v & 1); }
+void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async);
+void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async, void *stream);
+void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async);
+void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async, void *stream);
 
 /* Whether memory is the host's, where its address does not tell. */
 bool shim_on_host(const void *p, uint64_t len);

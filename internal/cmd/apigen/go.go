@@ -375,6 +375,9 @@ func goBlock(p *api.Param) string {
 	if p.Held {
 		s += ", Held: true"
 	}
+	if p.Hosts.Bits != 0 {
+		s += fmt.Sprintf(", Hosts: %#v", p.Hosts)
+	}
 	if p.Hosted {
 		s += ", Hosted: true"
 	}

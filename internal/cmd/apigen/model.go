@@ -281,6 +281,39 @@ func normalize(t string) string {
 }
 
 // loadIDs gives every function the number that ids.lock has for it, and appends those that are new.
+// direction is an enumeration that says where a copy goes: its values that declare what is read, or written, to be the host's.
+type direction struct{ Reads, Writes []uint8 }
+
+// direct gives the copies with a parameter of an enumeration its meaning.
+func (m *model) direct(enum string, d direction) error {
+	bits := func(values []uint8) (b uint16) {
+		for _, v := range values {
+			b |= 1 << v
+		}
+		return b
+	}
+	found := false
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		kind := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Type == enum })
+		if kind < 0 {
+			continue
+		}
+		for n := range f.Params {
+			switch p := &f.Params[n]; p.Role {
+			case api.Reads:
+				p.Hosts, found = api.Kinds{Param: uint8(kind), Bits: bits(d.Reads)}, true
+			case api.Writes:
+				p.Hosts, found = api.Kinds{Param: uint8(kind), Bits: bits(d.Writes)}, true
+			}
+		}
+	}
+	if !found {
+		return errors.New("no copy has a parameter of this type")
+	}
+	return nil
+}
+
 func (m *model) loadIDs(first int) error {
 	path := filepath.Join(m.dir, "ids.lock")
 	b, err := os.ReadFile(path)
@@ -377,6 +410,7 @@ func (m *model) loadSemantics() error {
 		Aliases     map[string]string
 		Unmodelled  map[string][]string // by the reason why, patterns of names
 		Copies      map[string]block
+		Directions  map[string]direction
 		Tagged      map[string]tagged
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
@@ -451,6 +485,11 @@ func (m *model) loadSemantics() error {
 	for _, name := range slices.Sorted(maps.Keys(doc.Tagged)) {
 		if err := m.tell(name, doc.Tagged[name]); err != nil {
 			return fmt.Errorf("%s: tagged: %s: %w", file, name, err)
+		}
+	}
+	for name, d := range doc.Directions {
+		if err := m.direct(name, d); err != nil {
+			return fmt.Errorf("%s: directions: %s: %w", file, name, err)
 		}
 	}
 	if err := m.explain(doc.Unmodelled); err != nil {

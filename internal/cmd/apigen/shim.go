@@ -550,7 +550,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				break
 			}
 			fn := "shim_" + p.Role.String()
-			tail := fmt.Sprintf(", %t", async)
+			tail := fmt.Sprintf(", %s, %t", saysHost(f, &p), async)
 			if p.Role == api.Writes {
 				tail += ", " + stream
 			}
@@ -794,4 +794,12 @@ func calledBack(f *api.Func) []string {
 		fmt.Sprintf("struct shim_function own = shim_host_function((void *)%s, %s);", q.Name, f.Params[data].Name),
 		fmt.Sprintf("%s = (%s)own.fn;", q.Name, q.Type), fmt.Sprintf("%s = own.data;", f.Params[data].Name),
 	}
+}
+
+// saysHost is whether a call declares the memory of a parameter to be the host's, in C.
+func saysHost(f *api.Func, p *api.Param) string {
+	if p.Hosts.Bits == 0 {
+		return "false"
+	}
+	return fmt.Sprintf("shim_one_of(%s, %#x)", f.Params[p.Hosts.Param].Name, p.Hosts.Bits)
 }
