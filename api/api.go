@@ -687,7 +687,7 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 
 // Telling reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
 func (f *Func) Telling() bool {
-	return f.Names >= 0 || slices.ContainsFunc(f.Params, func(p Param) bool {
+	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
 		return p.Role == Uses || p.Role == Finds || p.Inside() || p.ItemSizes >= 0 || p.Block != nil || p.Handles()
 	})
 }

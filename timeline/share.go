@@ -57,13 +57,19 @@ func (s *State) share(process uint32, e *Event) {
 		for _, u := range e.Uses {
 			if u.Object.Kind.Memory() {
 				s.shared[ExportKey(e.Call)] = u.Object.Size - u.Offset
+			} else {
+				s.exported[ExportKey(e.Call)] = u.Object
 			}
 		}
 	case api.Import:
 		key := ImportKey(e.Fn, e.Call)
 		for _, u := range e.Uses {
-			if u.Object.Kind == api.Owned && u.Object.Created == e.Call.Index {
-				s.taken[key] = append(s.taken[key], u.Object)
+			switch o := u.Object; {
+			case o.Created != e.Call.Index:
+			case o.Kind == api.Owned:
+				s.taken[key] = append(s.taken[key], o)
+			case s.exported[key] != nil && s.exported[key].Kind == o.Kind:
+				o.exported = s.exported[key]
 			}
 		}
 	case api.Unshare:

@@ -43,8 +43,17 @@ type Object struct {
 	Hosted bool // memory that the program uses without a call, as its own
 	Device int  // of what was made on one, NoDevice where that is not known
 
-	lane *lane // of a stream, in a Walk
-	held int   // references besides the first, see api.Param.Held
+	exported *Object // of an import: what another process exported by the key
+	lane     *lane   // of a stream, in a Walk
+	held     int     // references besides the first, see api.Param.Held
+}
+
+// Exported returns what the processes share: of an object that was imported by a key the exported one, of any other the object itself.
+func (o *Object) Exported() *Object {
+	for o.exported != nil {
+		o = o.exported
+	}
+	return o
 }
 
 // A Use is an object that a call names.
@@ -101,6 +110,7 @@ type State struct {
 	binaries map[*Object]*kernelbin.File
 	shared   map[string]uint64     // bytes of memory, by the keys that other processes open it with
 	taken    map[string][]*Object  // what they have opened, of any process
+	exported map[string]*Object    // other objects than memory, by their keys
 	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
 }
 
@@ -122,7 +132,7 @@ type young struct {
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
 	return &State{model: m, live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
-		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}}
+		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
 }
 
 // Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.

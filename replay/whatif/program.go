@@ -598,13 +598,14 @@ func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	*th.ops.add() = op
 }
 
-// number gives an event, or a flag, its number.
+// number gives an event, or a flag, its number: one to what several processes share.
 func (p *program) number(o *timeline.Object, next *int32) int32 {
-	n, ok := p.numbers[o.ID]
+	id := o.Exported().ID
+	n, ok := p.numbers[id]
 	if !ok {
 		n = *next
 		*next++
-		p.numbers[o.ID] = n
+		p.numbers[id] = n
 	}
 	return n
 }

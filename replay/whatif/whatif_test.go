@@ -266,6 +266,27 @@ func TestKinds(t *testing.T) {
 	})
 }
 
+// A notify that another process imports by its key was another one in virtual time: the stream that waits for it never went on.
+func TestNotifyOfAnotherProcess(t *testing.T) {
+	const notify, imported, key = 0x7711, 0x7722, "notify-1"
+	b := story.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtCreateNotify", story.A(0x7ffe0010, 0), story.Outs("notify", notify))
+	b.Call(0, 2*us, 3*us, "aclrtNotifyGetExportKey", story.A(notify, 0x7ffe0020, 65, 0), func(f *api.Func, c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: uint8(f.Param("key")), Dir: format.DirOut, Len: uint64(len(key)), Bytes: []byte(key), Time: c.End})
+	})
+	b.Call(0, 3*us, 4*us, "aclrtWaitAndResetNotify", story.A(notify, streamA, 0))
+	b.Call(2, 4*us, 5*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamB))
+	b.Call(2, 5*us, 6*us, "aclrtNotifyImportByKey", story.A(0x7ffe0010, 0x7ffe0020, 0), story.Text("key", key), story.Outs("notify", imported))
+	b.Call(2, 6*us, 7*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, story.StreamB), measured(7*us, 57*us))
+	b.Call(2, 7*us, 8*us, "aclrtRecordNotify", story.A(imported, story.StreamB))
+	b.Call(0, 8*us, 58*us, "aclrtSynchronizeStream", story.A(streamA))
+	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 2, 1), Base: plain(t, "same", 1, 1)})
+	if r.VirtualNS < 100*us || len(r.Unsupported) != 0 {
+		t.Errorf("%d ns, want the kernel's 100 us and more: %+v", r.VirtualNS, r.Unsupported)
+	}
+}
+
 // Functions of the program's take the time that their recorded runs took, on the runtime's threads and on those that process reports, which
 // wait for their turn; what is called inside goes on in its place.
 func TestHostFunctions(t *testing.T) {
