@@ -168,6 +168,9 @@ const (
 	Descriptor Object = "descriptor"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
+	// Exception describes the failure of a task. No call makes one: the runtime gives it to a function of the program's, for as long as that runs. Such a
+	// Callback parameter has this kind, too.
+	Exception Object = "exception"
 	// Physical is device memory without an address.
 	Physical Object = "physical memory"
 )
@@ -428,6 +431,8 @@ type Param struct {
 	Always bool
 	// Extent marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
 	Extent bool
+	// Cookie marks an Opaque that the runtime gives back as it is and never looks behind.
+	Cookie bool
 	// Held marks a Find whose answer is a reference to the object: as many calls have to end it.
 	Held bool
 	// Fields are the pointers and handles in a Struct, as far as the model knows them.

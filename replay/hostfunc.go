@@ -130,6 +130,37 @@ func (p *planner) hostFunctions() error {
 	return nil
 }
 
+// An exceptionHandler is a function of the program's that the runtime gives exceptions to.
+type exceptionHandler struct {
+	name string // "" if it is older than the trace
+	left int    // calls that read an exception
+	fate int    // index into findings.doubts, once there is such a call
+}
+
+// exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
+func (p *planner) exception() (skip bool) {
+	h := p.handlers[p.owner()]
+	if h == nil {
+		h = &exceptionHandler{name: "which was set before the trace begins"}
+		p.handlers[p.owner()] = h
+	}
+	for _, q := range p.f.Params {
+		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 && p.ok {
+			p.handlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
+			return false
+		}
+	}
+	if !slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && p.c.Args[q.Word] != 0 }) {
+		return false
+	}
+	if h.left++; h.left == 1 {
+		h.fate = len(p.found.doubts)
+		p.doubt(verify.HostFunction, "")
+	}
+	p.found.doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
+	return true
+}
+
 // doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
 func (p *planner) doubt(code verify.Reason, reason string) {
 	p.found.doubts = unverified(p.found.doubts, p.c.Index, code, reason)

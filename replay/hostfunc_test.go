@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -78,5 +80,25 @@ func TestCollectiveInHostFunction(t *testing.T) {
 		if len(r.LeftOut) != 1 || r.LeftOut[0].Func != "HcclAllReduce" || r.LeftOut[0].Calls != 1 || r.Verified.Results != 1 || r.DifferingTotal != 0 || len(r.Unsupported) != 0 {
 			t.Errorf("in a %s: left out %+v, unsupported %+v, %d results, differences %+v", in, r.LeftOut, r.Unsupported, r.Verified.Results, r.Differences)
 		}
+	}
+}
+
+// A callback that reads its exception made the whole trace one that can't be replayed, and so did the cookie of an allocator.
+func TestReplayOfTraceWithExceptionCallback(t *testing.T) {
+	program := testenv.CompileC(t, "exception", []string{"testdata/exception.c"})
+	binary := kernels(t)
+	simulate(t)
+	r := run(t, recorded(t, program, binary), &Options{Verify: true})
+	if len(r.Unsupported) > 0 || r.DifferingTotal > 0 || r.Verified.Results != 1 {
+		t.Fatalf("%d results; unsupported %+v, differences %+v\n%s", r.Verified.Results, r.Unsupported, r.Differences, r.Log)
+	}
+	var left string
+	for _, u := range r.Unverified {
+		if strings.HasPrefix(u.Reason, "left out") {
+			left = u.Reason
+		}
+	}
+	if want := "left out: 4 calls that read an exception"; !strings.HasPrefix(left, want) || !strings.HasSuffix(left, ", aclrtSetExceptionInfoCallback") {
+		t.Errorf("%q, want %q and the callback", left, want)
 	}
 }

@@ -140,6 +140,9 @@ func (p *planner) param(i int) ([]operand, error) {
 		if callback := slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback }); callback {
 			return one(imm(0), nil) // for the program's function alone
 		}
+		if q.Cookie && w != 0 {
+			return one(p.region(w, 8), nil)
+		}
 		if w != 0 && p.ok {
 			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
 		}

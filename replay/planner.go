@@ -47,6 +47,7 @@ type planner struct {
 	originals map[*timeline.Object]*timeline.Object // of nodes that were found in clones
 	owns      map[ownKey]*own
 	hosts     []*hostLaunch
+	handlers  map[uint32]*exceptionHandler // by process, the function that exceptions are given to
 	buffers   map[*timeline.Object][]buffer
 	shared    map[format.BlobID]uint64  // payloads without addresses, by their place in the data
 	window    api.Window                // where device allocations of the trace lie
@@ -185,7 +186,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
-		visible: newVisibleState(), hostMaps: map[memoryKey]int{},
+		visible: newVisibleState(), handlers: map[uint32]*exceptionHandler{}, hostMaps: map[memoryKey]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{}, zeroed: map[*timeline.Object]bool{},
 	}
 	p.contexts, p.outsiders = newContexts(plan.model), newOutsiders()
@@ -512,7 +513,7 @@ func (p *planner) call(e *timeline.Event) error {
 		p.found.volatile++ // it was called by a function of the program's, which nobody calls here
 		return nil
 	}
-	if p.peers() {
+	if p.peers() || p.exception() {
 		return nil
 	}
 	switch {

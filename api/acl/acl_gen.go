@@ -3571,19 +3571,19 @@ var Model = (&api.Model{
 		{ID: 10, Name: "aclrtSetExceptionInfoCallback", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Install one process-wide callback fired when a device task fails (deprecated form).",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 1,
 			Doc: "Add a process-wide device-task-failure callback; several may coexist.",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 1,
 			Doc: "Remove a callback added by aclrtExceptionInfoCallbackRegister.",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Width: 8, Role: 23, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetWidth: 4, RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
@@ -3635,7 +3635,7 @@ var Model = (&api.Model{
 			Doc: "Attach an exception callback to all kernels of one loaded binary.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
+				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Width: 8, Role: 23, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Before: 1},
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -6446,7 +6446,7 @@ var Model = (&api.Model{
 			Doc: "Set the allocator object.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Width: 8, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocator", Type: "aclrtAllocator", Word: 1, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocator", Type: "aclrtAllocator", Word: 1, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Cookie: true},
 			},
 		},
 		{ID: 391, Name: "aclrtAllocatorSetAllocFuncToDesc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,

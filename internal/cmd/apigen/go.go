@@ -372,6 +372,9 @@ func goBlock(p *api.Param) string {
 	if p.Extent {
 		s += ", Extent: true"
 	}
+	if p.Cookie {
+		s += ", Cookie: true"
+	}
 	if p.Held {
 		s += ", Held: true"
 	}

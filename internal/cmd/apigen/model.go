@@ -833,7 +833,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|always|words|dropped|held|extent|token|hosted))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|always|words|dropped|held|extent|token|hosted|cookie))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -842,7 +842,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "machine" || object == "always" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" {
+	if object == "volatile" || object == "machine" || object == "always" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" || object == "cookie" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -858,6 +858,11 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		for _, t := range m.typedefs {
 			if t.name == p.Type {
 				p.Before = uint8(strings.Count(t.def, ","))
+				for _, given := range m.typedefs {
+					if given.object == api.Exception && strings.Contains(t.def, given.name+" *") {
+						p.Object = api.Exception
+					}
+				}
 			}
 		}
 	}
@@ -874,6 +879,8 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Addresses = true
 	case "dropped":
 		p.Dropped = true
+	case "cookie":
+		p.Cookie = true
 	case "token":
 		p.Token, p.Volatile = uint32(m.size(base)), p.Role != api.In
 		if p.Token == 0 || p.Token%8 != 0 {
