@@ -114,6 +114,8 @@ const (
 	Unregistered Reason = 17
 	// Unawaited is said of the result of an asynchronous copy where nothing of the recorder's is there when the program has waited for it.
 	Unawaited Reason = 18
+	// Filtered is said of memory that takes a system call to read, in a program that has a filter of these (seccomp).
+	Filtered Reason = 19
 )
 
 func (r Reason) String() string {
@@ -122,7 +124,8 @@ func (r Reason) String() string {
 		"taken at the call, from memory that may have changed before it was copied", "too many results pending",
 		"not checked for later copies to the same memory", "older than what the flight recorder keeps",
 		"freed before the program waited for it", "unregistered before the program waited for it",
-		"the result of an asynchronous copy, which this way of recording does not see")
+		"the result of an asynchronous copy, which this way of recording does not see",
+		"it takes a system call to read, and the program has a filter of these (seccomp)")
 }
 
 func name[T ~uint8](v T, names ...string) string {

@@ -49,6 +49,8 @@ const (
 	Unregistered
 	// Detached is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
 	Detached
+	// Filtered takes a system call to read, in a program that has a filter of these.
+	Filtered
 	// Unawaited is the result of an asynchronous copy that uprobes have seen asked for.
 	Unawaited
 )

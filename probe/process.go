@@ -25,8 +25,10 @@ type processFile struct {
 	untraced                            uint32
 	exe, args, variables, librariesSize uint32
 	code                                atomic.Uint32
-	forkedFrom, _                       uint32
-	text                                [processBytes - 72]byte
+	forkedFrom                          uint32
+	filtered                            atomic.Uint32
+	filters, _                          uint32
+	text                                [processBytes - 80]byte
 }
 
 const processBytes = 16384
@@ -49,6 +51,7 @@ type member struct {
 	since  time.Time // that it is known of
 	shown  bool      // to the sink
 	gone   bool
+	filter filter
 	handle *os.File // of a process that this one sees, for how it ended; nil where the kernel gives none
 }
 
@@ -290,9 +293,14 @@ func (s *Session) Reap(sink Sink) (ends []End, err error) {
 func (s *Session) reap(sink Sink, ends *[]End) error {
 	s.look()
 	for _, m := range s.members {
-		if m.file == nil || m.alive() {
+		if m.file == nil {
 			continue
 		}
+		if m.alive() {
+			s.watchFilter(m)
+			continue
+		}
+		s.watchFilter(m)
 		// Rings that have come since the last look.
 		if err := errors.Join(s.open(sink), s.finish(sink, m.rings)); err != nil {
 			return err
@@ -300,6 +308,7 @@ func (s *Session) reap(sink Sink, ends *[]End) error {
 		for _, i := range m.rings {
 			s.release(i)
 		}
+		s.dropPool(m)
 		if m.said != nil {
 			*ends = append(*ends, s.ended(m))
 		}
@@ -356,7 +365,9 @@ func (s *Session) release(i int) {
 		s.untimed[k] += r.unmeasured(s, k)
 	}
 	r.close()
-	os.Remove(s.path("ring.", uint32(i)))
+	if r.slot.rng == 0 {
+		os.Remove(s.path("ring.", uint32(i)))
+	}
 	s.ctl.memoryUsed.Add(-r.size)
 	r.done, r.given = true, true
 	s.opened = min(s.opened, i)

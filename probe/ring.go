@@ -20,7 +20,7 @@ import (
 // The layout of probe/shim/ring.h. The sizes are asserted on both sides.
 const (
 	ringMagic   = 0x31474e4952544c41
-	ringVersion = 4
+	ringVersion = 5
 	ringHeader  = 4096
 	maxSlots    = 4096
 	// maxProcesses is how many processes of a session are looked at.
@@ -36,7 +36,7 @@ const (
 
 	recordingTicks = 16
 
-	slotLive, slotGiven, slotDead = 2, 3, 4
+	slotTaken, slotLive, slotGiven, slotDead, slotReady = 1, 2, 3, 4, 5
 
 	offEnded, offWaiting         = 1, 2
 	quietNo, quietAll, quietSome = 0, 1, 2
@@ -51,7 +51,7 @@ type slot struct {
 	off            atomic.Uint32
 	process        uint32
 	name           [16]byte
-	_              uint32
+	rng            uint32 // 1 + that of its ring in the process's pool, 0 for a file of its own
 }
 
 type control struct {
@@ -82,9 +82,10 @@ type control struct {
 	stranger             atomic.Uint32
 	reaped               uint32
 	resumed              atomic.Uint32
-	_                    uint32
+	shutOut              atomic.Uint32
 	visibleLimit         uint64
-	_                    [4]uint32
+	offered, filtered    atomic.Uint32
+	_                    [2]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -191,11 +192,13 @@ type Session struct {
 	names     map[[2]uint32]string // of threads
 	threads   map[[2]uint32]uint64 // next sequence number of a thread, over its rings
 	untimed   [untimedReasons]uint64
-	quiet     int64  // since when no other recorder has read
-	passed    []End  // processes that are not recorded, to be told of
-	began     int64  // CLOCK_MONOTONIC; 0 if another process has made the session
-	scratch   []byte // copy of the record at hand
-	part      []byte // copy of the part of a payload at hand
+	filtered  []*member // processes that make no system calls for the recording
+	said      uint32    // how many had said so at the last look
+	quiet     int64     // since when no other recorder has read
+	passed    []End     // processes that are not recorded, to be told of
+	began     int64     // CLOCK_MONOTONIC; 0 if another process has made the session
+	scratch   []byte    // copy of the record at hand
+	part      []byte    // copy of the part of a payload at hand
 
 	uncontrolled atomic.Bool // the control file was truncated
 	arenaGone    bool        // so was the arena
@@ -323,7 +326,7 @@ func (s *Session) create(name string, size int64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Chmod(s.mode), fill(f, size)); err != nil {
+	if err := errors.Join(f.Chmod(s.mode), fill(f, 0, size)); err != nil {
 		f.Close()
 		os.Remove(path)
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -331,11 +334,11 @@ func (s *Session) create(name string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// fill makes all of an empty file, by parts: before Linux 6.0 a signal, of which a Go program has many, undoes the one at hand.
-func fill(f *os.File, size int64) error {
+// fill makes a part of a file that is empty, by parts: before Linux 6.0 a signal, of which a Go program has many, undoes the one at hand.
+func fill(f *os.File, from, size int64) error {
 	const part = 1 << 20
-	for at := int64(0); at < size; {
-		switch err := unix.Fallocate(int(f.Fd()), 0, at, min(part, size-at)); {
+	for at := from; at < from+size; {
+		switch err := unix.Fallocate(int(f.Fd()), 0, at, min(part, from+size-at)); {
 		case err == nil:
 			at += part
 		case !errors.Is(err, unix.EINTR):
@@ -534,6 +537,7 @@ func (s *Session) drain(sink Sink) (Load, error) {
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
+	s.refill()
 	load := Idle
 	for _, r := range s.rings {
 		if r == nil {
@@ -642,6 +646,7 @@ func (s *Session) unmap() {
 		if m.file != nil {
 			m.file.Close()
 		}
+		m.closePool()
 	}
 	for _, b := range [][]byte{s.mem, s.arena} {
 		if b != nil {
@@ -788,26 +793,34 @@ func (r *ring) own(s *Session) {
 	r.pid, r.tid, r.recording = uint32(r.member.pid), r.slot.tid, 0
 	key := [2]uint32{r.pid, r.tid}
 	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
+	if len(name) == 0 && r.member.local != 0 { // a thread that could not ask
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", r.member.local, r.tid))
+		name = bytes.TrimSpace(comm)
+	}
 	s.names[key] = string(name)
 	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.threads[key]})
 }
 
 func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	sl := &s.ctl.slots[i]
-	f, err := os.OpenFile(s.path("ring.", uint32(i)), os.O_RDWR, 0)
+	path, from := s.path("ring.", uint32(i)), int64(0)
+	size := uintptr(s.ringBytes)
+	if sl.rng != 0 {
+		path, from = s.path("pool.", m.number-1), int64(sl.rng-1)*s.rangeBytes()
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	size := uintptr(s.ringBytes)
 	whole, err := unix.MmapPtr(-1, 0, nil, ringHeader+2*size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
 	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
-	if _, err = unix.MmapPtr(int(f.Fd()), 0, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
-		_, err = unix.MmapPtr(int(f.Fd()), ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
+	if _, err = unix.MmapPtr(int(f.Fd()), from, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
+		_, err = unix.MmapPtr(int(f.Fd()), from+ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
 	}
 	if err != nil {
 		r.close()

@@ -580,7 +580,7 @@ func (b *builder) argument(f *api.Func, p *probe.Piece) {
 var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
-	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Detached: format.Detached,
+	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Detached: format.Detached, probe.Filtered: format.Filtered,
 	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded, probe.Unawaited: format.Unawaited,
 }
 

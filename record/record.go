@@ -658,6 +658,9 @@ func (r *recorder) learn(res *Result, s *probe.Session) {
 	if pid := s.Stranger(); pid != 0 {
 		r.unseen = append(r.unseen, format.Unhooked{PID: pid, Reason: "its shim is of another build of acltrace than the recorder, and records nothing: use one build for both"})
 	}
+	if o := s.ShutOut(); o.Count > 0 {
+		r.unseen = append(r.unseen, format.Unhooked{PID: o.PID, Exe: o.Exe, Reason: fmt.Sprintf("it has a filter of system calls (seccomp), under which the shim makes none: %d of its threads and children are not recorded", o.Count)})
+	}
 	r.damaged = s.Damage()
 	for _, d := range r.damaged {
 		of := "threads and processes that came later"

@@ -12,9 +12,26 @@ bool open_process(void);
 long open_in_session(const char *name, uint64_t number, bool numbered, long flags);
 /* Keeps the session within reach of a process that is about to change its root. */
 void keep_session(void);
-/* Makes all of an empty file. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
-bool allocate(long fd, uint64_t size);
+/* Makes a part of a file that is empty. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
+bool allocate(long fd, uint64_t from, uint64_t size);
 extern uint64_t used_before; /* by the rings of other processes, when this one came to the session */
+
+/* thread.c */
+
+/* A slot that nobody has, max_slots where there is none. */
+uint32_t take_slot(void);
+/* Memory for a ring, as far as session and cgroup allow. */
+bool claim_memory(uint64_t size);
+void return_memory(uint64_t size);
+/* Maps a ring of size bytes that begins at from in a file to a range of addresses that is the caller's. */
+bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags);
+
+/* filter.c */
+
+/* The first record of a ring in the pool of this process, NULL where it has none. */
+uint8_t *range_at(uint32_t range);
+/* The number of the calling thread, found without a system call; for its slot. */
+uint32_t thread_id(uint32_t slot);
 
 /* call.c */
 
@@ -44,6 +61,8 @@ struct payload {
 	uint64_t since; /* clock: the time from here on goes with the next record of the payload; 0 while nothing is read */
 };
 
+/* Maps the memory for large payloads. */
+bool open_arena(void);
 void begin_payload(struct payload *p);
 void keep_time(struct payload *p);
 struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
@@ -52,6 +71,8 @@ void payload_bytes(struct payload *p, bool careful);
 /* Rows become one piece without the gaps between them, which are read with care; pitch 0: they are one already. */
 void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
 void payload_missing(struct payload *p, uint8_t why);
+/* Why memory that should be there can't be read. */
+uint8_t unreadable(void);
 /* What lies there before the call, into its record, where that is to be kept and has room. */
 bool fits_before(uint64_t len);
 void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
@@ -102,6 +123,9 @@ void forget_captured(uint64_t from, uint64_t to);
 
 /* No wait for an event is known from here on to be one for a record: a graph records some that there was no room to remember. */
 void shim_events_unknown(void);
+
+/* Maps the table of pending results. */
+bool open_places(void);
 
 /* lists.c */
 

@@ -68,6 +68,8 @@ void payload_missing(struct payload *p, uint8_t why)
 		end_part(p, r);
 }
 
+uint8_t unreadable(void) { return shim_filtered() ? MISSING_FILTERED : MISSING_UNREADABLE; }
+
 /* What is too large to be kept is known by its hash. */
 static void payload_hash(struct payload *p, bool careful)
 {
@@ -77,7 +79,7 @@ static void payload_hash(struct payload *p, bool careful)
 	else if (p->len <= RING_INLINE) /* the hash has other ways for short inputs, and the limit is never that low */
 		payload_missing(p, MISSING_OVER_LIMIT);
 	else if (!shim_hash((const void *)p->addr, p->len, careful, hash))
-		payload_missing(p, MISSING_UNREADABLE);
+		payload_missing(p, unreadable());
 	else {
 		p->missing = MISSING_HASHED;
 		struct payload_record *r = begin_part(p, 0, sizeof hash);
@@ -91,7 +93,7 @@ static void payload_hash(struct payload *p, bool careful)
 /* The arena is mapped when the process has its first large payload. */
 static uint8_t *arena;
 
-static bool open_arena(void)
+bool open_arena(void)
 {
 	if (__atomic_load_n(&arena, __ATOMIC_ACQUIRE) != NULL)
 		return true;
@@ -185,7 +187,7 @@ static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool caref
 	if (r == NULL) {
 		give_chunk(chunk);
 		if (!there)
-			payload_missing(p, MISSING_UNREADABLE);
+			payload_missing(p, unreadable());
 		return -1;
 	}
 	r->bytes = (uint32_t)n;
@@ -229,7 +231,7 @@ void payload_bytes(struct payload *p, bool careful)
 		if (!careful)
 			memcpy(r + 1, (const void *)(p->addr + off), n);
 		else if (!shim_careful_copy(r + 1, (const void *)(p->addr + off), n)) {
-			payload_missing(p, MISSING_UNREADABLE);
+			payload_missing(p, unreadable());
 			return;
 		}
 		end_part(p, r);
@@ -270,6 +272,10 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	enum { KIND = 0170000, REGULAR = 0100000 };
 	struct stat st;
 	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	if (fd < 0 && shim_filtered()) {
+		struct payload d = payload_of(seq, param, 0, 1, NULL, 0);
+		payload_missing(&d, MISSING_FILTERED);
+	}
 	if (fd < 0)
 		return;
 	bool regular = sys2(__NR_fstat, fd, &st) == 0 && (st.st_mode & KIND) == REGULAR;
@@ -335,7 +341,7 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool carefu
 		if (r == NULL)
 			return;
 		if (!careful_rows((uint8_t *)(r + 1), (const uint8_t *)p->addr + row * pitch, pitch, width, k)) {
-			payload_missing(p, MISSING_UNREADABLE);
+			payload_missing(p, unreadable());
 			return;
 		}
 		end_part(p, r);

@@ -98,23 +98,58 @@ static void put_symbols(struct text *t)
 	}
 }
 
+static bool of_runtime(const struct link_map *l)
+{
+	static const char *const names[] = {RUNTIME_LIBRARIES};
+	const char *base = l->l_name;
+	for (const char *s = base; s && *s; s++)
+		if (*s == '/')
+			base = s + 1;
+	for (unsigned i = 0; base && i < sizeof names / sizeof *names; i++) {
+		const char *a = names[i], *b = base;
+		while (*a && *a == *b)
+			a++, b++;
+		if (*a == 0 && (*b == 0 || *b == '.'))
+			return true;
+	}
+	return false;
+}
+
+bool shim_loaded(void)
+{
+	const struct link_map *l = shim_objects();
+	while (l && !of_runtime(l))
+		l = l->l_next;
+	return l != NULL;
+}
+
 /* The objects of the runtime that are loaded. */
 static void put_libraries(struct text *t)
 {
-	static const char *const names[] = {RUNTIME_LIBRARIES};
-	for (const struct link_map *l = shim_objects(); l; l = l->l_next) {
-		const char *base = l->l_name;
-		for (const char *s = base; s && *s; s++)
-			if (*s == '/')
-				base = s + 1;
-		for (unsigned i = 0; base && i < sizeof names / sizeof *names; i++) {
-			const char *a = names[i], *b = base;
-			while (*a && *a == *b)
-				a++, b++;
-			if (*a == 0 && (*b == 0 || *b == '.'))
-				put(t, l->l_name);
-		}
+	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
+		if (of_runtime(l))
+			put(t, l->l_name);
+}
+
+/* 1 + how many filters of system calls the process has, 0 where the kernel does not say. */
+static uint32_t filters(char *room, size_t size)
+{
+	static const char field[] = "\nSeccomp_filters:\t";
+	struct text t = {room, room + size};
+	uint32_t n = 0;
+	put_file(&t, "/proc/self/status");
+	for (const char *s = room; s + sizeof field < t.at && n == 0; s++) {
+		size_t i = 0;
+		while (field[i] && s[i] == field[i])
+			i++;
+		if (field[i])
+			continue;
+		for (n = 0, s += i; s < t.at && *s >= '0' && *s <= '9'; s++)
+			n = 10 * n + (uint32_t)(*s - '0');
+		n++;
 	}
+	memset(room, 0, (size_t)(t.at - room));
+	return n;
 }
 
 /* What stands for the program: its file and the first argument that is no option, which is the script of an interpreter. */
@@ -151,6 +186,14 @@ static struct process *own(void)
 	return p != NULL && shim_p->ready > 1 ? p : NULL;
 }
 
+void shim_disown(void) { self = NULL; }
+
+uint32_t *shim_filter_flag(void)
+{
+	struct process *p = own();
+	return p == NULL ? NULL : &p->filtered;
+}
+
 static void coded(int code, void *none)
 {
 	struct process *p = own();
@@ -181,7 +224,7 @@ bool shim_register(void)
 		return refused();
 	long m = -1;
 	struct flock whole = {.l_type = F_WRLCK};
-	if (allocate(fd, PROCESS_BYTES) && sys3(__NR_fcntl, fd, F_OFD_SETLK, &whole) == 0) {
+	if (allocate(fd, 0, PROCESS_BYTES) && sys3(__NR_fcntl, fd, F_OFD_SETLK, &whole) == 0) {
 		sys2(__NR_fchmod, fd, 0660);
 		m = sys6(__NR_mmap, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	}
@@ -197,6 +240,7 @@ bool shim_register(void)
 	p->forked_from = __atomic_load_n(&caller, __ATOMIC_RELAXED);
 	if (sys4(__NR_newfstatat, -100, "/proc/self/ns/pid", &st, 0) == 0)
 		p->pid_namespace = st.st_ino;
+	p->filters = filters(p->text, sizeof p->text);
 	struct text t = {p->text, p->text + sizeof p->text};
 	long got = sys4(__NR_readlinkat, -100, "/proc/self/exe", t.at, 1024);
 	t.at += got > 0 ? got : 0;
@@ -244,7 +288,7 @@ SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid))
 		said();
 	for (;;)
-		sys1(__NR_exit_group, code);
+		sys_raw(__NR_exit_group, code, 0, 0, 0, 0, 0);
 }
 
 SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }

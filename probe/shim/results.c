@@ -156,6 +156,8 @@ static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
 }
 
+bool open_places(void) { return sys_map_once(&places, sizeof *places * GROUPS); }
+
 /* False where there is no memory for the table, or no place left for a block of the entry: then it is unchecked. */
 static bool add_places(struct pending *e)
 {
@@ -163,7 +165,7 @@ static bool add_places(struct pending *e)
 	uint64_t place = e->order * PENDING + (uint64_t)(e - pending), from, to;
 	uint64_t block = e->what.addr >> block_shift(level), last = (e->what.addr + extent(e) - 1) >> block_shift(level);
 	__atomic_add_fetch(&level_count[level], 1, __ATOMIC_SEQ_CST);
-	if (!sys_map_once(&places, sizeof *places * GROUPS))
+	if (!open_places())
 		return false;
 	for (; block <= last; block++) {
 		uint64_t *g = group_of(level, block);

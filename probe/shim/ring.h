@@ -2,7 +2,7 @@
  * The shared memory between the shim and the recorder. probe/ring.go declares the same layout; both sides assert it.
  *
  * A session is a folder on a tmpfs. The recorder makes `control` in it; every thread that calls the runtime takes a slot
- * of it and makes `ring.N`, allocated in full. A ring is a header page and a power of two of bytes, which both sides map
+ * of it and makes `ring.N`, allocated in full, or takes a ring that was made ahead for it (filter.c). A ring is a header page and a power of two of bytes, which both sides map
  * twice in a row, so that no record is ever split. The thread alone moves head, the recorder alone moves tail; both only
  * grow. A record begins at a multiple of 8.
  *
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 4
+#define RING_VERSION 5
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
 #define CONTROL_QUIET 132 /* where in the control it lies */
@@ -40,8 +40,8 @@
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 /* CLOCK_RUNTIME is that of a simulator in virtual time (aclsim_now), nanoseconds from 0. */
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1, CLOCK_RUNTIME = 2 };
-/* GIVEN: back, by the recorder, when the process was gone. DEAD: there is no ring. */
-enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_DEAD = 4 };
+/* GIVEN: back, by the recorder, when the process was gone. DEAD: there is no ring. READY: there is one, for the next thread of its process. */
+enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_DEAD = 4, SLOT_READY = 5 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
@@ -69,7 +69,8 @@ enum {
 	MISSING_HASHED = 10, /* the bytes are the two words of its XXH3-128 */
 	MISSING_FREED = 11,
 	MISSING_UNREGISTERED = 12,
-	MISSING_DETACHED = 13 /* nothing was recorded for a time between the call and the program's wait for it */
+	MISSING_DETACHED = 13, /* nothing was recorded for a time between the call and the program's wait for it */
+	MISSING_FILTERED = 14 /* it takes a system call to read it, and the program has a filter for these */
 };
 
 /* Which processes of the session record nothing for now: no process, all, those whose slots say so. */
@@ -85,7 +86,7 @@ struct slot {
 	uint32_t off; /* atomic, the recorder's; the thread records nothing for now */
 	uint32_t process; /* 1 + N of its file `process.N` */
 	char name[16]; /* of the thread, when it took the slot */
-	uint32_t pad;
+	uint32_t range; /* 1 + that of its ring in the file `pool.N` of its process, 0 for a file of its own */
 };
 
 /* The file `process.N`, in which a process says who it is: see process.c. */
@@ -100,8 +101,10 @@ struct process {
 	uint32_t exe, args, variables, libraries; /* bytes of text, one after the other; each has parts that end with a 0 */
 	uint32_t code; /* atomic; 1 + that of exit, 0 where it is not known */
 	uint32_t forked_from; /* 1 + N of the process that it was forked from after a recorded call of that; 0 for none */
+	uint32_t filtered; /* atomic; 1: the program has a filter of system calls, and the shim makes none */
+	uint32_t filters; /* 1 + the number of filters of system calls that it had from the first, as in a container; 0 where that is not known */
 	uint32_t pad;
-	char text[PROCESS_BYTES - 72];
+	char text[PROCESS_BYTES - 80];
 };
 
 struct control {
@@ -134,9 +137,11 @@ struct control {
 	uint32_t stranger; /* atomic; a process whose shim is of another build, and so records nothing; in this place in all versions */
 	uint32_t reaped; /* the recorder's: the processes up to this number have ended, and left nothing that is not in the trace */
 	uint32_t resumed; /* atomic; how often recording has begun again */
-	uint32_t reserved0;
+	uint32_t shut_out; /* atomic; threads and children that got no ring, since their program has a filter of system calls */
 	uint64_t visible_limit; /* bytes of memory that programs and devices access without a call, up to which its content is kept; 0: none */
-	uint32_t reserved[4];
+	uint32_t offered; /* atomic, the recorder's; how many rings it has made READY */
+	uint32_t filtered; /* atomic; processes that have set a filter of system calls */
+	uint32_t reserved[2];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

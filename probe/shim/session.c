@@ -117,18 +117,18 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
 }
 
-bool allocate(long fd, uint64_t size)
+bool allocate(long fd, uint64_t from, uint64_t size)
 {
 	enum { FILE_SIZE = 1, PART = 256 * 1024, TRIES = 1000 };
 	struct { uint64_t soft, hard; } limit;
-	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < size)
+	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < from + size)
 		return false;
 	/* A program that is signalled often would end each try at all of it, before Linux 6.0. */
 	for (uint64_t at = 0; at < size; at += PART) {
 		uint64_t n = size - at < PART ? size - at : PART;
 		long e = -EINTR;
 		for (int i = 0; i < TRIES && e == -EINTR; i++)
-			e = sys4(__NR_fallocate, fd, 0, at, n);
+			e = sys4(__NR_fallocate, fd, 0, from + at, n);
 		if (e < 0)
 			return false;
 	}
@@ -182,7 +182,12 @@ bool open_process(void)
 		p->pid = (uint32_t)sys0(__NR_getpid);
 		forget_pending();
 		shim_times_forked();
-		bool on = (attached || attach_session()) && shim_register();
+		bool on = !shim_filtered() && (attached || attach_session()) && shim_register();
+		if (shim_filtered()) {
+			shim_disown();
+			if (attached)
+				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child, which can say nothing of itself */
+		}
 		if (on && unfit) {
 			__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
 			on = false;

@@ -41,7 +41,7 @@
 struct shim_thread {
 	uint8_t *base; /* first byte of the records; NULL: no ring yet */
 	struct ring *ring;
-	uint64_t head;
+	uint64_t head; /* without a ring: clock, of the first call that is lost for that */
 	uint64_t room; /* head up to which a plain call may be written, 0 where there is more to do: see shim_plain */
 	uint64_t tail; /* as last seen */
 	uint64_t size; /* of the records, bytes */
@@ -57,6 +57,7 @@ struct shim_thread {
 	uint32_t ran;        /* runs of functions of the program's that are kept beside the ring: see host.c */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
+	uint32_t offered; /* how many rings the recorder had made ahead when none was left for this thread */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -79,6 +80,7 @@ struct shim_process {
 	uint32_t told_maps; /* the recorder knows where code lies */
 	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
 	uint32_t plain; /* generation, or 0 while no call may be written as a plain one */
+	uint32_t inside; /* atomic; system calls of the shim that are under way */
 };
 extern union shim_process_page {
 	struct shim_process process;
@@ -722,8 +724,17 @@ enum shim_vectors shim_hash_vectors(void);
 bool shim_register(void) __attribute__((visibility("hidden")));
 /* 1 + the number of the process in the session. */
 uint32_t shim_process_number(void) __attribute__((visibility("hidden")));
+/* Whether the process has loaded the runtime. */
+bool shim_loaded(void) __attribute__((visibility("hidden")));
 /* A call of this process is recorded. */
 void shim_calls(void) __attribute__((visibility("hidden")));
+
+/* In a forked child that can't register: what its parent says is not its own. */
+void shim_disown(void) __attribute__((visibility("hidden")));
+/* Where the recorder tells this process that it has a filter of system calls, NULL before there is such a place. */
+uint32_t *shim_filter_flag(void) __attribute__((visibility("hidden")));
+/* Whether the program has a filter of system calls: the shim makes none then. See filter.c. */
+bool shim_filtered(void) __attribute__((visibility("hidden")));
 
 /* Bytes that the memory cgroup of the process has left: see cgroup.c. */
 uint64_t shim_memory_left(void);

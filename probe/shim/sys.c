@@ -36,6 +36,8 @@ void *memset(void *d, int c, size_t n)
 uint64_t shim_monotonic(void)
 {
 	struct { int64_t sec, nsec; } ts = {0, 0};
+	if (shim_filtered()) /* as the recorder last saw it */
+		return __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
 	sys2(__NR_clock_gettime, CLOCK_MONO, &ts);
 	return (uint64_t)ts.sec * 1000000000ULL + (uint64_t)ts.nsec;
 }

@@ -23,24 +23,45 @@ static uint64_t first_memory; /* what the process could have when the first of i
 /* Where the rings of this process lie, by slot. */
 static uint8_t *mapped[RING_MAX_SLOTS];
 
+static uint8_t *base_of(const struct slot *s, uint32_t i) { return s->range == 0 ? mapped[i] : range_at(s->range - 1); }
+
 /* Whether the thread of this process that had a slot has ended, and the recorder has emptied its ring. */
 static bool left(const struct slot *s, uint32_t i)
 {
-	const struct ring *r = (const struct ring *)(mapped[i] - RING_HEADER);
+	const struct ring *r = (const struct ring *)(base_of(s, i) - RING_HEADER);
 	return __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&r->head, __ATOMIC_RELAXED) &&
 	       sys3(__NR_tgkill, shim_p->pid, s->tid, 0) == -ESRCH;
 }
 
-static void own_slot(struct slot *s)
+static void own_slot(struct slot *s, uint32_t i)
 {
 	enum { PR_NAME = 16 };
+	bool filtered = shim_filtered();
 	s->pid = shim_p->pid;
-	s->tid = (uint32_t)sys0(__NR_gettid);
-	s->ppid = (uint32_t)sys0(__NR_getppid);
+	s->tid = filtered ? thread_id(i) : (uint32_t)sys0(__NR_gettid);
+	s->ppid = filtered ? 0 : (uint32_t)sys0(__NR_getppid);
 	s->process = shim_p->generation;
 	s->start = shim_now();
 	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+	memset(s->name, 0, sizeof s->name);
 	sys2(__NR_prctl, PR_NAME, s->name);
+}
+
+/* Takes the slot, if its ring is this process's and serves a new thread: made ahead, or left by one that has ended. */
+static bool take_left(struct slot *s, uint32_t i)
+{
+	uint32_t was = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
+	if ((was != SLOT_LIVE && was != SLOT_READY) || s->process != shim_p->generation || base_of(s, i) == NULL)
+		return false;
+	if (was == SLOT_READY)
+		return __atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (!left(s, i) || !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
+	if (left(s, i))
+		return true;
+	/* Another thread has had it meanwhile, for a short while or still. */
+	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+	return false;
 }
 
 /*
@@ -53,22 +74,15 @@ static bool reuse_ring(struct shim_thread *t)
 	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
 		struct slot *s = &c->slots[i];
-		uint32_t was = SLOT_LIVE;
-		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != SLOT_LIVE || s->process != shim_p->generation || mapped[i] == NULL || !left(s, i) ||
-		    !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (!take_left(s, i))
 			continue;
-		if (!left(s, i)) {
-			/* Another thread has had it meanwhile, for a short while or still. */
-			__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
-			continue;
-		}
-		t->ring = (struct ring *)(mapped[i] - RING_HEADER);
-		t->base = mapped[i];
+		t->base = base_of(s, i);
+		t->ring = (struct ring *)(t->base - RING_HEADER);
 		t->size = t->capacity = s->ring_bytes;
 		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
 		t->slot = i;
-		own_slot(s);
+		own_slot(s, i);
 		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 		return true;
@@ -77,7 +91,7 @@ static bool reuse_ring(struct shim_thread *t)
 }
 
 /* A slot that nobody has had, or one that was given back when all are used up. */
-static uint32_t take_slot(void)
+uint32_t take_slot(void)
 {
 	struct control *c = shim_control;
 	if (__atomic_load_n(&c->next_slot, __ATOMIC_RELAXED) < c->max_slots) {
@@ -94,12 +108,9 @@ static uint32_t take_slot(void)
 	return c->max_slots;
 }
 
-static bool make_ring(struct shim_thread *t)
+bool claim_memory(uint64_t size)
 {
 	struct control *c = shim_control;
-	uint64_t size = c->ring_bytes;
-	if (reuse_ring(t))
-		return true;
 	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
 	uint64_t whole_memory = left < ~(uint64_t)0 - used ? left + used - size : ~(uint64_t)0;
 	/* Rings that other threads are just making count as used and are not taken from what is left yet. Before the first ring nothing was. */
@@ -108,28 +119,52 @@ static bool make_ring(struct shim_thread *t)
 		most = first;
 	if (whole_memory > most)
 		whole_memory = most;
-	if (used > c->memory_limit || used > whole_memory / 4)
-		goto no_memory;
+	if (used <= c->memory_limit && used <= whole_memory / 4)
+		return true;
+	return_memory(size);
+	return false;
+}
+
+void return_memory(uint64_t size) { __atomic_sub_fetch(&shim_control->memory_used, size, __ATOMIC_RELAXED); }
+
+bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags)
+{
+	flags |= MAP_SHARED | MAP_FIXED;
+	return !sys_failed(sys_map(RING_HEADER + size, PROT_READ | PROT_WRITE, flags, fd, from, (void *)at)) &&
+	       !sys_failed(sys_map(size, PROT_READ | PROT_WRITE, flags, fd, from + RING_HEADER, (void *)(at + RING_HEADER + (long)size)));
+}
+
+static bool make_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint64_t size = c->ring_bytes;
+	if (reuse_ring(t))
+		return true;
+	if (shim_filtered()) {
+		__atomic_add_fetch(&c->shut_out, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (!claim_memory(size))
+		goto refuse;
 	uint32_t n = take_slot();
 	if (n >= c->max_slots)
 		goto no_memory;
 	struct slot *s = &c->slots[n];
-	own_slot(s);
+	own_slot(s, n);
 	s->ring_bytes = size;
+	s->range = 0;
 	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		goto no_slot;
 	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
 	sys2(__NR_fchmod, fd, 0660);
 	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
-	if (!allocate(fd, RING_HEADER + size))
+	if (!allocate(fd, 0, RING_HEADER + size))
 		goto no_map;
 	long whole = sys_map((RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	if (sys_failed(whole))
 		goto no_map;
-	long a = sys_map((RING_HEADER + size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0, (void *)whole);
-	long b = sys_map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, RING_HEADER, (void *)(whole + RING_HEADER + (long)size));
-	if (sys_failed(a) || sys_failed(b)) {
+	if (!map_ring(whole, fd, 0, size, MAP_POPULATE)) {
 		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
 		goto no_map;
 	}
@@ -147,7 +182,8 @@ no_map:
 no_slot:
 	__atomic_store_n(&s->state, SLOT_DEAD, __ATOMIC_RELEASE);
 no_memory:
-	__atomic_sub_fetch(&c->memory_used, size, __ATOMIC_RELAXED);
+	return_memory(size);
+refuse:
 	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
 	return false;
 }
@@ -212,18 +248,43 @@ uint64_t shim_other_clock(enum clock_use use)
 	return (uint64_t)now();
 }
 
+/* A thread that found no ring in a process that can make none gets one as soon as the recorder has made it. */
+static void take_offer(struct shim_thread *t)
+{
+	uint32_t offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
+	uint64_t since = t->head;
+	if (offered == t->offered || !reuse_ring(t)) {
+		t->offered = offered;
+		t->lost++;
+		return;
+	}
+	__atomic_sub_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
+	t->off = false;
+	t->ring->lost_since = since;
+	t->ring->seq += t->lost;
+	__atomic_store_n(&t->ring->lost, t->ring->lost + t->lost, __ATOMIC_RELEASE);
+	set_room(t);
+}
+
 bool shim_open_thread(void)
 {
 	struct shim_thread *t = &shim_t;
 	if (!open_process())
 		return false;
 	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
-	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != (uint32_t)sys0(__NR_getpid)))
+	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != shim_p->pid))
 		return false;
+	if (t->generation == shim_p->generation && t->off && shim_filtered())
+		take_offer(t);
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
 		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
+		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
 		t->off = !make_ring(t);
+		if (t->off && shim_filtered()) {
+			t->lost = 1;
+			t->head = shim_now();
+		}
 		if (!t->off) {
 			shim_calls();
 			shim_times_thread();

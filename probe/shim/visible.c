@@ -107,7 +107,7 @@ static void look(uint64_t seq, uint8_t flags)
 		keep_time(&p);
 		if (!hashed) {
 			if (!r->missing)
-				payload_missing(&p, over ? MISSING_OVER_LIMIT : MISSING_UNREADABLE);
+				payload_missing(&p, over ? MISSING_OVER_LIMIT : unreadable());
 			r->missing = true;
 			r->kept = false;
 			continue;

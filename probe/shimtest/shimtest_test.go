@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -425,6 +426,9 @@ func TestLateBinding(t *testing.T) {
 		})
 	}
 	t.Run("forked meanwhile", func(t *testing.T) {
+		if runtime.GOARCH != "amd64" {
+			t.Skip("stops at the shim's system calls in a way that this kernel has for amd64 alone")
+		}
 		lib := plugin()
 		r := run(t, nil, other, "forks", strconv.Itoa(rounds), lib, plugin())
 		// The parent stands in the midst of it until its child has ended: where that takes long, who looks from outside names it.

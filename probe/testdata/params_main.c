@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include "params.h"
+#include "sys.h"
+
+long sys6(long n, long a, long b, long c, long d, long e, long f) { return sys_raw(n, a, b, c, d, e, f); }
 
 static void told(void *to, const char *name, uint64_t length, const struct params *params)
 {
