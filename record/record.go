@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -989,24 +988,6 @@ func (r *recorder) close(res *Result) error {
 		_ = w.Gap(format.Gap{Thread: format.NoThread, From: b.last, To: m.EndNS, Reason: format.WriteFailed})
 	}
 	return errors.Join(w.SetMeta(m), w.Close())
-}
-
-// forwardSignals hands on to the program what ends it, and keeps the recorder alive to write the file. What a terminal
-// sends, it sends to both.
-func forwardSignals(p *os.Process) (stop func()) {
-	c := make(chan os.Signal, 4)
-	signal.Notify(c, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		for s := range c {
-			if s == syscall.SIGTERM || s == syscall.SIGHUP {
-				_ = p.Signal(s)
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(c)
-		close(c)
-	}
 }
 
 // expendable makes this process the first that the kernel kills where memory runs out, rather than the program, until the
