@@ -132,9 +132,17 @@ type Coverage struct {
 
 // Unhooked is a process, or a library in one, whose calls could not be seen.
 type Unhooked struct {
-	PID    int    `json:"pid"`
+	PID    int    `json:"pid"` // 0: all
 	Exe    string `json:"exe"`
 	Reason string `json:"reason"`
+}
+
+// Subject names the process, or the file if it has no probe in any.
+func (u *Unhooked) Subject() string {
+	if u.PID == 0 {
+		return u.Exe
+	}
+	return fmt.Sprintf("process %d, %s", u.PID, u.Exe)
 }
 
 // Library is a shared object that the program had loaded.

@@ -66,7 +66,8 @@ type Writer struct {
 	newThread []uint32
 	gaps      []Gap
 	dropped   uint64
-	full      bool // the last block found no room: the gap that stands for it may grow
+	lost      uint64 // calls that could not be written
+	full      bool   // the last block found no room: the gap that stands for it may grow
 	summary   summaryWriter
 	whole     bool // or nothing
 	closed    bool
@@ -395,6 +396,9 @@ func (w *Writer) addGap(g Gap) {
 // Calls returns the number of calls so far.
 func (w *Writer) Calls() uint64 { return w.next }
 
+// Lost returns how many of them could not be written.
+func (w *Writer) Lost() uint64 { return w.lost }
+
 // Size returns the length of the file so far, in bytes, with that of its blob file.
 func (w *Writer) Size() int64 {
 	n := w.file.Size()
@@ -460,6 +464,7 @@ func (w *Writer) flushBlock() error {
 // lose accounts for a block that could not be written.
 func (w *Writer) lose(b *blockWriter) {
 	w.full = true
+	w.lost += uint64(b.n)
 	tMin, tMax := b.times()
 	// On a disk that stays full one gap grows, instead of a list of them.
 	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {

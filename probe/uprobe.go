@@ -25,6 +25,8 @@ var (
 	ErrNotPermitted = errors.New("uprobes need CAP_BPF and CAP_PERFMON")
 	// ErrNotSupported says that the kernel lacks what uprobes need.
 	ErrNotSupported = errors.New("the kernel does not support this")
+	// ErrRefused says that a file has functions to record, and that the kernel puts a probe on none of them.
+	ErrRefused = errors.New("the kernel puts no uprobe on its functions, which begin with a LOCK or segment prefix: --probe shim records them")
 	// ErrNoFunction says that a file has no function to put a probe on.
 	ErrNoFunction = errors.New("it exports no function to record")
 )
@@ -80,7 +82,8 @@ type Uprobes struct {
 	life        []link.Link // tracepoints of processes
 	tidied      time.Time   // when processes that are gone were last looked for
 	functions   map[api.ID]bool
-	entry, exit string // programs
+	refused     map[string][]uprobeSite // by file
+	entry, exit string                  // programs
 	reader      *ringbuf.Reader
 
 	ended     int64 // when Run began to take the probes away
@@ -161,7 +164,7 @@ func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes,
 		return nil, err
 	}
 	// What needs no privilege is found first.
-	if _, err := u.sites(library); err != nil {
+	if _, _, err := u.sites(library); err != nil {
 		return nil, err
 	}
 	if err := u.load(); err != nil {
@@ -187,7 +190,7 @@ func LoadUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
 }
 
 func newUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
-	u := &Uprobes{model: m, functions: map[api.ID]bool{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+	u := &Uprobes{model: m, functions: map[api.ID]bool{}, refused: map[string][]uprobeSite{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
 	if opts != nil {
 		u.opts = *opts
 	}
@@ -392,7 +395,7 @@ func (u *Uprobes) Add(library string) error {
 	if u.attached[file] {
 		return nil
 	}
-	sites, err := u.sites(library)
+	sites, refused, err := u.sites(library)
 	if err != nil {
 		return err
 	}
@@ -403,7 +406,26 @@ func (u *Uprobes) Add(library string) error {
 		u.functions[s.id()] = true
 	}
 	u.attached[file] = true
+	if len(refused) > 0 {
+		u.refused[library] = refused
+	}
 	return nil
+}
+
+// Hooked returns how many functions of the model have a probe. refused names those that have none since the kernel puts none on them,
+// by the file that has them.
+func (u *Uprobes) Hooked() (functions int, refused map[string][]string) {
+	u.adding.Lock()
+	defer u.adding.Unlock()
+	refused = map[string][]string{}
+	for file, sites := range u.refused {
+		for _, s := range sites {
+			if !u.functions[s.id()] {
+				refused[file] = append(refused[file], s.symbol)
+			}
+		}
+	}
+	return len(u.functions), refused
 }
 
 // Pause has the probes see nothing until Resume: it is a while until the kernel has all of them, in which it has some and not others,
@@ -484,19 +506,22 @@ func (u *Uprobes) Libraries() int {
 	return len(u.attached)
 }
 
-func (u *Uprobes) sites(library string) ([]uprobeSite, error) {
+func (u *Uprobes) sites(library string) (sites, refused []uprobeSite, err error) {
 	want, err := u.wanted()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	sites, err := findSites(library, want, runtime.GOARCH)
-	if err != nil {
-		return nil, fmt.Errorf("attach to %s: %w", library, err)
+	sites, refused, err = findSites(library, want, runtime.GOARCH)
+	switch {
+	case err != nil:
+	case len(sites) > 0:
+		return sites, refused, nil
+	case len(refused) > 0:
+		err = ErrRefused
+	default:
+		err = ErrNoFunction
 	}
-	if len(sites) == 0 {
-		return nil, fmt.Errorf("attach to %s: %w", library, ErrNoFunction)
-	}
-	return sites, nil
+	return nil, nil, fmt.Errorf("attach to %s: %w", library, err)
 }
 
 func (u *Uprobes) wanted() ([]*api.Func, error) {

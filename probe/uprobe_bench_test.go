@@ -37,7 +37,7 @@ func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 	if err != nil {
 		b.Skip(err)
 	}
-	sites, err := findSites(lib, []*api.Func{acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")}, runtime.GOARCH)
+	sites, _, err := findSites(lib, []*api.Func{acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")}, runtime.GOARCH)
 	if err != nil || len(sites) != 1 {
 		b.Fatal(sites, err)
 	}

@@ -14,20 +14,40 @@ import "encoding/binary"
 //
 // An arm64 function that begins with paciasp is probed there: behind it the return address is signed, and one that the kernel put
 // in its place would not pass the check.
-func probeOffset(code []byte, arch string) uint64 {
+//
+// ok is false if the kernel refuses a probe on the function.
+func probeOffset(code []byte, arch string) (behind uint64, ok bool) {
 	switch arch {
 	case "amd64":
-		return probeOffsetAMD64(code)
+		if behind = probeOffsetAMD64(code); behind > 0 && refusedPrefix(code[behind:]) {
+			behind = 0
+		}
+		return behind, !refusedPrefix(code[behind:])
 	case "arm64":
 		if len(code) < 8 {
-			return 0
+			return 0, true
 		}
 		switch binary.LittleEndian.Uint32(code) {
 		case 0xd503245f, 0xd503249f, 0xd50324df: // bti c, j, jc
-			return 4
+			return 4, true
 		}
 	}
-	return 0
+	return 0, true
+}
+
+// refusedPrefix reports whether an instruction has a prefix for which the kernel puts no probe on it: LOCK, or the segments ES, CS, SS
+// and DS. The kernel may find that out only when a process maps the file, and then tells nobody.
+func refusedPrefix(code []byte) bool {
+	for _, b := range code {
+		switch b {
+		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
+			return true
+		case 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3: // FS, GS, sizes and repetitions
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 func probeOffsetAMD64(code []byte) uint64 {

@@ -34,7 +34,7 @@ func FuzzSites(f *testing.F) {
 			arch = "amd64"
 		}
 		e.Machine = machines[arch]
-		sites, err := sitesIn(e, []*api.Func{fn}, arch)
+		sites, _, err := sitesIn(e, []*api.Func{fn}, arch)
 		if err == nil && len(sites) > 2 {
 			t.Errorf("%d sites of a function", len(sites))
 		}
@@ -67,7 +67,7 @@ func TestSitesAreOfRegularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	sites, err := findSites(lib, []*api.Func{fn}, arch[f.Machine == machines["amd64"]])
+	sites, _, err := findSites(lib, []*api.Func{fn}, arch[f.Machine == machines["amd64"]])
 	if err != nil || len(sites) != 1 || sites[0].symbol != fn.Name || sites[0].offset == 0 {
 		t.Errorf("%+v, %v", sites, err)
 	}
@@ -75,7 +75,7 @@ func TestSitesAreOfRegularFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
 	}
-	if _, err := findSites(pipe, []*api.Func{fn}, "amd64"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, _, err := findSites(pipe, []*api.Func{fn}, "amd64"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Error(err)
 	}
 }

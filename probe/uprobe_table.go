@@ -411,11 +411,12 @@ type uprobeSite struct {
 func (s uprobeSite) id() api.ID { return api.ID(uint16(s.cookie)) }
 
 // findSites finds the functions in a library, under their own names and under those of the implementations that
-// wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has.
-func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, error) {
+// wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has. The kernel would refuse the
+// places in refused.
+func findSites(library string, want []*api.Func, arch string) (sites, refused []uprobeSite, err error) {
 	f, err := elffile.Open(library)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	return sitesIn(f, want, arch)
@@ -424,14 +425,14 @@ func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, err
 // machines are the processors as ELF files name them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-func sitesIn(f *elffile.File, want []*api.Func, arch string) ([]uprobeSite, error) {
+func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []uprobeSite, err error) {
 	if f.Machine != machines[arch] {
-		return nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
+		return nil, nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
 	}
 	// The dynamic symbols are there even in a stripped library.
 	syms, err := f.Symbols(elf.SHT_DYNSYM)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	suffixes := []string{"", "Impl"}
 	wanted := map[string]bool{}
@@ -446,7 +447,6 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) ([]uprobeSite, erro
 			at[string(s.Name)] = s.Value
 		}
 	}
-	var sites []uprobeSite
 	seen := map[uint64]bool{}
 	for layer, suffix := range suffixes {
 		for _, fn := range want {
@@ -456,15 +456,20 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) ([]uprobeSite, erro
 			}
 			offset, code, err := f.Code(addr, 32)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
+				return nil, nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
 			}
-			behind := probeOffset(code, arch)
+			behind, ok := probeOffset(code, arch)
 			if offset += behind; seen[offset] {
 				continue
 			}
 			seen[offset] = true
-			sites = append(sites, uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24})
+			s := uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24}
+			if ok {
+				sites = append(sites, s)
+			} else {
+				refused = append(refused, s)
+			}
 		}
 	}
-	return sites, nil
+	return sites, refused, nil
 }

@@ -1293,8 +1293,8 @@ func TestProbeOffset(t *testing.T) {
 		{"stp", "arm64", le(0xa9be7bfd, 0x910003fd), 0},
 		{"cut", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa}, 0},
 	} {
-		if got := probeOffset(c.code, c.arch); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		if got, ok := probeOffset(c.code, c.arch); got != c.want || !ok {
+			t.Errorf("%s: %d, %v, want %d", c.name, got, ok, c.want)
 		}
 	}
 }

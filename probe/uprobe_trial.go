@@ -186,7 +186,8 @@ func newTrialProgram(f *api.Func, arch string) (*trialProgram, error) {
 	b.Write(text)
 	p.file = b.Bytes()
 	p.probe = uint64(head+len(p.data)) + function
-	p.probe += probeOffset(p.file[p.probe:], arch)
+	behind, _ := probeOffset(p.file[p.probe:], arch)
+	p.probe += behind
 	return p, nil
 }
 

@@ -171,6 +171,7 @@ type CollectOptions struct {
 	Share     SharedOptions     // for a session that is made
 	UntilGone time.Duration     // end when no process has been there for so long, after one was; 0: never
 	Wait      time.Duration     // for another collector that is about to end; 0: not at all
+	NoGuard   bool              // record a program even if it crashed at its last start, soon after its first call
 	Log       func(line string) // what happens meanwhile; nil where nobody asks
 }
 
@@ -241,7 +242,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		}
 		r.b.lost += lost
 	}
-	if r.o.NoGuard {
+	if c.NoGuard {
 		for program := range s.Untraced() {
 			if err := s.Untrace(program, ""); err != nil {
 				return nil, err
@@ -251,7 +252,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	for _, why := range s.Untraced() {
 		log(why)
 	}
-	r.gone = func(ends, untraced []probe.End) { r.guardShared(s, ends, untraced, log) }
+	r.gone = func(ends, untraced []probe.End) { r.guard(s, ends, untraced, c.NoGuard, log) }
 	defer expendable()()
 	defer beat(s)()
 	named := r.o.Output
@@ -276,7 +277,6 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		}
 		return c.UntilGone > 0 && came && time.Since(last) > c.UntilGone
 	})
-	incomplete = errors.Join(incomplete, r.unnamed)
 	if r.control != nil {
 		r.control.close()
 		os.Remove(filepath.Join(dir, controlSocket))
@@ -406,34 +406,5 @@ func free(path string) string {
 		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) || n > 1e6 {
 			return name
 		}
-	}
-}
-
-// guardShared is what guard does where nobody is there whom the kernel tells how a program has ended.
-func (r *recorder) guardShared(s *probe.Session, ends, untraced []probe.End, log func(string)) {
-	why := s.Untraced()
-	for _, u := range untraced {
-		line := fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program])
-		r.unseen = append(r.unseen, format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
-		log(line)
-	}
-	for _, e := range ends {
-		if r.o.NoGuard || e.Clean || e.Lived >= guarded {
-			continue
-		}
-		lived := e.Lived.Round(time.Second / 10)
-		if e.Untraced {
-			if s.Untrace(e.Program, "") == nil {
-				log(fmt.Sprintf("process %d (%s) ended without an exit after %v without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
-			}
-			continue
-		}
-		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %v after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
-			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
-		if err := s.Untrace(e.Program, reason); err != nil {
-			log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))
-			continue
-		}
-		log(fmt.Sprintf("process %d: %s: its next start is not recorded", e.PID, reason))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -298,7 +299,10 @@ func (f *flight) end(reason string) ([]string, error) {
 	if f.reason != "" {
 		reason = f.reason
 	}
-	err := f.seal(reason)
+	var err error
+	if f.r.b.calls > 0 || f.sealed > 0 || f.r.o.Overwrite || !exists(f.r.o.Output) { // or else an empty trace would replace an older one
+		err = f.seal(reason)
+	}
 	sealed := err == nil
 	close(f.keeper.jobs)
 	f.keeper.done.Wait()
@@ -348,6 +352,7 @@ type keeper struct {
 	size      int64  // of it when it was last cleared of what has ended
 	capturing int    // captures that go on
 	made      []string
+	moved     []string // older files that had these names
 }
 
 // leastPast is the size in bytes below which the past is not cleared of what has ended; tests have a smaller one.
@@ -496,7 +501,11 @@ func (k *keeper) seal(j *job) error {
 			return fmt.Errorf("sealing the ring: %w", err)
 		}
 	}
-	err := k.join(j.path, j.meta, func(w *format.Writer) error {
+	aside, err := k.aside(j.path)
+	if err != nil {
+		return fmt.Errorf("sealing the ring: %w", err)
+	}
+	err = k.join(j.path, j.meta, func(w *format.Writer) error {
 		a := format.NewAppender(w)
 		if k.past != "" {
 			if err := k.alive(a); err != nil {
@@ -516,9 +525,13 @@ func (k *keeper) seal(j *job) error {
 		return w.SetMeta(j.meta)
 	})
 	if err != nil {
-		return fmt.Errorf("sealing the ring: %w", err)
+		return fmt.Errorf("sealing the ring: %w", errors.Join(err, whole.MoveBack(j.path, aside)))
 	}
 	k.made = append(k.made, j.path)
+	if aside != "" {
+		k.moved = append(k.moved, aside)
+		k.f.r.prune(j.path)
+	}
 	// What was sealed is let go of: the next trace has it as its past.
 	for _, s := range j.ring {
 		if err := k.remember(s); err != nil {
@@ -526,6 +539,14 @@ func (k *keeper) seal(j *job) error {
 		}
 	}
 	return nil
+}
+
+// aside makes room for a trace of a name.
+func (k *keeper) aside(path string) (string, error) {
+	if k.f.r.o.Overwrite {
+		return "", nil
+	}
+	return whole.MoveAside(path)
 }
 
 // alive adds those calls of the past that shape what is alive.

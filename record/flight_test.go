@@ -335,7 +335,7 @@ func TestFlightReasons(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer null.Close()
-			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Block: true, NoGuard: true, Ring: &c.ring,
+			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Block: true, Ring: &c.ring,
 				Stdin: null, Stdout: null, Stderr: null})
 			if err != nil || res.Incomplete != nil || len(res.Sealed) == 0 {
 				t.Fatalf("%v: %+v", err, res)

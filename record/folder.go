@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -188,8 +187,10 @@ func (r *recorder) named(pid int) error {
 	if name == r.o.Output {
 		return nil
 	}
-	if err := os.Rename(r.o.Output, name); err != nil {
-		return fmt.Errorf("name the trace: %w", errors.Unwrap(err))
+	if r.flight == nil {
+		if err := r.out.rename(name, r.o.Overwrite); err != nil {
+			return fmt.Errorf("name the trace: %w", err)
+		}
 	}
 	r.o.Output = name
 	return nil

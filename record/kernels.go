@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/statedir"
 )
 
 // kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads, and the kernels that none implements.
@@ -95,7 +97,7 @@ func (r *recorder) rememberKernels() {
 	if len(libs) == 0 {
 		return
 	}
-	if err := kernellib.Remember(stateDir(&r.o), libs); err != nil {
+	if err := kernellib.Remember(cmp.Or(r.o.State, statedir.Path()), libs); err != nil {
 		r.ownKernels.err = err
 		return
 	}

@@ -84,7 +84,7 @@ func TestRecordingRemembersLoadedKernelLibraries(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o := wild(t, record.Options{Sim: true, NoGuard: true, State: file}, program); o.Forgotten == nil {
+	if o := wild(t, record.Options{Sim: true, State: file}, program); o.Forgotten == nil {
 		t.Error("nothing said of a list that can't be written")
 	}
 }

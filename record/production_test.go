@@ -256,54 +256,16 @@ func recordJob(t *testing.T, p *pod, o *record.Options, args ...string) *record.
 	return res
 }
 
-// A program that crashes soon is not recorded at its next start; one that does so then too is, at the start after that.
-func TestGuard(t *testing.T) {
+// The crash guard of record knew a program by the first word of its command, and kept every program of that wrapper from being recorded
+// after a crash: record has none.
+func TestRecordAfterCrash(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "20"
-	state := t.TempDir()
-	run := func(args ...string) *record.Result {
-		return recordJob(t, p, &record.Options{State: state, Version: "v1"}, args...)
-	}
-	if res := run("exit"); res.ExitCode != 7 || res.Untraced != "" || res.Guard != "" {
-		t.Fatalf("an error is no crash: %+v", res)
-	}
-	if res := run("quick_exit"); res.ExitCode != 7 || res.Untraced != "" || res.Guard != "" {
-		t.Fatalf("quick_exit is no crash: %+v", res)
-	}
-	res := run("crash")
-	if res.Signal != int(syscall.SIGSEGV) || !strings.Contains(res.Guard, "crashed by signal 11") || !strings.Contains(res.Guard, "--no-guard") {
+	if res := recordJob(t, p, &record.Options{}, "crash"); res.Signal != int(syscall.SIGSEGV) {
 		t.Fatalf("%+v", res)
 	}
-	if res = run(); res.ExitCode != 0 || !strings.Contains(res.Untraced, "crashed by signal 11") || res.Calls != 0 {
-		t.Fatalf("the next start: %+v", res)
-	}
-	if res = recordJob(t, p, &record.Options{State: state, Version: "v1", NoGuard: true}); res.Untraced != "" || res.Calls != 4*20+8 {
-		t.Fatalf("--no-guard: %+v", res)
-	}
-	if res = recordJob(t, p, &record.Options{State: state, Version: "v2"}); res.Untraced != "" {
-		t.Fatalf("another version: %+v", res)
-	}
-	run("crash")
-	if res = run("crash"); res.Untraced == "" || !strings.Contains(res.Guard, "without recording as well") {
-		t.Fatalf("a crash without recording: %+v", res)
-	}
-	if res = run(); res.Untraced != "" || res.Calls != 4*20+8 {
-		t.Fatalf("the start after that: %+v", res)
-	}
-}
-
-// What could not begin to be recorded has not crashed.
-func TestGuardNotBegun(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program, []byte("#!/nowhere\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	o := record.Options{Model: acl.Model, State: t.TempDir(), Version: "v1", Command: []string{program}, Output: filepath.Join(t.TempDir(), "t.aclt")}
-	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) {
-		t.Fatalf("%v", err)
-	}
-	if left, err := os.ReadDir(o.State); err != nil || len(left) != 0 {
-		t.Errorf("%v, %v", left, err)
+	if res := recordJob(t, p, &record.Options{}); res.ExitCode != 0 || res.Calls != 4*20+8 {
+		t.Errorf("the start after a crash: %+v", res)
 	}
 }
 
@@ -322,7 +284,8 @@ func TestLibrariesOfOneThatEnded(t *testing.T) {
 	}
 }
 
-// The same where nobody is told how a program ends.
+// A program that crashes soon is not recorded at its next start; one that does so then too is, at the start after that. Nobody tells the
+// collector how a program ends.
 func TestGuardShared(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "20"
@@ -356,6 +319,47 @@ func TestGuardShared(t *testing.T) {
 	}
 	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "without an exit") {
 		t.Errorf("%+v", us)
+	}
+}
+
+// The crash guard of a collector goes by the program that runs, not by the wrapper: after a crash in a wrapper another program in the same
+// wrapper is recorded, and the one that has crashed is not in any other.
+func TestGuardKnowsProgram(t *testing.T) {
+	p := newPod(t)
+	p.rounds = "4"
+	p.install()
+	c := p.collect()
+	wrapped := func(name string, how ...string) {
+		cmd := p.command(how...)
+		cmd.Args[0] = name
+		cmd.Args = append([]string{"env", "X=1"}, cmd.Args...)
+		cmd.Path = "/usr/bin/env"
+		_ = cmd.Run()
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	b, err := os.ReadFile(p.job)
+	if err == nil {
+		err = os.WriteFile(other, b, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapped(p.job, "crash")
+	if !testenv.Await(func() bool { return strings.Contains(p.log.String(), "its next start is not recorded") }) {
+		t.Fatal(p.log.String())
+	}
+	wrapped(other)
+	if err := p.command().Run(); err != nil { // without the wrapper
+		t.Error(err)
+	}
+	p.end(c)
+	r := open(t, filepath.Join(p.out, "t.aclt"))
+	var ran []string
+	for _, proc := range r.Processes() {
+		ran = append(ran, filepath.Base(proc.Exe))
+	}
+	if us := r.Meta().Coverage.Unhooked; !slices.Equal(ran, []string{filepath.Base(p.job), "other"}) || len(us) != 1 || us[0].Exe != p.job {
+		t.Errorf("recorded %v, not recorded %+v: %s", ran, us, p.log.String())
 	}
 }
 

@@ -56,6 +56,8 @@ const SmallestCopy = 4096
 type Options struct {
 	Model       *api.Model    // required
 	Output      string        // file to write, required; %h, %p and %r in it are the host, the program's process and its rank
+	Overwrite   bool          // write over a file that has the name of Output or BlobFile
+	Keep        int           // without Overwrite, how many older files stay that were moved aside for Output; default 10
 	Command     []string      // program and arguments, required
 	Env         []string      // nil means the caller's own
 	Sim         bool          // run the program on the simulator
@@ -75,8 +77,7 @@ type Options struct {
 	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
 	Steps       *StepRange    // record these steps alone, nil for all
 	StepMarker  string        // what tells steps apart: see timeline.NewStepCounter
-	NoGuard     bool          // record a program even where it has crashed at the last start, soon after it began
-	State       string        // folder for how programs have ended and which kernel libraries were loaded; default statedir.Path
+	State       string        // folder for the list of kernel libraries that were loaded; default statedir.Path
 	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool          // leave out copies below SmallestCopy
 	NoTaskIDs   bool          // leave out the runtime's own ids of streams and tasks
@@ -84,8 +85,6 @@ type Options struct {
 	// DeviceTimeGap is the least time between two such tasks of a thread.
 	DeviceTimeGap time.Duration
 	Follower      Follower // is told what is recorded while that goes on; nil for nobody
-	// Notice is told, before the program starts, why it is not recorded; nil where nobody asks.
-	Notice func(why string)
 	// Waiting is told what the recording waits for, where that may take long; nil where nobody asks.
 	Waiting func(what string)
 	Version string   // of acltrace, for the trace
@@ -98,7 +97,8 @@ type Options struct {
 type Result struct {
 	ExitCode   int               // of the program; 128 and the number of the signal that ended it
 	Signal     int               // that ended the program, 0 for none
-	Calls      uint64            // recorded
+	Calls      uint64            // in the file
+	Unwritten  uint64            // calls that were recorded and could not be written
 	Failed     uint64            // of these
 	Unfinished uint64            // of these
 	Lost       uint64            // calls that are missing
@@ -116,9 +116,12 @@ type Result struct {
 	// them by itself.
 	Forgotten error
 	Output    string   // name of the file
+	OlderKept bool     // no call was recorded, and Output is the older file that had the name
+	Moved     []string // new names of the older files that had the name of Output
+	NoFile    string   // why there is no file, "" if there is
+	NoRoom    int64    // the largest size of the file, if that left no room for a call, else 0
+	DiskFull  bool     // NoRoom is a part of the free space, not given by Options.MaxSize
 	Sealed    []string // with a Ring: the files, in the order in which they were sealed
-	Untraced  string   // why the program was run without being recorded, "" where it was recorded
-	Guard     string   // what the end of the program means for its next start, "" for nothing
 	Full      bool     // the trace had its largest size before the program ended
 	Died      []Died   // processes that a signal has ended, other than the program itself
 	Missed    string   // why steps that were wanted are not in the trace, "" where all are
@@ -145,18 +148,10 @@ func Run(ctx context.Context, o *Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	if r.guard = newGuard(&r.o, r.path); r.guard.refuses() != "" {
-		return r.untraced(ctx)
-	}
 	if err := r.create(r.env); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	r.guard.begin()
-	res, err := r.run(ctx)
-	if err != nil {
-		r.guard.forget()
-	}
-	return res, err
+	return r.run(ctx)
 }
 
 type recorder struct {
@@ -164,12 +159,14 @@ type recorder struct {
 	path string // of the program
 	// pattern is the name of the trace as it was asked for; Options.Output the one that it has.
 	pattern string
+	out     output
+	pruning sync.WaitGroup
+	tenth   bool // Options.MaxSize is a part of the free space
 	env     []string
 	meta    format.Meta
 	b       *builder
 	flight  *flight // nil for a recording of everything
 	control *control
-	guard   *guard   // nil: without
 	chooser *chooser // nil: not by steps
 	ends    []probe.End
 	code    int // of the exit of what somebody else has started
@@ -194,6 +191,7 @@ type recorder struct {
 
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
 	damaged []probe.Damage    // done to the session by programs
+	hooked  *int              // functions that have a probe; nil: those of the model
 	ended   int64             // when the last calls were seen, where that is before the end; else 0
 	late    sync.Mutex        // of unseen, which another goroutine adds to
 	unseen  []format.Unhooked
@@ -203,13 +201,16 @@ type recorder struct {
 func (r *recorder) defaults() {
 	o := &r.o
 	if o.Replayable {
-		o.Payload, o.Block = Full, true
+		o.Payload, o.Block = Full, o.Block || o.Probe != "ebpf" // a probe in the kernel can't wait
 	}
 	if o.Payload == "" {
 		o.Payload = Small
 	}
 	if o.Probe == "" {
 		o.Probe = "shim"
+	}
+	if o.Keep == 0 {
+		o.Keep = defaultKeep
 	}
 	if o.Bind == "" || o.Bind == "auto" {
 		o.Bind = "preload"
@@ -221,6 +222,9 @@ func (r *recorder) check() error {
 	o := &r.o
 	if o.DeviceTime != 0 && o.Probe != "shim" {
 		return errors.New("--device-time puts events on the program's streams, which only --probe shim can")
+	}
+	if o.Block && o.Probe == "ebpf" {
+		return errors.New("--policy block does not go with --probe ebpf: a probe in the kernel can't wait for the recorder; choose --probe shim, or a larger --ring-size")
 	}
 	switch o.Bind {
 	case "preload":
@@ -286,25 +290,6 @@ func prepare(opts *Options) (*recorder, error) {
 	return r, nil
 }
 
-// untraced runs the program without recording it.
-func (r *recorder) untraced(ctx context.Context) (*Result, error) {
-	why := r.guard.refuses()
-	if r.o.Notice != nil {
-		r.o.Notice(why)
-	}
-	env, _ := takeOver(r.env)
-	cmd := r.command(ctx, env)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	defer forwardSignals(cmd.Process)()
-	_ = cmd.Wait()
-	res := r.result(cmd.ProcessState)
-	res.Untraced = why
-	res.Guard = r.guard.ended(res, nil)
-	return res, nil
-}
-
 // create makes the file and what fills it. env is the environment of the program.
 func (r *recorder) create(env []string) error {
 	o := &r.o
@@ -313,19 +298,29 @@ func (r *recorder) create(env []string) error {
 	r.begun(env)
 	largest := o.Output
 	if o.BlobFile != "" {
-		o.BlobFile = outputName(o.BlobFile, env, os.Getpid())
+		if o.BlobFile = outputName(o.BlobFile, env, os.Getpid()); !o.Overwrite {
+			o.BlobFile = free(o.BlobFile) // an older trace needs its own
+		}
 		largest = o.BlobFile
 	}
 	if o.MaxSize == 0 && !o.Replayable {
-		o.MaxSize = defaultMaxSize(filepath.Dir(largest))
+		o.MaxSize, r.tenth = defaultMaxSize(filepath.Dir(largest)), true
 	}
-	w, err := format.Create(o.Output, &r.meta, Schema(o.Model), &format.WriterOptions{BlobFile: o.BlobFile})
+	if err := r.out.open(o.Output, o.Overwrite); err != nil {
+		return err
+	}
+	w, err := format.Create(r.out.at, &r.meta, Schema(o.Model), &format.WriterOptions{BlobFile: o.BlobFile})
+	if err == nil {
+		r.out.made, err = os.Stat(r.out.at)
+	}
 	if err != nil {
+		r.out.leave()
 		return err
 	}
 	if o.Ring != nil {
 		// The name is tried, and free until there is something to seal.
-		if err := errors.Join(w.Abort(), os.Remove(o.Output)); err != nil {
+		r.out.leave()
+		if err := errors.Join(w.Abort(), os.Remove(r.out.at)); err != nil {
 			return err
 		}
 		w, r.flight = nil, newFlight(*o.Ring, r)
@@ -488,7 +483,8 @@ func (r *recorder) run(ctx context.Context) (*Result, error) {
 		// What was not even begun leaves no file behind.
 		if r.flight == nil {
 			r.b.seg.w.Abort()
-			os.Remove(r.o.Output)
+			os.Remove(r.out.at)
+			r.out.leave()
 			if r.o.BlobFile != "" {
 				os.Remove(r.o.BlobFile)
 			}
@@ -532,7 +528,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer forwardSignals(cmd.Process)()
 	defer expendable()()
 	r.root = cmd.Process.Pid
-	unnamed := r.named(r.root)
+	r.unnamed = r.named(r.root)
 	r.leaveNote(outer, cmd.Process.Pid)
 	w := watch(r.o.Model, cmd.Process.Pid, shim.path, s.Dir())
 	defer beat(s)()
@@ -544,7 +540,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		close(exited)
 	}()
 	looked := time.Time{}
-	incomplete := errors.Join(r.drain(s, func() bool {
+	incomplete := r.drain(s, func() bool {
 		select {
 		case <-exited:
 		default:
@@ -555,7 +551,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		}
 		looked = time.Now()
 		return deserted(r.o.Model, s)
-	}), unnamed)
+	})
 	if r.control != nil {
 		r.control.close()
 	}
@@ -565,7 +561,6 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	}
 	res := r.result(state)
 	res.Incomplete, res.Salvaged, res.Left = incomplete, r.salvaged, r.left
-	res.Guard = r.guard.ended(res, r.ends)
 	r.learn(res, s)
 	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
 	if res.NoCall = w.withoutShim(); res.NoCall == "" && gainsRights(r.path) {
@@ -600,6 +595,9 @@ func (r *recorder) begin(s *probe.Session) error {
 		s.Wait(0)
 	default:
 		s.Go()
+	}
+	if err := r.limit(s); err != nil { // a trace without calls may be too large already
+		return err
 	}
 	if only, waiting := s.Waiting(); waiting && only == 0 {
 		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
@@ -765,6 +763,9 @@ func (r *recorder) drain(s *probe.Session, over func() bool) error {
 
 // flush writes what has been recorded, when that was last done a second ago: what is on the disk survives a recorder that is killed.
 func (r *recorder) flush(last *time.Time) error {
+	if err := r.replace(); err != nil {
+		return err
+	}
 	if time.Since(*last) <= time.Second {
 		return nil
 	}
@@ -909,18 +910,35 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 			r.ending = ending(res)
 		}
 		res.Sealed, err = r.flight.end(r.ending)
-		r.unsealed = err != nil
+		r.out.moved = r.flight.keeper.moved
+		if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
+			if res.NoFile = err.Error(); !exists(filepath.Dir(r.o.Output)) {
+				res.NoFile = r.out.missing(r.o.Output)
+			}
+		}
+		res.OlderKept = len(res.Sealed) == 0 && err == nil
 	} else {
-		err = r.close(res)
+		res.OlderKept, err = r.settle()
+		err = errors.Join(err, r.close(res))
+		if res.Unwritten = b.seg.w.Lost(); !res.OlderKept {
+			res.NoFile = r.out.missing(r.o.Output)
+		}
+		if b.seg.w.Calls() == 0 && r.full {
+			res.NoRoom, res.DiskFull = r.o.MaxSize, r.tenth
+		}
 	}
-	if res.Incomplete == nil {
+	r.pruning.Wait()
+	if res.Incomplete = errors.Join(res.Incomplete, r.unnamed); res.Incomplete == nil {
 		res.Incomplete = err
 	}
 	res.Full, res.Missed = r.full, r.chooser.missed()
 	res.Died = slices.DeleteFunc(b.died, func(d Died) bool { return d.PID == r.root })
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
-	res.Output = r.o.Output
-	if st, err := os.Stat(r.o.Output); err == nil {
+	if r.flight == nil {
+		res.Calls = b.seg.w.Calls() - res.Unwritten
+	}
+	res.Output, res.Moved = r.o.Output, r.out.moved
+	if st, err := os.Stat(r.o.Output); err == nil && res.NoFile == "" && !res.OlderKept {
 		res.Bytes = st.Size()
 	}
 	if st, err := os.Stat(r.o.BlobFile); err == nil {
@@ -968,6 +986,10 @@ func (r *recorder) describe(m *format.Meta) {
 		m.Tracer.Copies = &copies
 	}
 	m.Coverage.Unsized, m.Coverage.CutArguments = b.unsized, b.cutArguments
+	if r.hooked != nil {
+		m.Coverage.Hooked = *r.hooked
+		return
+	}
 	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {
 		if f := &r.o.Model.Funcs[i]; f.Modelled && f.Form == nil {

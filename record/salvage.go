@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -193,17 +194,30 @@ func recoveredName(output string) string {
 	return free(strings.TrimSuffix(output, ext) + ".recovered" + ext)
 }
 
+// begun opens the file that a recorder of everything has begun, nil if it is gone. A later recording has moved it aside, perhaps.
+func (c *collecting) begun() *format.Reader {
+	for _, path := range append([]string{c.Output}, whole.Asides(c.Output)...) {
+		r, err := format.Open(path, nil)
+		switch {
+		case err != nil:
+		case r.Meta().UUID == c.UUID:
+			return r
+		default:
+			r.Close()
+		}
+	}
+	return nil
+}
+
 // salvageFile makes a trace of the file that a recorder had begun, which stays, and of what the programs' rings hold. It returns the trace's
 // name, "" if the recorder had written all. The recorder had taken so many calls out of the rings.
 func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *probe.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
 	var written uint64 // calls in the file
 	var until int64
-	begun, err := format.Open(was.Output, nil)
-	if err == nil {
+	begun := was.begun()
+	if begun != nil {
 		defer begun.Close()
-	}
-	if err == nil && begun.Meta().UUID == was.UUID { // or else it is a later recording
 		if begun.Complete() {
 			return "", nil
 		}
@@ -215,8 +229,6 @@ func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *
 		if rec := begun.Recovered(); rec != nil {
 			until = rec.LastTime
 		}
-	} else {
-		begun = nil
 	}
 
 	rest, err := os.MkdirTemp(filepath.Dir(output), ".acltrace-rest-") // the session's own file system may be full

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -70,7 +71,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return fail(err)
 	}
 	defer forwardSignals(cmd.Process)()
-	unnamed := r.named(pid)
+	r.unnamed = r.named(pid)
 	reading, stop := context.WithCancel(context.Background())
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.b) }()
@@ -79,7 +80,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	r.leaving()
 	stop()
 	res := r.result(cmd.ProcessState)
-	res.Incomplete = errors.Join(<-read, r.b.finish(), unnamed)
+	res.Incomplete = errors.Join(<-read, r.b.finish())
 	if r.o.Library != "" {
 		r.b.libraries[r.o.Library] = true
 	}
@@ -121,7 +122,7 @@ func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
 	}
 	r.uprobes = best
 	flushed := time.Now()
-	o := &probe.UprobeOptions{OneByOne: best.OneByOne, Meanwhile: func() error { return r.flush(&flushed) }}
+	o := &probe.UprobeOptions{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, Meanwhile: func() error { return r.flush(&flushed) }}
 	switch r.o.Payload {
 	case Small:
 		o.PayloadLimit = SmallLimit
@@ -222,9 +223,24 @@ func (r *recorder) finishUprobes(res *Result, u *probe.Uprobes) (*Result, error)
 	r.late.Lock()
 	res.Unhooked = append(res.Unhooked, r.unseen...)
 	r.late.Unlock()
+	hooked, refused := u.Hooked()
+	r.hooked = &hooked
+	for _, file := range slices.Sorted(maps.Keys(refused)) {
+		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: file, Reason: refusedReason(refused[file])})
+	}
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.CostNS, r.uprobes.Kind
 	r.meta.Replayable = false // what only the runtime knows is missing
 	return r.finish(res)
+}
+
+// refusedReason says which functions of a library have no probe.
+func refusedReason(functions []string) string {
+	const most = 5
+	list := strings.Join(functions[:min(most, len(functions))], ", ")
+	if n := len(functions) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%d of its functions begin with a LOCK or segment prefix, on which the kernel puts no uprobe (%s): --probe shim records them", len(functions), list)
 }
 
 // AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.

@@ -346,7 +346,7 @@ func (in *Info) Text(w io.Writer) error {
 		row("asked for", "%s, %s; whether it was called is not known", name, Plural(in.Coverage.PassedBy[name], "time"))
 	}
 	for _, u := range in.Coverage.Unhooked {
-		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)
+		row("not seen", "%s: %s", u.Subject(), u.Reason)
 	}
 	if in.Coverage.Refused > 0 {
 		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", Plural(uint64(in.Coverage.Refused), "thread"))

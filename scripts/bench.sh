@@ -39,7 +39,7 @@ programs() {
 # Keeps what a benchmark of launches prints: "NAME, THREADS threads: NS yardstick NS".
 launches() { awk '{sub(",", "", $1); print "launch." $1 "." $2, $4; print "launch.yardstick." $2, $6}' >>$RESULTS; }
 
-record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -q --no-guard "$@"; }
+record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -q "$@"; }
 
 # LTTng-UST: an entry and an exit with the fields that the shim records, into buffers that nobody waits for.
 lttng_start() {

@@ -69,7 +69,7 @@ in_time() {
 rings=
 [ "$(df -Pm /dev/shm | awk 'NR == 2 { print $4 }')" -ge 512 ] || rings="--ring-size 1M"
 # shellcheck disable=SC2086 # none, or two words
-recorded() { in_time bin/acltrace record -q --api cuda --no-guard $rings "$@"; }
+recorded() { in_time bin/acltrace record -q --api cuda $rings "$@"; }
 
 # pack: what is kept is one file, whole at any moment.
 pack() { tar -C "$dir" -czf "$dir/kept.tar.gz" kept 2>/dev/null && mv "$dir/kept.tar.gz" "$OUT/kept.tar.gz" || cp -r "$dir/kept" "$OUT"; }

@@ -15,6 +15,7 @@ func (a *app) attachCmd() *cobra.Command {
 	o := record.AttachOptions{Options: record.Options{Version: version, Probe: "ebpf", Drop: true}}
 	var payload, apiName string
 	var live liveFlags
+	var end ending
 	c := &cobra.Command{
 		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
 		Short: "record programs that run already, by eBPF, until the one ends or you press Ctrl-C",
@@ -34,6 +35,9 @@ func (a *app) attachCmd() *cobra.Command {
 			default:
 				return usage("--payload %s: there are small, full, hash and none", payload)
 			}
+			if err := kept(&o.Options); err != nil {
+				return err
+			}
 			var err error
 			if apiName == "auto" {
 				o.Model = record.RuntimeOf(runtimes, &o)
@@ -52,7 +56,7 @@ func (a *app) attachCmd() *cobra.Command {
 			if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
 				return &exit{exitStart, err}
 			}
-			return a.recorded(&o.Options, res, err, false)
+			return a.recorded(&o.Options, res, err, &end)
 		},
 	}
 	f := c.Flags()
@@ -66,8 +70,10 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
 	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
+	replacing(f, &o.Options)
 	blobFile(f, &o.Options)
 	stepMarker(f, &o.Options)
 	live.add(f)
+	end.add(f)
 	return c
 }

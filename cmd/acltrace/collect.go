@@ -16,7 +16,7 @@ import (
 func (a *app) collectCmd() *cobra.Command {
 	o := record.CollectOptions{Options: record.Options{Version: version, Bind: "auto"}}
 	flags := recordFlags{Options: &o.Options}
-	var quiet bool
+	var end ending
 	var live liveFlags
 	c := &cobra.Command{
 		Use:   "collect DIR",
@@ -53,17 +53,18 @@ Flags that were given to acltrace env --install hold here, unless they are given
 			}
 			res, err := record.Collect(ctx, &o)
 			follower.said(a)
-			return a.recorded(&o.Options, res, err, quiet)
+			return a.recorded(&o.Options, res, err, &end)
 		},
 	}
 	flags.add(c)
 	f := c.Flags()
+	noGuard(f, &o.NoGuard)
+	end.add(f)
 	live.add(f)
 	blobFile(f, &o.Options)
 	f.DurationVar(&o.UntilGone, "until-gone", 0, "end when no process has been there for so long, as 5s, after one was (default: when told to)")
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for another collector of DIR to end")
 	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")
-	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
 }
 

@@ -16,7 +16,7 @@ func (a *app) envCmd() *cobra.Command {
 	o := record.Options{Version: version}
 	flags := recordFlags{Options: &o}
 	var share record.SharedOptions
-	var install, asJSON, k8s, docker bool
+	var install, asJSON, k8s, docker, unguarded bool
 	var image, volume string
 	c := &cobra.Command{
 		Use:   "env [--install] DIR [flags of record]",
@@ -84,6 +84,7 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 	flags.add(c)
 	flags.program(c)
 	f := c.Flags()
+	noGuard(f, &unguarded)
 	f.BoolVar(&install, "install", false, "make the session in DIR, with the libraries that programs load")
 	f.BoolVar(&share.AnyUser, "any-user", false, "with --install: programs of any user are recorded, and may read what others write (default: of the user and the group of DIR)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

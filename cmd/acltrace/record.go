@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -16,7 +19,7 @@ import (
 func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Version: version, Drop: true, Stdout: a.stdout, Stderr: a.stderr}
 	flags := recordFlags{Options: &o}
-	var quiet bool
+	var end ending
 	var kernels string
 	var live liveFlags
 	c := &cobra.Command{
@@ -36,6 +39,9 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			if err := flags.parse(args[0]); err != nil {
 				return err
 			}
+			if err := kept(&o); err != nil {
+				return err
+			}
 			if o.Probe != "shim" && o.Probe != "ebpf" {
 				return usage("--probe %s: there are shim and ebpf", o.Probe)
 			}
@@ -45,8 +51,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 				}
 				setKernels(o.Model, kernels)
 			}
-			o.Notice = func(why string) { report.Printf(a.err, "acltrace: NOT RECORDED: %s\n", why) }
-			if !quiet {
+			if !end.quiet {
 				o.Waiting = a.waiting
 			}
 			follower, err := live.follow(a, &o)
@@ -55,7 +60,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			}
 			res, err := record.Run(context.Background(), &o)
 			follower.said(a)
-			return a.recorded(&o, res, err, quiet)
+			return a.recorded(&o, res, err, &end)
 		},
 	}
 	f := c.Flags()
@@ -67,7 +72,8 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	f.StringVar(&kernels, "kernels", "", "with --sim: "+kernelsUsage)
 	live.add(f)
-	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
+	replacing(f, &o)
+	end.add(f)
 	return c
 }
 
@@ -79,31 +85,28 @@ func blobFile(f *pflag.FlagSet, o *record.Options) {
 // waiting says what a recording waits for.
 func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what) }
 
+// ending is how a recording says at its end what it has done.
+type ending struct{ quiet, json bool }
+
+func (e *ending) add(f *pflag.FlagSet) {
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "say nothing at the end")
+	f.BoolVar(&e.json, "json", false, "say at the end how it went as one line of JSON, on standard error")
+}
+
 // recorded tells how a recording ended and makes the exit code of it.
-func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet bool) error {
+func (a *app) recorded(o *record.Options, res *record.Result, err error, end *ending) error {
 	if err != nil {
 		if errors.Is(err, record.ErrStart) {
 			return &exit{exitStart, err}
 		}
 		return err
 	}
-	for _, path := range res.Salvaged {
-		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
-	}
-	for _, l := range res.Left {
-		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
-	}
-	if !quiet && res.Untraced == "" {
-		a.recordSummary(o, res)
-	}
-	if res.Missed != "" {
-		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
-	}
-	if res.Guard != "" {
-		report.Printf(a.err, "acltrace: %s\n", res.Guard)
-	}
-	if res.Incomplete != nil {
-		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
+	if end.json {
+		if err := json.NewEncoder(report.NewJSON(a.err)).Encode(resultJSON(res)); err != nil {
+			return err
+		}
+	} else {
+		a.recordedText(o, res, end.quiet)
 	}
 	if res.ExitCode != 0 {
 		return &exit{code: res.ExitCode}
@@ -111,10 +114,75 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 	return nil
 }
 
+func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
+	if !quiet {
+		a.recordSummary(o, res)
+	}
+	for _, path := range res.Salvaged {
+		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
+	}
+	for _, l := range res.Left {
+		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
+	}
+	if res.Missed != "" {
+		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
+	}
+	if res.Incomplete != nil {
+		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
+	}
+	if res.NoFile != "" {
+		report.Printf(a.err, "acltrace: no file: %s\n", res.NoFile)
+	}
+}
+
+// nothing says why no call was recorded, "" if one was, or may have been.
+func nothing(o *record.Options, res *record.Result) string {
+	if res.Calls > 0 || res.Refused > 0 {
+		return ""
+	}
+	switch limit := report.Bytes(uint64(res.NoRoom)); {
+	case res.NoRoom > 0 && res.DiskFull:
+		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
+	case res.NoRoom > 0:
+		return fmt.Sprintf("no call was recorded: --max-size %s is less than a trace without calls takes", limit)
+	case res.Unwritten > 0 && errors.Is(res.Incomplete, syscall.ENOSPC):
+		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", report.Plural(res.Unwritten, "call"))
+	case res.Unwritten > 0:
+		return fmt.Sprintf("no call was recorded: %s could not be written", report.Plural(res.Unwritten, "call"))
+	case res.Processes > 0:
+		return ""
+	case len(res.Unhooked)+len(res.PassedBy) > 0:
+		return "no call was recorded; what went past the recorder:" // which unseen prints
+	case res.NoCall != "":
+		return "no call was seen: " + res.NoCall
+	}
+	probe := "the shim"
+	if o.Probe == "ebpf" {
+		probe = "eBPF"
+	}
+	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
+}
+
+// advice is how to lose fewer calls.
+func advice(o *record.Options) string {
+	switch {
+	case o.Probe == "ebpf" && o.Command == nil:
+		return "--sample leaves calls out before any is lost"
+	case o.Probe == "ebpf":
+		return "a larger --ring-size loses fewer, --probe shim --policy block none"
+	case o.Block:
+		return "a larger --ring-size loses fewer"
+	}
+	return "--policy block waits instead"
+}
+
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res, o.Model)
-	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
-		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, noCall(o, res))
+	if why := nothing(o, res); why != "" {
+		if res.OlderKept {
+			why += "; the older file of this name stays"
+		}
+		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
 		return
 	}
 	if len(res.Sealed) > 0 {
@@ -131,7 +199,10 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf(", %d unfinished", res.Unfinished)
 	}
 	if res.Lost > 0 {
-		s += fmt.Sprintf(", %d LOST (--policy block waits instead)", res.Lost)
+		s += fmt.Sprintf(", %d LOST (%s)", res.Lost, advice(o))
+	}
+	if res.Unwritten > 0 {
+		s += fmt.Sprintf(", %d NOT WRITTEN", res.Unwritten)
 	}
 	if res.Refused > 0 {
 		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
@@ -145,6 +216,12 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 	if res.Signal != 0 {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
+	}
+	if res.OlderKept {
+		s += "; no call was recorded, and the older file of this name stays"
+	}
+	if len(res.Moved) > 0 {
+		s += "; older traces of this name are now " + strings.Join(res.Moved, ", ")
 	}
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
@@ -174,21 +251,6 @@ func (a *app) died(list []record.Died) {
 		}
 		report.Printf(a.err, "\n")
 	}
-}
-
-// noCall says that a recording has no call, and why. unseen follows it.
-func noCall(o *record.Options, res *record.Result) string {
-	switch {
-	case len(res.Unhooked)+len(res.PassedBy) > 0:
-		return "no call was recorded; what went past the recorder:"
-	case res.NoCall != "":
-		return "no call was seen: " + res.NoCall
-	}
-	probe := "the shim"
-	if o.Probe == "ebpf" {
-		probe = "eBPF"
-	}
-	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
 }
 
 // unexecuted prints which kernels did not run, up to five by name.
@@ -225,6 +287,42 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 			report.Printf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
 			break
 		}
-		report.Printf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
+		report.Printf(a.err, "acltrace: NOT RECORDED: %s: %s\n", u.Subject(), u.Reason)
 	}
+}
+
+// A recordResult is the JSON of how a recording ended.
+type recordResult struct {
+	Output     string            `json:"output"`
+	NoFile     string            `json:"no_file,omitempty"`
+	OlderKept  bool              `json:"older_kept,omitempty"`
+	Moved      []string          `json:"moved"`
+	Sealed     []string          `json:"sealed,omitempty"`
+	Bytes      int64             `json:"bytes"`
+	BlobFile   string            `json:"blob_file,omitempty"`
+	BlobBytes  int64             `json:"blob_bytes,omitempty"`
+	Calls      uint64            `json:"calls"`
+	Failed     uint64            `json:"failed"`
+	Unfinished uint64            `json:"unfinished"`
+	Lost       uint64            `json:"lost"`
+	Unwritten  uint64            `json:"unwritten"`
+	Threads    int               `json:"threads_not_recorded"`
+	Processes  int               `json:"processes"`
+	Unseen     []format.Unhooked `json:"not_recorded"`
+	Full       bool              `json:"full"`
+	Incomplete string            `json:"incomplete,omitempty"`
+	ExitCode   int               `json:"exit_code"`
+	Signal     int               `json:"signal,omitempty"`
+}
+
+func resultJSON(res *record.Result) *recordResult {
+	r := &recordResult{
+		Output: res.Output, NoFile: res.NoFile, OlderKept: res.OlderKept, Moved: append([]string{}, res.Moved...), Sealed: res.Sealed, Bytes: res.Bytes, BlobFile: res.BlobFile, BlobBytes: res.BlobBytes,
+		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
+		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.Full, ExitCode: res.ExitCode, Signal: res.Signal,
+	}
+	if res.Incomplete != nil {
+		r.Incomplete = res.Incomplete.Error()
+	}
+	return r
 }

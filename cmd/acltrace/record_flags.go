@@ -39,7 +39,25 @@ func (r *recordFlags) add(c *cobra.Command) {
 	f.Lookup("device-time").NoOptDefVal = "all"
 	f.StringVar(&r.steps, "steps", "", "record these steps alone, counted from 0, as 100:110; the program runs on unrecorded")
 	stepMarker(f, r.Options)
-	f.BoolVar(&r.NoGuard, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
+}
+
+// noGuard defines the flag that switches the crash guard of a shared session off.
+func noGuard(f *pflag.FlagSet, off *bool) {
+	f.BoolVar(off, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
+}
+
+// replacing defines the flags for a trace that is there already.
+func replacing(f *pflag.FlagSet, o *record.Options) {
+	f.BoolVarP(&o.Overwrite, "force", "f", false, "write over a trace of the same name, instead of moving it aside as run.1.aclt")
+	f.IntVar(&o.Keep, "keep", 10, "at most so many traces that were moved aside; the oldest are removed")
+}
+
+// kept checks the flags of replacing.
+func kept(o *record.Options) error {
+	if o.Keep < 1 {
+		return usage("--keep %d: give at least 1; -f writes over the trace", o.Keep)
+	}
+	return nil
 }
 
 // stepMarker defines what tells steps apart, for --steps and for spans that are sent while recording.

@@ -22,7 +22,7 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "what went past the recorder:", "no call was seen"},
 		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "what went past the recorder:", "no call was seen"},
 	} {
-		if s := noCall(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
+		if s := nothing(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
 			t.Errorf("%q: want %q and not %q", s, c.want, c.not)
 		}
 	}

@@ -1,0 +1,310 @@
+package record_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	atomic "github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/record"
+)
+
+// into records a command into a file, which may be there.
+func into(t *testing.T, output string, o record.Options, command ...string) *record.Result {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	o.Model, o.Output, o.Command, o.Sim, o.Block = acl.Model, output, command, true, true
+	res, err := record.Run(context.Background(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// callsIn returns how many calls a trace has.
+func callsIn(t *testing.T, path string) uint64 {
+	t.Helper()
+	counts, err := open(t, path).Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts.Calls
+}
+
+// names lists the files of a folder.
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func threadsProgram(t *testing.T) string {
+	return testenv.CompileC(t, "threads", []string{source("threads.c")})
+}
+
+// A supervisor that restarted a crashed program had the crash's trace overwritten by the restart's: the newest trace has the name, older
+// ones count up, and as many stay as are to be kept.
+func TestRestartKeepsOlderTraces(t *testing.T) {
+	program := threadsProgram(t)
+	for _, o := range []record.Options{{Keep: 2}, {Keep: 2, Ring: &record.Ring{}}} {
+		dir := t.TempDir()
+		output := filepath.Join(dir, "run.aclt")
+		for n := 10; n < 14; n++ {
+			res := into(t, output, o, program, "1", fmt.Sprint(n))
+			var want []string
+			if n > 10 {
+				want = []string{filepath.Join(dir, fmt.Sprintf("run.%d.aclt", n-10))}
+			}
+			if !slices.Equal(res.Moved, want) || res.Incomplete != nil || res.NoFile != "" {
+				t.Errorf("recording %d: %+v", n, res)
+			}
+		}
+		if got, want := names(t, dir), []string{"run.2.aclt", "run.3.aclt", "run.aclt"}; !slices.Equal(got, want) {
+			t.Fatalf("files %v, want %v", got, want)
+		}
+		for name, n := range map[string]uint64{"run.2.aclt": 11, "run.3.aclt": 12, "run.aclt": 13} {
+			if got := callsIn(t, filepath.Join(dir, name)); got != n+2 {
+				t.Errorf("%s has %d calls, want %d", name, got, n+2)
+			}
+		}
+	}
+}
+
+// A restart that makes no call replaced the trace of the crash by an empty one: it replaces nothing, and leaves nothing.
+func TestRecordingWithoutCallReplacesNothing(t *testing.T) {
+	program := threadsProgram(t)
+	for _, o := range []record.Options{{}, {Ring: &record.Ring{}}, {BlobFile: "payloads"}} {
+		dir := t.TempDir()
+		output := filepath.Join(dir, "run.aclt")
+		if o.BlobFile != "" {
+			o.BlobFile = filepath.Join(dir, o.BlobFile)
+		}
+		into(t, output, o, program, "1", "10")
+		before, files := must(os.ReadFile(output))(t), names(t, dir)
+		res := into(t, output, o, "/bin/sh", "-c", "exit 3")
+		if !res.OlderKept || res.ExitCode != 3 || res.NoFile != "" || len(res.Moved) != 0 || res.Bytes != 0 {
+			t.Errorf("%+v", res)
+		}
+		if after := must(os.ReadFile(output))(t); string(after) != string(before) || !slices.Equal(names(t, dir), files) {
+			t.Errorf("files %v, want %v with the same content", names(t, dir), files)
+		}
+	}
+}
+
+// With Overwrite a trace is written over, and a recording that had to choose another name for its payloads made older ones unreadable.
+func TestOverwrite(t *testing.T) {
+	program := threadsProgram(t)
+	dir := t.TempDir()
+	output, blobs := filepath.Join(dir, "run.aclt"), filepath.Join(dir, "payloads")
+	into(t, output, record.Options{BlobFile: blobs}, program, "1", "10")
+	into(t, output, record.Options{BlobFile: blobs, Overwrite: true}, program, "1", "11")
+	if got := names(t, dir); !slices.Equal(got, []string{"payloads", "run.aclt"}) || callsIn(t, output) != 13 {
+		t.Errorf("files %v, %d calls", got, callsIn(t, output))
+	}
+	res := into(t, output, record.Options{BlobFile: blobs}, program, "1", "12")
+	if filepath.Base(res.BlobFile) != "payloads-2" {
+		t.Errorf("%+v", res)
+	}
+	for _, path := range append(res.Moved, output) {
+		if b := open(t, path).BlobFile(); b == nil || b.Err != nil {
+			t.Errorf("the payloads of %s: %+v", path, b)
+		}
+	}
+	// What is removed takes its payloads along.
+	into(t, output, record.Options{BlobFile: blobs, Keep: 1}, program, "1", "13")
+	if got := names(t, dir); !slices.Equal(got, []string{"payloads-2", "payloads-3", "run.2.aclt", "run.aclt"}) {
+		t.Errorf("files %v", got)
+	}
+}
+
+// Two recorders of one name would write one file: the second is refused, also while the first has no call yet and the name is still that
+// of an older trace.
+func TestOutputOfAnotherRecorder(t *testing.T) {
+	program := threadsProgram(t)
+	dir := t.TempDir()
+	output := filepath.Join(dir, "run.aclt")
+	into(t, output, record.Options{}, program, "1", "10")
+	begun, ahead := filepath.Join(dir, "begun"), filepath.Join(dir, "go")
+	if err := syscall.Mkfifo(ahead, 0o600); err != nil {
+		t.Skip(err)
+	}
+	done := make(chan *record.Result)
+	go func() {
+		done <- into(t, output, record.Options{}, "/bin/sh", "-c", fmt.Sprintf("touch %s; read x <%s; %s 1 11; touch %[1]s.2; read x <%[2]s", begun, ahead, program))
+	}()
+	for i, calls := range []uint64{12, 13} { // the older trace, then the one in progress
+		state := begun
+		if i > 0 {
+			state += ".2"
+		}
+		testenv.Wait(t, "the program", func() bool {
+			_, err := os.Stat(state)
+			return err == nil && (i == 0 || slices.Contains(names(t, dir), "run.1.aclt")) && callsIn(t, output) == calls
+		})
+		o := record.Options{Model: acl.Model, Output: output, Sim: true, Command: []string{program, "1", "12"}}
+		if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.Is(err, atomic.ErrTaken) {
+			t.Errorf("%v", err)
+		}
+		if err := os.WriteFile(ahead, []byte("\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := <-done; len(res.Moved) != 1 || res.Calls != 13 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A trace whose name has the process's number in it was given the name of another: what had the recorder's number stays.
+func TestOutputWithProcess(t *testing.T) {
+	program := threadsProgram(t)
+	dir := t.TempDir()
+	other := filepath.Join(dir, fmt.Sprintf("run.%d.aclt", os.Getpid()))
+	if err := os.WriteFile(other, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []record.Options{{}, {Ring: &record.Ring{}}} {
+		res := into(t, filepath.Join(dir, "run.%p.aclt"), o, program, "1", "10")
+		if res.Output == other || res.Incomplete != nil || len(res.Moved) != 0 || callsIn(t, res.Output) != 12 {
+			t.Errorf("%+v", res)
+		}
+	}
+	if b := must(os.ReadFile(other))(t); string(b) != "another" || len(names(t, dir)) != 3 {
+		t.Errorf("%q, files %v", b, names(t, dir))
+	}
+}
+
+// The folder of the trace was removed while it was recorded, and the recording said how many calls a file had that was not there.
+func TestRemovedFolder(t *testing.T) {
+	program := threadsProgram(t)
+	for _, c := range []struct {
+		o     record.Options
+		older bool
+	}{{}, {older: true}, {o: record.Options{Ring: &record.Ring{}}}} {
+		dir := filepath.Join(t.TempDir(), "folder")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		output := filepath.Join(dir, "run.aclt")
+		if c.older {
+			into(t, output, c.o, program, "1", "10")
+		}
+		res := into(t, output, c.o, "/bin/sh", "-c", fmt.Sprintf("%s 1 10; rm -r %s; exit 7", program, dir))
+		if res.ExitCode != 7 || !strings.Contains(res.NoFile, output+": the folder was removed") || res.Bytes != 0 {
+			t.Errorf("%+v", res)
+		}
+		for _, l := range res.Left {
+			os.RemoveAll(l.Session)
+		}
+	}
+	output := filepath.Join(t.TempDir(), "run.aclt")
+	if res := into(t, output, record.Options{}, "/bin/sh", "-c", fmt.Sprintf("%s 1 10; rm %s", program, output)); !strings.Contains(res.NoFile, "was removed or replaced") {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A disk with less room than the trace's header needs had "no call was seen" said of a program with calls.
+func TestDiskWithoutRoomForCalls(t *testing.T) {
+	program := threadsProgram(t)
+	dir := tmpfs(t, "330k")
+	res := into(t, filepath.Join(dir, "run.aclt"), record.Options{}, program, "1", "30000")
+	if res.ExitCode != 0 || res.Calls != 0 || res.NoRoom <= 0 || !res.DiskFull {
+		t.Errorf("%+v", res)
+	}
+	res = into(t, filepath.Join(t.TempDir(), "run.aclt"), record.Options{MaxSize: 1024}, program, "1", "30000")
+	if res.ExitCode != 0 || res.Calls != 0 || res.NoRoom != 1024 || res.DiskFull {
+		t.Errorf("%+v", res)
+	}
+}
+
+// On a full disk a recording said that it had calls which the file did not have: both have the same number, and the rest is counted.
+func TestCallsOnFullDisk(t *testing.T) {
+	program := threadsProgram(t)
+	output := filepath.Join(tmpfs(t, "700k"), "run.aclt")
+	res := into(t, output, record.Options{Replayable: true}, program, "2", "500000")
+	if res.ExitCode != 0 || !errors.Is(res.Incomplete, syscall.ENOSPC) {
+		t.Errorf("exit code %d, %v", res.ExitCode, res.Incomplete)
+	}
+	r := open(t, output)
+	counts, err := r.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gaps uint64
+	for _, g := range r.Gaps() {
+		if g.Reason == format.WriteFailed {
+			gaps += g.Calls
+		}
+	}
+	if res.Calls != counts.Calls || res.Unwritten != gaps || gaps == 0 {
+		t.Errorf("%d calls and %d unwritten, the file has %d and %d", res.Calls, res.Unwritten, counts.Calls, gaps)
+	}
+}
+
+// A recorder was killed before the next recording of the same name, whose file took the place of its own: what it had written is found where
+// that was moved.
+func TestSalvageOfMovedTrace(t *testing.T) {
+	program := threadsProgram(t)
+	acltrace := testenv.Built(t, "bin/acltrace")
+	dir := t.TempDir()
+	output, begun, ahead := filepath.Join(dir, "run.aclt"), filepath.Join(dir, "begun"), filepath.Join(dir, "go")
+	if err := syscall.Mkfifo(ahead, 0o600); err != nil {
+		t.Skip(err)
+	}
+	c := exec.Command(acltrace, "record", "--sim", "-q", "-o", output, "--", "/bin/sh", "-c", fmt.Sprintf("%s 1 10; touch %s; read x <%s", program, begun, ahead))
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Wait(t, "what was recorded", func() bool {
+		_, err := os.Stat(begun)
+		r, err2 := format.Open(output, nil)
+		if err2 != nil {
+			return false
+		}
+		defer r.Close()
+		counts, err3 := r.Counts()
+		return err == nil && err3 == nil && counts.Calls == 12
+	})
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	res := into(t, output, record.Options{}, program, "1", "20") // the program of the killed recorder goes on
+	if len(res.Moved) != 1 {
+		t.Fatalf("%+v", res)
+	}
+	if err := os.WriteFile(ahead, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	testenv.Wait(t, "what was salvaged", func() bool {
+		made = into(t, filepath.Join(t.TempDir(), "next.aclt"), record.Options{}, program, "1", "10").Salvaged
+		return slices.ContainsFunc(made, func(p string) bool { return strings.HasPrefix(p, dir) })
+	})
+	if got := callsIn(t, filepath.Join(dir, "run.recovered.aclt")); got != 12 {
+		t.Errorf("%d calls, want 12", got)
+	}
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
