@@ -1299,6 +1299,31 @@ func TestProbeOffset(t *testing.T) {
 	}
 }
 
+// The kernel refuses instructions with some prefixes, wherever among the prefixes those are; a probe goes to the entry if one behind it would
+// be refused.
+func TestProbeOffsetRefused(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		code []byte
+		want uint64
+		ok   bool
+	}{
+		{"lock", []byte{0xf0, 0xff, 0x07, 0xc3}, 0, false},
+		{"size, lock", []byte{0x66, 0xf0, 0xff, 0x07, 0xc3}, 0, false},
+		{"es", []byte{0x26, 0x90}, 0, false},
+		{"cs, nop", []byte{0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, 0, false},
+		{"ss", []byte{0x36, 0x90}, 0, false},
+		{"ds", []byte{0x3e, 0xff, 0xe0}, 0, false},
+		{"fs", []byte{0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0}, 0, true},
+		{"endbr64, lock", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0xf0, 0xff, 0x07, 0xc3}, 0, true},
+		{"empty", nil, 0, true},
+	} {
+		if got, ok := probeOffset(c.code, "amd64"); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %v, want %d, %v", c.what, got, ok, c.want, c.ok)
+		}
+	}
+}
+
 // Each way of attaching that this kernel has sees every call of a small program right, and its cost is known.
 func TestUprobeTrial(t *testing.T) {
 	for _, m := range []*api.Model{acl.Model, cuda.Model} {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,7 +67,9 @@ func (f *output) take() error {
 	if err != nil {
 		return err
 	}
-	f.at, f.moved, f.older = strings.TrimSuffix(f.at, whole.Suffix), append(f.moved, aside), nil
+	if f.at, f.older = strings.TrimSuffix(f.at, whole.Suffix), nil; aside != "" {
+		f.moved = append(f.moved, aside)
+	}
 	return nil
 }
 
@@ -131,12 +134,12 @@ func (r *recorder) settle() (older bool, err error) {
 // prune removes the oldest of the traces that were moved aside, with their payloads, if there are too many. It takes its time, and the
 // rings fill up meanwhile: it has its own goroutine.
 func (r *recorder) prune(path string) {
-	all := whole.Asides(path)
-	if len(all) <= r.o.Keep {
+	all, keep := whole.Asides(path), cmp.Or(r.o.Keep, defaultKeep)
+	if len(all) <= keep {
 		return
 	}
 	r.pruning.Go(func() {
-		for _, old := range all[:len(all)-r.o.Keep] {
+		for _, old := range all[:len(all)-keep] {
 			t, err := format.Open(old, nil)
 			if err != nil {
 				continue // not a trace

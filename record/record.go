@@ -209,9 +209,6 @@ func (r *recorder) defaults() {
 	if o.Probe == "" {
 		o.Probe = "shim"
 	}
-	if o.Keep == 0 {
-		o.Keep = defaultKeep
-	}
 	if o.Bind == "" || o.Bind == "auto" {
 		o.Bind = "preload"
 	}

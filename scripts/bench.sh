@@ -39,7 +39,7 @@ programs() {
 # Keeps what a benchmark of launches prints: "NAME, THREADS threads: NS yardstick NS".
 launches() { awk '{sub(",", "", $1); print "launch." $1 "." $2, $4; print "launch.yardstick." $2, $6}' >>$RESULTS; }
 
-record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -q "$@"; }
+record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -f -q "$@"; }
 
 # LTTng-UST: an entry and an exit with the fields that the shim records, into buffers that nobody waits for.
 lttng_start() {
@@ -106,7 +106,7 @@ decoder() {
 	tokens() { ACLSIM_KERNELS=bin/examples/decoder_kernels.so "$@" --tokens 200 | awk '/^time/{print $2}'; }
 	for _ in $(seq $rounds); do
 		bare=$(tokens bin/examples/tiny_decoder)
-		recorded=$(tokens bin/acltrace record -q --sim -o $B/decoder.aclt -- bin/examples/tiny_decoder)
+		recorded=$(tokens bin/acltrace record -f -q --sim -o $B/decoder.aclt -- bin/examples/tiny_decoder)
 		echo "$bare $recorded"
 	done | awk '{print "decoder.bare", $1; print "decoder.recorded", $2; print "decoder.ratio", $2 / $1}' >>$RESULTS
 }
@@ -125,7 +125,7 @@ apart() {
 		for kernels in bin/examples/decoder_kernels.so ""; do
 			what=${kernels:+computed}
 			echo "${what:-modelled} $(token taskset -c 0 bin/acltrace sim -- bin/examples/tiny_decoder) \
-				$(token taskset -c 1 bin/acltrace record -q --sim -o $B/decoder.aclt -- taskset -c 0 bin/examples/tiny_decoder)"
+				$(token taskset -c 1 bin/acltrace record -f -q --sim -o $B/decoder.aclt -- taskset -c 0 bin/examples/tiny_decoder)"
 		done
 	done | awk '{print "apart.bare." $1, $2; print "apart.recorded." $1, $5; print "apart.ratio." $1, $5 / $2; print "apart.caller." $1, $3; print "apart.caller.recorded." $1, $6}' >>$RESULTS
 }
@@ -139,7 +139,7 @@ pace() {
 			kernels=bin/examples/decoder_kernels.so pause=0
 			[ $what != modelled ] || kernels=
 			[ $what != pauses ] || pause=2
-			ACLSIM_KERNELS=$kernels ACLSIM_KERNELS_BESIDE=0 bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 --sleep-ms $pause >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
+			ACLSIM_KERNELS=$kernels ACLSIM_KERNELS_BESIDE=0 bin/acltrace record -f -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 --sleep-ms $pause >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
 			bin/acltrace replay --pace recorded --json $B/pace.aclt | awk -F '[:,]' -v k=$what '
 				/"error_percent"/ && !n++ { error = $2 < 0 ? -$2 : $2; print "pace.error." k, error }
 				/"unexplained_percent"/ { left = $2 < 0 ? -$2 : $2; print "pace.left." k, left; print k ": " error " % off, " left " % without the time without a core" >"/dev/stderr" }

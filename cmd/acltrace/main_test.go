@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -93,4 +94,21 @@ func future(ts *testscript.TestScript, neg bool, args []string) {
 	b[8] = 9
 	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
 	ts.Check(os.WriteFile(path, b, 0o600))
+}
+
+// A recording by eBPF that had lost calls was told to wait by --policy block, which it can't.
+func TestAdvice(t *testing.T) {
+	for _, c := range []struct {
+		o    record.Options
+		want string
+	}{
+		{record.Options{Probe: "shim"}, "--policy block waits instead"},
+		{record.Options{Probe: "shim", Block: true}, "a larger --ring-size loses fewer"},
+		{record.Options{Probe: "ebpf", Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block none"},
+		{record.Options{Probe: "ebpf"}, "--sample leaves calls out before any is lost"},
+	} {
+		if got := advice(&c.o); got != c.want {
+			t.Errorf("%+v: %s", c.o, got)
+		}
+	}
 }

@@ -48,9 +48,21 @@ func Succeed(path string) (*Successor, error) {
 // Name returns the name to write to until Take.
 func (s *Successor) Name() string { return s.path + Suffix }
 
-// Take moves the older file aside, gives its name to the new one, and returns the older file's new name. No moment is without a file of
-// that name, on file systems that have links.
+// Take moves the older file aside, gives its name to the new one, and returns the older file's new name, "" if it is gone. No moment is
+// without a file of that name, on file systems that have links. Another file may have come in the place of the older one: it is moved
+// instead, and Take fails if it is being written.
 func (s *Successor) Take() (aside string, err error) {
+	if same, err := named(s.path, s.older); err != nil {
+		return "", err
+	} else if !same {
+		other, err := Succeed(s.path)
+		if err != nil {
+			return "", err
+		}
+		if other != nil {
+			defer other.Leave()
+		}
+	}
 	if aside, err = MoveAside(s.path); err != nil {
 		return "", err
 	}

@@ -5,7 +5,8 @@
 // Until they are kept, they lie beside their names, with Suffix. Who is killed leaves that behind, and who makes the
 // same file next removes it. It is locked while it is written, so that two don't write the same.
 //
-// What others read while it grows, as a recording, has its name from the beginning: Open makes it.
+// What others read while it grows, as a recording, has its name from the beginning: Open makes it. If an older file has the name, a
+// Successor takes it over as soon as there is something to read.
 //
 // Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
 // file, never through a link or into a file that another user has put there. Package private refuses such folders for code.

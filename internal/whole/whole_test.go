@@ -329,3 +329,95 @@ func TestFolderOfOthersIsRefused(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
+
+// What was moved aside counts up from the highest number, and files with like names are none of it.
+func TestMoveAside(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"run.aclt", "run.9.aclt", "run.10.aclt", "run.011.aclt", "run.x.aclt", "run.12.aclt.bak", "rerun.13.aclt", "run.-1.aclt", "run.14.txt"} {
+		if err := os.WriteFile(path(name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := Asides(path("run.aclt")); len(all) != 2 || all[0] != path("run.9.aclt") || all[1] != path("run.10.aclt") {
+		t.Errorf("%v", all)
+	}
+	aside, err := MoveAside(path("run.aclt"))
+	if err != nil || aside != path("run.11.aclt") {
+		t.Fatalf("%s, %v", aside, err)
+	}
+	if err := MoveBack(path("run.aclt"), aside); err != nil || exists(aside) || !exists(path("run.aclt")) {
+		t.Errorf("%v", err)
+	}
+	if aside, err := MoveAside(path("none.aclt")); aside != "" || err != nil {
+		t.Errorf("%q, %v", aside, err)
+	}
+}
+
+// A symbolic link to a trace was written through: the file that it leads to is moved aside, beside itself, and the link leads to the new one.
+func TestSucceedLink(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "run.aclt"), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.WriteFile(file, []byte("older"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Succeed(link)
+	if err != nil || s == nil {
+		t.Fatalf("%v, %v", s, err)
+	}
+	if _, err := Succeed(file); !errors.Is(err, ErrTaken) {
+		t.Errorf("another: %v", err)
+	}
+	if err := os.WriteFile(s.Name(), []byte("newer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	aside, err := s.Take()
+	if err != nil || aside != filepath.Join(dir, "run.1.aclt") {
+		t.Fatalf("%s, %v", aside, err)
+	}
+	for name, want := range map[string]string{link: "newer", aside: "older"} {
+		if b, err := os.ReadFile(name); err != nil || string(b) != want {
+			t.Errorf("%s has %q, want %q: %v", name, b, want, err)
+		}
+	}
+}
+
+// The older file is removed, or another is written in its place, before its successor takes the name.
+func TestSucceedWhatChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	for _, writing := range []bool{false, true} {
+		if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Succeed(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(s.Name(), []byte("newer"), 0o600), os.Remove(path)); err != nil {
+			t.Fatal(err)
+		}
+		if !writing {
+			if aside, err := s.Take(); aside != "" || err != nil {
+				t.Errorf("%q, %v", aside, err)
+			}
+			continue
+		}
+		other, _, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := other.WriteString("another"); err != nil {
+			t.Fatal(err)
+		}
+		if err := Lock(other); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Take(); !errors.Is(err, ErrTaken) {
+			t.Errorf("%v", err)
+		}
+		if b, err := os.ReadFile(path); string(b) != "another" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}

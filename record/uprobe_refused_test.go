@@ -1,0 +1,60 @@
+package record_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record"
+)
+
+// Functions that begin with a LOCK or segment prefix were counted as hooked, and none of their calls was recorded: the kernel puts no
+// uprobe on them. They are named and not counted, and a library of such functions alone is refused.
+func TestUprobesThatTheKernelRefuses(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("prefixes are those of amd64")
+	}
+	program := testenv.CompileC(t, "four", []string{source("four.c")})
+	recorded := func(flags ...string) (*record.Result, string, error) {
+		lib := testenv.CompileC(t, "libascendcl.so", []string{source("prefixes.c")}, append(flags, "-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libascendcl.so")...)
+		o := record.Options{Model: acl.Model, Probe: "ebpf", Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{program, "3"},
+			Env: append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))}
+		res, err := record.Run(context.Background(), &o)
+		return res, o.Output, err
+	}
+	res, output, err := recorded()
+	testenv.Uprobes(t, err)
+	r := open(t, output)
+	if by, want := count(calls(t, r), r), map[string]int{"aclInit": 3, "aclFinalize": 3}; !maps.Equal(by, want) {
+		t.Errorf("calls %v, want %v", by, want)
+	}
+	c := r.Meta().Coverage
+	if c.Hooked != 2 || len(res.Unhooked) != 1 || len(c.Unhooked) != 1 || !strings.Contains(c.Unhooked[0].Reason, "(aclrtSetDevice, aclrtSynchronizeDevice)") && !strings.Contains(c.Unhooked[0].Reason, "(aclrtSynchronizeDevice, aclrtSetDevice)") {
+		t.Errorf("%+v", c)
+	}
+	if _, _, err := recorded("-DALL"); !errors.Is(err, record.ErrStart) || !errors.Is(err, probe.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+}
+
+// eBPF with --policy block lost calls, and advised --policy block: a probe in the kernel can't wait, and the pair is refused.
+func TestUprobesDoNotBlock(t *testing.T) {
+	o := record.Options{Model: acl.Model, Probe: "ebpf", Block: true, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
+	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !strings.Contains(err.Error(), "--policy block does not go with --probe ebpf") {
+		t.Errorf("%v", err)
+	}
+	o.Block, o.Replayable = false, true // which asks for as much as can be had
+	_, err := record.Run(context.Background(), &o)
+	testenv.Uprobes(t, err)
+	if policy := open(t, o.Output).Meta().Policy; policy != "drop" {
+		t.Errorf("policy %s", policy)
+	}
+}
