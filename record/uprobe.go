@@ -226,11 +226,19 @@ func (r *recorder) finishUprobes(res *Result, u *probe.Uprobes) (*Result, error)
 	hooked, refused := u.Hooked()
 	r.hooked = &hooked
 	for _, file := range slices.Sorted(maps.Keys(refused)) {
-		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: file, Reason: refusedReason(refused[file])})
+		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file])})
 	}
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.CostNS, r.uprobes.Kind
 	r.meta.Replayable = false // what only the runtime knows is missing
 	return r.finish(res)
+}
+
+// withinRoot returns a file's name as the process knows it whose root leads to the file.
+func withinRoot(path string) string {
+	if _, name, ok := strings.Cut(path, "/root/"); ok && strings.HasPrefix(path, "/proc/") {
+		return "/" + name
+	}
+	return path
 }
 
 // refusedReason says which functions of a library have no probe.
