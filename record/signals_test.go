@@ -74,7 +74,7 @@ type signalStep struct {
 func TestSignalsReachTheProgram(t *testing.T) {
 	program := testenv.CompileC(t, "signals", []string{source("signals.c")}, "-D_GNU_SOURCE")
 	command := func() *exec.Cmd {
-		return exec.Command(testenv.Built(t, "bin/acltrace"), "record", "--sim", "--no-guard", "-o", filepath.Join(t.TempDir(), "s.aclt"), "--", program)
+		return exec.Command(testenv.Built(t, "bin/acltrace"), "record", "--sim", "-o", filepath.Join(t.TempDir(), "s.aclt"), "--", program)
 	}
 	to := func(cmd *exec.Cmd, sig syscall.Signal, times int) signalStep {
 		return signalStep{func() error { return cmd.Process.Signal(sig) }, fmt.Sprint(strings.TrimPrefix(unix.SignalName(sig), "SIG"), " ", times)}
