@@ -116,6 +116,8 @@ const (
 	Unawaited Reason = 18
 	// Filtered is said of memory that takes a system call to read, in a program that has a filter of these (seccomp).
 	Filtered Reason = 19
+	// Nested is said of calls that the program made inside other calls of the same thread, as a signal's handler does.
+	Nested Reason = 20
 )
 
 func (r Reason) String() string {
@@ -125,7 +127,8 @@ func (r Reason) String() string {
 		"not checked for later copies to the same memory", "older than what the flight recorder keeps",
 		"freed before the program waited for it", "unregistered before the program waited for it",
 		"the result of an asynchronous copy, which this way of recording does not see",
-		"it takes a system call to read, and the program has a filter of these (seccomp)")
+		"it takes a system call to read, and the program has a filter of these (seccomp)",
+		"made inside another call, as by a signal's handler")
 }
 
 func name[T ~uint8](v T, names ...string) string {

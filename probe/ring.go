@@ -30,6 +30,7 @@ const (
 
 	recCall, recPayload, recLost = 1, 2, 3
 	recBegin, recEnd, recTime    = 5, 6, 7
+	lostNested                   = 1
 	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
 	pieceEarly                   = 8
@@ -96,7 +97,10 @@ type ringHead struct {
 	lostSince, lostUntil uint64
 	seq                  atomic.Uint64
 	untimed              [4]atomic.Uint64
-	_                    [7]uint64
+	_                    uint64
+	nested               atomic.Uint64
+	nestedSince          uint64
+	_                    [4]uint64
 	tail                 atomic.Uint64
 	mark                 [2]mark
 	givenUp              atomic.Uint64
@@ -601,6 +605,12 @@ func (s *Session) finish(sink Sink, rings []int) error {
 			lost = r.lost + all // with what lay in a ring that was given up
 			r.seq += all
 		}
+		if n := r.head.nested.Swap(0); n > 0 && !r.done && s.possible(n) {
+			r.seq += n
+			if err := sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.nestedSince), To: monotonic(), Calls: n, Reason: Nested}); err != nil {
+				return err
+			}
+		}
 		if lost > r.lost {
 			g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
 				Calls: lost - r.lost, Reason: "ring full"}
@@ -975,6 +985,9 @@ func (r *ring) leave(sink Sink) error {
 }
 
 const (
+	// Nested is the reason of a Gap whose calls were made inside other ones, as by a signal's handler.
+	Nested = "inside another call"
+
 	writtenOver = "ring overwritten by the program"
 	truncated   = "ring truncated by the program"
 )
@@ -1029,6 +1042,9 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 			return errRing
 		}
 		g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
+		if le.Uint16(b[4:]) == lostNested {
+			g.Reason = Nested
+		}
 		r.lost += n
 		r.seq += n
 		return sink.Gap(&g)

@@ -35,6 +35,7 @@ type builder struct {
 	recentKey threadKey
 
 	calls, failed, unfinished, lost uint64
+	nested                          uint64                   // of the lost ones, those made inside other calls
 	early                           uint64                   // payloads that may not be what was copied
 	payloadNS                       int64                    // of the program's threads, for hashing and copying payloads
 	copies                          format.RecordedCopies    // their part of it
@@ -785,8 +786,13 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
-	b.lacks = format.Dropped
-	return b.gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
+	why := format.Dropped
+	if g.Reason == probe.Nested {
+		b.nested += g.Calls
+		why = format.Nested
+	}
+	b.lacks = why
+	return b.gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: why})
 }
 
 // gap records that calls are missing.

@@ -26,6 +26,11 @@ void return_memory(uint64_t size);
 /* Maps a ring of size bytes that begins at from in a file to a range of addresses that is the caller's. */
 bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags);
 
+/* process.c */
+
+struct link_map;
+bool is_runtime(const struct link_map *l);
+
 /* filter.c */
 
 /* The first record of a ring in the pool of this process, NULL where it has none. */

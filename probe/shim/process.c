@@ -98,7 +98,7 @@ static void put_symbols(struct text *t)
 	}
 }
 
-static bool of_runtime(const struct link_map *l)
+bool is_runtime(const struct link_map *l)
 {
 	static const char *const names[] = {RUNTIME_LIBRARIES};
 	const char *base = l->l_name;
@@ -118,7 +118,7 @@ static bool of_runtime(const struct link_map *l)
 bool shim_loaded(void)
 {
 	const struct link_map *l = shim_objects();
-	while (l && !of_runtime(l))
+	while (l && !is_runtime(l))
 		l = l->l_next;
 	return l != NULL;
 }
@@ -127,7 +127,7 @@ bool shim_loaded(void)
 static void put_libraries(struct text *t)
 {
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
-		if (of_runtime(l))
+		if (is_runtime(l))
 			put(t, l->l_name);
 }
 

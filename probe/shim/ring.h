@@ -153,7 +153,8 @@ struct ring {
 	uint64_t seq; /* of the next call, for the thread that has the ring after this one */
 	uint64_t untimed[4]; /* atomic; tasks that were to be measured and were not, by enum untimed */
 	uint64_t recording; /* ticks of the clock that payloads have taken the thread since the last record of one */
-	uint64_t pad0[6];
+	uint64_t nested, nested_since; /* atomic; the program's calls inside other calls that no record tells of yet; clock of the first */
+	uint64_t pad0[4];
 	uint64_t tail; /* atomic; bytes ever read */
 	/* The recorder's, for the one after it: how many calls lie before a place, and how many of them were lost. One of the two is of tail. */
 	struct { uint64_t pos, seq, lost; } mark[2];
@@ -204,8 +205,9 @@ struct payload_record {
 	uint32_t recording;
 };
 
+enum { LOST_NO_ROOM = 0, LOST_NESTED = 1 };
 struct lost_record {
-	struct record h;
+	struct record h; /* func: why */
 	uint64_t calls, since, until;
 };
 

@@ -147,6 +147,10 @@ bool shim_make_room(uint64_t need);
 /* Counts a call that there was no room for; what is written next begins with their number. */
 void shim_lose(void);
 void shim_write_lost(void);
+/* A call inside another one, by the frame of its wrapper: counts it if it is the program's. What is written next begins with their number. */
+void shim_nested(void *frame);
+void shim_add_nested(uint64_t calls);
+void shim_write_nested(void);
 
 static inline uint64_t round8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 
@@ -172,8 +176,10 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	if (t->depth == 0)
 		t->frame = frame;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (t->depth++ != 0 && (frame < t->frame || !shim_abandoned()))
+	if (t->depth++ != 0 && (frame < t->frame || !shim_abandoned())) {
+		shim_nested(frame);
 		return false;
+	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->frame = frame;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -183,10 +189,12 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	if (__builtin_expect(__atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) != 0, 0))
 		return false;
 	uint64_t need = sizeof(struct call_record) + 8 * n + reserve;
-	if (__builtin_expect(!shim_room(need + sizeof(struct lost_record)), 0)) {
+	if (__builtin_expect(!shim_room(need + 2 * sizeof(struct lost_record)), 0)) {
 		shim_lose();
 		return false;
 	}
+	if (__builtin_expect(__atomic_load_n(&t->ring->nested, __ATOMIC_RELAXED) != 0, 0))
+		shim_write_nested();
 	if (__builtin_expect(t->lost != 0, 0))
 		shim_write_lost();
 	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));

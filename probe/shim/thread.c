@@ -172,7 +172,7 @@ static bool make_ring(struct shim_thread *t)
 	t->ring = (struct ring *)whole;
 	t->base = (uint8_t *)whole + RING_HEADER;
 	t->size = t->capacity = size;
-	t->head = t->tail = t->lost = 0;
+	t->head = t->tail = 0;
 	t->slot = n;
 	mapped[n] = t->base;
 	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
@@ -232,6 +232,7 @@ static void measure_cost(struct shim_thread *t)
 			least = took;
 	}
 	*t = saved;
+	shim_add_nested(nobody.nested);
 	__atomic_store_n(&shim_control->cost, (uint32_t)least, __ATOMIC_RELAXED);
 }
 
@@ -278,7 +279,9 @@ bool shim_open_thread(void)
 		take_offer(t);
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
-		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
+		/* A handler may have called before this, in the midst of the thread's first call. A child has no part in its parent's. */
+		uint64_t nested = t->generation == 0 ? t->lost : 0;
+		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
 		t->off = !make_ring(t);
 		if (t->off && shim_filtered()) {
@@ -286,6 +289,7 @@ bool shim_open_thread(void)
 			t->head = shim_now();
 		}
 		if (!t->off) {
+			shim_add_nested(__atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED));
 			shim_calls();
 			shim_times_thread();
 			open_lists();

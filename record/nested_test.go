@@ -1,0 +1,34 @@
+package record_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// Calls of a signal's handler that interrupted another call were neither recorded nor counted.
+func TestCallsOfHandlersThatInterruptCalls(t *testing.T) {
+	program := testenv.CompileC(t, "interrupted", []string{source("interrupted.c")})
+	var out *outcome
+	var lost uint64
+	for handlers := 1000; handlers < 100_000 && lost == 0; handlers *= 4 {
+		out = wild(t, record.Options{Env: fake(t), Block: true, RingBytes: 64 << 10}, program, strconv.Itoa(handlers))
+		for _, g := range out.r.Gaps() {
+			if g.Reason != format.Nested {
+				t.Errorf("%+v", g)
+			}
+			lost += g.Calls
+		}
+		made, _ := strconv.ParseUint(strings.TrimSpace(out.stdout), 10, 64)
+		if out.ExitCode != 0 || made == 0 || uint64(len(out.calls))+lost != made || out.Lost != lost {
+			t.Fatalf("%d calls made, %d recorded, %d lost: %+v, %s", made, len(out.calls), lost, out.Result, out.stderr)
+		}
+	}
+	if lost == 0 {
+		t.Error("no handler has interrupted a call")
+	}
+}
