@@ -98,6 +98,7 @@ type Result struct {
 	ExitCode   int               // of the program; 128 and the number of the signal that ended it
 	Signal     int               // that ended the program, 0 for none
 	Calls      uint64            // in the file
+	Nested     uint64            // of the lost calls, those made inside other calls, as signal handlers do
 	Unwritten  uint64            // calls that were recorded and could not be written
 	Failed     uint64            // of these
 	Unfinished uint64            // of these
@@ -931,6 +932,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	res.Full, res.Missed = r.full, r.chooser.missed()
 	res.Died = slices.DeleteFunc(b.died, func(d Died) bool { return d.PID == r.root })
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
+	res.Nested = b.nested
 	if r.flight == nil {
 		res.Calls = b.seg.w.Calls() - res.Unwritten
 	}

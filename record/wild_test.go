@@ -269,11 +269,11 @@ func TestWildThreads(t *testing.T) {
 		o.Block = true
 		out := wild(t, o, program, "signal", strconv.Itoa(n))
 		handled, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
-		if out.ExitCode != 0 || out.Lost != 0 || out.Unfinished != 0 || handled < 2 {
+		if out.ExitCode != 0 || out.Unfinished != 0 || handled < 2 {
 			t.Fatalf("%+v, %s, handled %d", out.Result, out.stderr, handled)
 		}
-		// A call within a call belongs to the outer one.
-		if g := out.by["aclrtGetDevice"]; g < n || g > n+handled || out.by["aclrtSynchronizeStream"] != 1 || out.by["aclInit"] != 1 {
+		// A handler's call within another call is counted.
+		if g := out.by["aclrtGetDevice"]; g < n || g+int(out.Lost) != n+handled+1 || /* the first one calls twice */ out.by["aclrtSynchronizeStream"] != 1 || out.by["aclInit"] != 1 {
 			t.Errorf("calls %v, %d handled", out.by, handled)
 		}
 		for _, c := range out.calls {
@@ -290,14 +290,14 @@ func TestWildThreads(t *testing.T) {
 		o.Block = true
 		out := wild(t, o, testenv.CompileC(t, "wild_step", []string{source("wild_step.c")}))
 		stepped, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
-		if out.ExitCode != 0 || out.Lost != 0 || out.Unfinished != 0 || stepped < 100 {
+		if out.ExitCode != 0 || out.Unfinished != 0 || stepped < 100 {
 			t.Fatalf("%+v, %s, %d calls", out.Result, out.stderr, stepped)
 		}
 		if n := out.by["aclrtSetDevice"] + out.by["aclrtLaunchKernelWithHostArgs"]; n != stepped || out.by["aclrtGetDevice"] != stepped {
 			t.Errorf("calls %v, want %d that were stopped in and as many others", out.by, stepped)
 		}
-		// Some of the handler's calls come before the other has begun, or after its end.
-		if n := out.by["aclrtMalloc"]; n < 3 || n >= stepped {
+		// Some of the handler's calls come before the other has begun, or after its end. The rest is counted.
+		if n := out.by["aclrtMalloc"]; n < 3 || n >= stepped || n+int(out.Lost) != stepped-1 {
 			t.Errorf("%d calls of the handler, of %d", n, stepped)
 		}
 	})

@@ -198,8 +198,11 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Unfinished > 0 {
 		s += fmt.Sprintf(", %d unfinished", res.Unfinished)
 	}
-	if res.Lost > 0 {
-		s += fmt.Sprintf(", %d LOST (%s)", res.Lost, advice(o))
+	if n := res.Lost - res.Nested; n > 0 {
+		s += fmt.Sprintf(", %d LOST (%s)", n, advice(o))
+	}
+	if res.Nested > 0 {
+		s += fmt.Sprintf(", %d NOT RECORDED: made inside other calls, as by a signal's handler", res.Nested)
 	}
 	if res.Unwritten > 0 {
 		s += fmt.Sprintf(", %d NOT WRITTEN", res.Unwritten)

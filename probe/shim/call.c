@@ -2,8 +2,7 @@
 #include "parts.h"
 #include "sys.h"
 
-/* Whether the thread runs on its alternate signal stack, as far as can be told. */
-static bool on_signal_stack(void)
+bool on_signal_stack(void)
 {
 	struct { void *sp; int flags; uint64_t size; } stack = {NULL, 0, 0};
 	enum { ON_STACK = 1, NEAR = 1 << 20 };

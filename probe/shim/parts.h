@@ -26,11 +26,6 @@ void return_memory(uint64_t size);
 /* Maps a ring of size bytes that begins at from in a file to a range of addresses that is the caller's. */
 bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags);
 
-/* process.c */
-
-struct link_map;
-bool is_runtime(const struct link_map *l);
-
 /* filter.c */
 
 /* The first record of a ring in the pool of this process, NULL where it has none. */
@@ -40,6 +35,8 @@ uint32_t thread_id(uint32_t slot);
 
 /* call.c */
 
+/* Whether the thread runs on its alternate signal stack, as far as can be told. */
+bool on_signal_stack(void);
 /* Room for need more bytes in the record that is being written, which no other record follows yet. */
 bool grow(struct shim_call *c, uint64_t need);
 /* A piece with an address of its own; without its bytes where they are too many. */

@@ -98,27 +98,10 @@ static void put_symbols(struct text *t)
 	}
 }
 
-bool is_runtime(const struct link_map *l)
-{
-	static const char *const names[] = {RUNTIME_LIBRARIES};
-	const char *base = l->l_name;
-	for (const char *s = base; s && *s; s++)
-		if (*s == '/')
-			base = s + 1;
-	for (unsigned i = 0; base && i < sizeof names / sizeof *names; i++) {
-		const char *a = names[i], *b = base;
-		while (*a && *a == *b)
-			a++, b++;
-		if (*a == 0 && (*b == 0 || *b == '.'))
-			return true;
-	}
-	return false;
-}
-
 bool shim_loaded(void)
 {
 	const struct link_map *l = shim_objects();
-	while (l && !is_runtime(l))
+	while (l && !lookup_of_runtime(l->l_name))
 		l = l->l_next;
 	return l != NULL;
 }
@@ -127,7 +110,7 @@ bool shim_loaded(void)
 static void put_libraries(struct text *t)
 {
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
-		if (is_runtime(l))
+		if (lookup_of_runtime(l->l_name))
 			put(t, l->l_name);
 }
 
