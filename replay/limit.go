@@ -16,8 +16,12 @@ import (
 // The simulator reserves far more addresses than it uses, so neither address space nor the size of files can be limited. What the players
 // of a replay really take is measured while they run. They are the processes of one session: the sandbox lets none leave it.
 
-// memoryTick is the shortest time from one measurement to the next. One takes at most a fiftieth of the time.
-const memoryTick = 20 * time.Millisecond
+// The time from one measurement to the next. One takes a fiftieth of the time, or more where it takes so long that the players could take much
+// memory meanwhile.
+const (
+	memoryTick     = 20 * time.Millisecond
+	longMemoryTick = 100 * time.Millisecond
+)
 
 // defaultMemory is Options.MaxMemory if it is 0: a quarter of the machine's.
 func defaultMemory() uint64 {
@@ -145,6 +149,6 @@ func holdMemory(session int, limit uint64, over <-chan struct{}) uint64 {
 			endSession(session)
 			return n
 		}
-		pause = max(memoryTick, 50*time.Since(begin))
+		pause = min(max(memoryTick, 50*time.Since(begin)), longMemoryTick)
 	}
 }

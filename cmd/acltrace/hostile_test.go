@@ -33,7 +33,7 @@ var hostileCommands = []string{
 }
 
 // replayOnSim starts a player, which takes ten times as long as the others.
-const replayOnSim = "replay --verify --timeout 2s --kernels= FILE"
+const replayOnSim = "replay --verify --timeout 2s --max-memory 512M --kernels= FILE"
 
 // hostileEnv has the test binary run commands in this process, and names the folder with real traces.
 const hostileEnv = "ACLTRACE_TEST_HOSTILE"
