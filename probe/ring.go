@@ -633,14 +633,17 @@ func (s *Session) Keep() {
 	s.keep = true
 }
 
-// Close gives the memory back. Programs that still run write into memory that nobody reads; but the memory of a session
+// Close gives the memory back. Programs that still run record nothing any more; but the memory of a session
 // that was opened by OpenSession stays as it is, for who opens it next.
 func (s *Session) Close() error {
 	if s.keep {
 		s.unmap()
 		return s.lock.Close()
 	}
-	s.touch(func() { s.ctl.off.Store(offEnded) })
+	s.touch(func() {
+		s.ctl.off.Store(offEnded)
+		s.ctl.quiet.Store(quietAll)
+	})
 	s.unmap()
 	return errors.Join(os.RemoveAll(s.dir), s.lock.Close())
 }

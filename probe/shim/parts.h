@@ -14,6 +14,8 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 void keep_session(void);
 /* Makes a part of a file that is empty. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
 bool allocate(long fd, uint64_t from, uint64_t size);
+/* Records nothing any more if somebody has removed the session. */
+void look_for_session(void);
 extern uint64_t used_before; /* by the rings of other processes, when this one came to the session */
 
 /* thread.c */

@@ -303,7 +303,10 @@ bool shim_open_thread(void)
 
 void shim_lose(void)
 {
+	enum { MANY = 1 << 16 };
 	struct shim_thread *t = &shim_t;
+	if (t->lost % MANY == MANY - 1)
+		look_for_session();
 	if (t->lost++ == 0)
 		t->ring->lost_since = shim_now();
 	t->ring->lost_until = shim_now();
