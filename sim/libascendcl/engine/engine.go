@@ -33,6 +33,9 @@ func newSim() *sim.Sim {
 	o := optionsFromEnv()
 	o.Caller = caller{}
 	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
+	if o.VABase == 0 {
+		o.VABase = o.Reserved.Addr
+	}
 	s := sim.New(o)
 	if o.Strict != nil {
 		atEnd(s)
