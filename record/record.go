@@ -386,6 +386,12 @@ func prepend(env []string, name, value, sep string) []string {
 	return append(slices.Clone(env), name+"="+value)
 }
 
+// linkOrder lets AddressSanitizer's shared runtime be loaded after the shim; by default it ends a program in which it is not the first
+// library. The shim replaces no function that a sanitizer checks. The option also reaches what a launcher or a script starts. The runtime
+// itself in LD_PRELOAD would not, and would be loaded into every child: a shell reports leaks, and a program that has a static runtime ends.
+// ASAN_OPTIONS of the user follow, so that they take precedence.
+const linkOrder = "verify_asan_link_order=0"
+
 // kept are the variables of the environment that say how the program ran, by prefix.
 func kept(am *api.Model, env []string, cwd string) map[string]string {
 	m := map[string]string{}
@@ -506,6 +512,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer shim.close()
 	inherited, outer := takeOver(r.env)
 	env := prepend(inherited, "LD_PRELOAD", shim.path, ":")
+	env = prepend(env, "ASAN_OPTIONS", linkOrder, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
 	if env, err = r.listKernels(env, filepath.Join(s.Dir(), kernelList)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)

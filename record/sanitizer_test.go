@@ -1,0 +1,89 @@
+package record_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// AddressSanitizer's shared runtime ended each recorded program, since the shim was loaded before it. A program with a sanitizer, shared or
+// static, ends as it does alone, also if a script starts it or the runtime is in LD_PRELOAD already, and the sanitizer still reports.
+func TestSanitizedProgramsEndAsAlone(t *testing.T) {
+	for _, s := range []struct{ name, compiler, flags, library string }{
+		{"address", "gcc", "-fsanitize=address", "libasan.so"},
+		{"address static", "gcc", "-fsanitize=address -static-libasan", ""},
+		{"thread", "gcc", "-fsanitize=thread", ""}, // its runtime in LD_PRELOAD ends shells, recorded or not
+		{"thread static", "gcc", "-fsanitize=thread -static-libtsan", ""},
+		{"undefined, leak", "gcc", "-fsanitize=undefined,leak", ""},
+		{"clang address", "clang", "-fsanitize=address", ""},
+		{"clang thread", "clang", "-fsanitize=thread", ""},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			program := sanitized(t, s.compiler, strings.Fields(s.flags)...)
+			alone := exec.Command(program)
+			alone.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")))
+			var stderr strings.Builder
+			alone.Stderr = &stderr
+			stdout, _ := alone.Output()
+			if alone.ProcessState.ExitCode() != 3 || string(stdout) != "sanitized\n" {
+				t.Fatalf("alone: %v, %q, %q", alone.ProcessState, stdout, stderr.String())
+			}
+			outcomes := map[string]*outcome{
+				"itself":      wild(t, record.Options{Sim: true}, program),
+				"by a script": wild(t, record.Options{Sim: true}, "/bin/sh", "-c", program+"; exit $?"),
+			}
+			if s.library != "" {
+				path, err := exec.Command(s.compiler, "-print-file-name="+s.library).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				env := append(os.Environ(), "LD_PRELOAD="+strings.TrimSpace(string(path)), "ASAN_OPTIONS=detect_leaks=0")
+				outcomes["preloaded"] = wild(t, record.Options{Sim: true, Env: env}, program)
+			}
+			for how, o := range outcomes {
+				if o.ExitCode != 3 || o.stdout != "sanitized\n" || o.stderr != stderr.String() || o.by["aclInit"] != 1 {
+					t.Errorf("%s: exit code %d, %q, %q, calls %v; alone: %q", how, o.ExitCode, o.stdout, o.stderr, o.by, stderr.String())
+				}
+			}
+			if strings.Contains(s.flags, "leak") {
+				return
+			}
+			if o := wild(t, record.Options{Sim: true}, program, "bad"); !strings.Contains(o.stderr, "heap-use-after-free") || o.ExitCode == 0 {
+				t.Errorf("a read of freed memory: exit code %d, %q", o.ExitCode, o.stderr)
+			}
+		})
+	}
+}
+
+// The options of AddressSanitizer that a user sets come after the recorder's.
+func TestSanitizerOptionsAreKept(t *testing.T) {
+	o := wild(t, record.Options{Env: append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0")}, "/bin/sh", "-c", "echo $ASAN_OPTIONS")
+	if o.stdout != "verify_asan_link_order=0:detect_leaks=0\n" {
+		t.Errorf("ASAN_OPTIONS is %q", o.stdout)
+	}
+}
+
+// sanitized compiles testdata/sanitized.c; the test is skipped if the compiler has not got the sanitizer.
+func sanitized(t *testing.T, compiler string, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("%s is not installed", compiler)
+	}
+	probe := exec.Command(compiler, append(slices.Clone(flags), "-x", "c", "-", "-o", filepath.Join(t.TempDir(), "probe"))...)
+	probe.Stdin = strings.NewReader("int main(void) { return 0; }")
+	if out, err := probe.CombinedOutput(); err != nil {
+		t.Skipf("%s has no runtime for %s: %s", compiler, strings.Join(flags, " "), out)
+	}
+	lib, path := filepath.Dir(testenv.Built(t, "lib/libascendcl.so")), filepath.Join(t.TempDir(), "sanitized")
+	args := append(flags, "-g", "-Wall", "-Wextra", "-Werror", "-I"+filepath.Join(testenv.Root(t), "api/acl/include"), source("sanitized.c"), "-o", path, "-L"+lib, "-lascendcl")
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", compiler, args, err, out)
+	}
+	return path
+}
