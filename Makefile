@@ -110,7 +110,7 @@ lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(FACE_FLAGS) -o $@ $(wildcard sim/libascendcl/*.c) -ldl -lpthread
 	ln -sf libascendcl.so lib/libacl_rt.so
-	ln -sf libascendcl.so lib/libruntime.so
+	$(foreach n,libruntime libmsprofiler libascend_dump libacl_tdt_channel libacl_tdt_queue,ln -sf libascendcl.so lib/$n.so$(newline))
 
 lib/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS)
 	@mkdir -p lib

@@ -616,6 +616,8 @@ type Func struct {
 	// Reports says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
 	// the call. It fails where none has come.
 	Reports bool
+	// Subscribes is the function that reports (see Reports) to the thread that a parameter of the call names, "" for none.
+	Subscribes string
 	// Meets says that the call is a rank's part of a collective whose work is done on no rank before the call has begun on every rank.
 	Meets bool
 	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.

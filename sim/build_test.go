@@ -321,11 +321,11 @@ func TestModelTasks(t *testing.T) {
 	var p, w acl.MdlRITaskParams
 	e.ok(th.MdlRITaskGetParams(tasks[0], &p))
 	e.ok(th.MdlRITaskGetParams(tasks[1], &w))
-	k, v := (*kernelParams)(pointer(addr(&p.Rsv2))), (*valueParams)(pointer(addr(&w.Rsv2)))
-	if acl.FuncHandle(k.fn) != f || k.blocks != 2 || !bytes.Equal(hostBytes(k.args, k.size), args) || string(hostBytes(p.OpInfoPtr, p.OpInfoSize)) != "shapes" {
+	k, v := (*acl.MdlRIKernelTaskParams)(pointer(addr(&p.Rsv2))), (*acl.MdlRIValueWriteTaskParams)(pointer(addr(&w.Rsv2)))
+	if k.FuncHandle != f || k.NumBlocks != 2 || !bytes.Equal(hostBytes(k.Args, k.ArgsSize), args) || string(hostBytes(p.OpInfoPtr, p.OpInfoSize)) != "shapes" {
 		t.Errorf("%+v", k)
 	}
-	if v.addr != d+16 || v.value != 7 {
+	if v.DevAddr != d+16 || v.Value != 7 {
 		t.Errorf("%+v", v)
 	}
 	run := func(want ...uint32) {
@@ -340,8 +340,8 @@ func TestModelTasks(t *testing.T) {
 	}
 	run(0x03030303, 7, 8)
 	fresh := fillArgs(4, d, 4)
-	k.args, k.onHost, k.blocks = addr(&fresh[0]), 1, 1
-	v.value = 70
+	k.Args, k.IsHostArgs, k.NumBlocks = addr(&fresh[0]), 1, 1
+	v.Value = 70
 	p.Type = acl.ACL_MODEL_RI_TASK_EVENT_WAIT
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.MdlRITaskSetParams(tasks[0], &p))
 	p.Type = acl.ACL_MODEL_RI_TASK_KERNEL
@@ -352,7 +352,7 @@ func TestModelTasks(t *testing.T) {
 	run(0x03030303, 7, 8)
 	e.ok(th.MdlRIUpdate(g))
 	run(0x04040404, 70, 0)
-	k.blocks = 0
+	k.NumBlocks = 0
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.MdlRITaskSetParams(tasks[0], &p))
 
 	path := filepath.Join(t.TempDir(), "model.json")

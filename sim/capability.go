@@ -30,11 +30,11 @@ func (t *Thread) GetDeviceUtilizationRate(deviceId int32, utilizationInfo *acl.U
 	was := d.usage
 	d.usage = usage{now, busy}
 	d.mu.Unlock()
-	rate := uint32(0)
+	rate := int32(0)
 	if now > was.asked {
-		rate = uint32(min(100, 100*(busy-was.busy)/(now-was.asked)))
+		rate = int32(min(100, 100*(busy-was.busy)/(now-was.asked)))
 	}
-	*utilizationInfo = acl.UtilizationInfo{CubeUtilization: rate, VectorUtilization: rate, MemoryUtilization: ^uint32(0)}
+	*utilizationInfo = acl.UtilizationInfo{CubeUtilization: rate, VectorUtilization: rate, MemoryUtilization: -1}
 	return acl.ACL_SUCCESS
 }
 

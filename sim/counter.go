@@ -102,7 +102,7 @@ func (t *Thread) CntNotifyRecord(h acl.CntNotify, on acl.Stream, info *acl.CntNo
 		return t.null("info")
 	}
 	n := info.Value
-	switch acl.CntNotifyRecordMode(info.Mode) {
+	switch info.Mode {
 	case acl.ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE:
 		return t.count(h, on, func(uint32) uint32 { return n })
 	case acl.ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE:
@@ -149,7 +149,7 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 	if info == nil {
 		return t.null("info")
 	}
-	mode, want, clear, limit := acl.CntNotifyWaitMode(info.Mode), info.Value, info.IsClear != 0, time.Duration(info.Timeout)*time.Second
+	mode, want, clear, limit := info.Mode, info.Value, info.IsClear != 0, time.Duration(info.Timeout)*time.Second
 	if mode < acl.ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE || mode > acl.ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait mode %d is unknown", mode)
 	}

@@ -256,7 +256,7 @@ func TestNotifyAndValue(t *testing.T) {
 
 	var c acl.CntNotify
 	e.ok(e.th.CntNotifyCreate(&c, 0))
-	count := func(mode, value uint32) {
+	count := func(mode acl.CntNotifyRecordMode, value uint32) {
 		e.ok(e.th.CntNotifyRecord(c, a, &acl.CntNotifyRecordInfo{Mode: mode, Value: value}))
 	}
 	waiter := e.stream()

@@ -236,7 +236,7 @@ func TestManagedMemory(t *testing.T) {
 	if at.Location.Type != acl.ACL_MEM_LOCATION_TYPE_MANAGED {
 		t.Errorf("it lies at a place of type %d", at.Location.Type)
 	}
-	host, dev := acl.MemManagedLocation{Type: uint32(acl.ACL_MEM_LOCATIONTYPE_HOST)}, acl.MemManagedLocation{Type: uint32(acl.ACL_MEM_LOCATIONTYPE_DEVICE)}
+	host, dev := acl.MemManagedLocation{Type: acl.ACL_MEM_LOCATIONTYPE_HOST}, acl.MemManagedLocation{Type: acl.ACL_MEM_LOCATIONTYPE_DEVICE}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemManagedAdvise(p, 100, acl.ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, dev))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemManagedAdvise(d/granularity*granularity, granularity, acl.ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, dev))
 	e.want(acl.ACL_ERROR_RT_INVALID_DEVICEID, e.th.MemManagedAdvise(p, granularity, acl.ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, acl.MemManagedLocation{Type: 1, Id: 9}))
@@ -336,7 +336,7 @@ func TestCapabilities(t *testing.T) {
 	e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, 0, 0, nil, 0))
 	e.ok(e.th.SynchronizeStream(s))
 	e.ok(e.th.GetDeviceUtilizationRate(0, &u))
-	if u.CubeUtilization == 0 || u.CubeUtilization > 100 || u.MemoryUtilization != math.MaxUint32 {
+	if u.CubeUtilization == 0 || u.CubeUtilization > 100 || u.MemoryUtilization != -1 {
 		t.Errorf("a busy device says %+v", u)
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_DEVICEID, e.th.GetDeviceUtilizationRate(7, &u))

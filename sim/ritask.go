@@ -19,25 +19,6 @@ type valueTask struct {
 	waits       bool
 }
 
-// What a task of each type has in aclmdlRITaskParams.
-type (
-	kernelParams struct {
-		fn, cfg, args uint64
-		onHost        uint32 // args is memory of the host's
-		_             uint32
-		size          uint64
-		blocks        uint32
-	}
-	eventParams struct {
-		event             uint64
-		flags, recordFlag uint32
-	}
-	valueParams struct {
-		addr, value uint64
-		flag        uint32
-	}
-)
-
 // change is what aclmdlRIUpdate does to a task.
 type change struct {
 	disable bool
@@ -222,17 +203,17 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	body := unsafe.Pointer(&p.Rsv2)
 	switch k.typ() {
 	case acl.ACL_MODEL_RI_TASK_KERNEL:
-		*(*kernelParams)(body) = kernelParams{fn: k.order.fn.handle, args: k.args.addr, size: k.args.size, blocks: k.order.blocks}
+		*(*acl.MdlRIKernelTaskParams)(body) = acl.MdlRIKernelTaskParams{FuncHandle: acl.FuncHandle(k.order.fn.handle), Args: k.args.addr, ArgsSize: k.args.size, NumBlocks: k.order.blocks}
 	case acl.ACL_MODEL_RI_TASK_EVENT_RECORD, acl.ACL_MODEL_RI_TASK_EVENT_WAIT, acl.ACL_MODEL_RI_TASK_EVENT_RESET:
 		switch d := k.detail.(type) {
 		case *event:
-			*(*eventParams)(body) = eventParams{d.handle, d.flags, acl.ACL_EVENT_RECORD_DEFAULT}
+			*(*acl.MdlRIEventRecordTaskParams)(body) = acl.MdlRIEventRecordTaskParams{Event: acl.Event(d.handle), EventFlag: d.flags, RecordFlag: acl.ACL_EVENT_RECORD_DEFAULT}
 		case *outside:
-			*(*eventParams)(body) = eventParams{d.event.handle, d.event.flags, acl.ACL_EVENT_RECORD_EXTERNAL}
+			*(*acl.MdlRIEventRecordTaskParams)(body) = acl.MdlRIEventRecordTaskParams{Event: acl.Event(d.event.handle), EventFlag: d.event.flags, RecordFlag: acl.ACL_EVENT_RECORD_EXTERNAL}
 		}
 	case acl.ACL_MODEL_RI_TASK_VALUE_WRITE, acl.ACL_MODEL_RI_TASK_VALUE_WAIT:
 		v := k.detail.(*valueTask)
-		*(*valueParams)(body) = valueParams{v.addr, v.value, v.flag}
+		*(*acl.MdlRIValueWaitTaskParams)(body) = acl.MdlRIValueWaitTaskParams{DevAddr: v.addr, Value: v.value, Flag: v.flag}
 	}
 	*params = p
 	return acl.ACL_SUCCESS
@@ -257,13 +238,13 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	var fresh task
 	switch typ {
 	case acl.ACL_MODEL_RI_TASK_KERNEL:
-		fresh, e = t.changedKernel(&old, (*kernelParams)(body))
+		fresh, e = t.changedKernel(&old, (*acl.MdlRIKernelTaskParams)(body))
 	case acl.ACL_MODEL_RI_TASK_VALUE_WRITE, acl.ACL_MODEL_RI_TASK_VALUE_WAIT:
 		v := *old.detail.(*valueTask)
-		p := (*valueParams)(body)
-		v.addr, v.value = p.addr, p.value
+		p := (*acl.MdlRIValueWaitTaskParams)(body)
+		v.addr, v.value = p.DevAddr, p.Value
 		if v.waits {
-			v.flag = p.flag
+			v.flag = p.Flag
 		}
 		fresh, e = t.valueTask(&v)
 	default:
@@ -283,43 +264,43 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 }
 
 // changedKernel is a launch with other parameters. Arguments that lie where they lay are the same.
-func (t *Thread) changedKernel(old *task, p *kernelParams) (task, acl.Error) {
-	fn := t.sim.functions.get(p.fn)
+func (t *Thread) changedKernel(old *task, p *acl.MdlRIKernelTaskParams) (task, acl.Error) {
+	fn := t.sim.functions.get(uint64(p.FuncHandle))
 	switch {
 	case fn == nil:
-		return task{}, t.badHandle(kindFunction, p.fn)
-	case p.blocks == 0 || p.blocks > maxBlocks:
-		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks; 1 to %d can be launched", p.blocks, maxBlocks)
-	case p.size > maxArgs || (p.args == 0) != (p.size == 0):
-		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments at %#x", p.size, p.args)
+		return task{}, t.badHandle(kindFunction, uint64(p.FuncHandle))
+	case p.NumBlocks == 0 || p.NumBlocks > maxBlocks:
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks; 1 to %d can be launched", p.NumBlocks, maxBlocks)
+	case p.ArgsSize > maxArgs || (p.Args == 0) != (p.ArgsSize == 0):
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments at %#x", p.ArgsSize, p.Args)
 	}
-	if p.cfg != 0 {
-		if e := t.launchAttrs((*acl.LaunchKernelCfg)(pointer(p.cfg))); e != 0 {
+	if p.Cfg != 0 {
+		if e := t.launchAttrs((*acl.LaunchKernelCfg)(pointer(p.Cfg))); e != 0 {
 			return task{}, e
 		}
 	}
-	if e := t.fits(fn, p.size); e != 0 {
+	if e := t.fits(fn, p.ArgsSize); e != 0 {
 		return task{}, e
 	}
 	o := *old.order
-	sh := line(p.blocks)
-	o.fn, o.blocks, o.grid = fn, p.blocks, sh.grid
-	if p.cfg != 0 {
-		o.attrs = launchAttrsOf((*acl.LaunchKernelCfg)(pointer(p.cfg)))
+	sh := line(p.NumBlocks)
+	o.fn, o.blocks, o.grid = fn, p.NumBlocks, sh.grid
+	if p.Cfg != 0 {
+		o.attrs = launchAttrsOf((*acl.LaunchKernelCfg)(pointer(p.Cfg)))
 	}
 	k := *old
 	k.name, k.order = fn.name, &o
-	from := p.args
-	if p.onHost == 0 && (from != old.args.addr || !old.own) {
-		k.args, k.own = span{from, p.size}, false
+	from := p.Args
+	if p.IsHostArgs == 0 && (from != old.args.addr || !old.own) {
+		k.args, k.own = span{from, p.ArgsSize}, false
 		return k, acl.ACL_SUCCESS
 	}
-	at, f := o.stream.args.get(p.size) // a block of its own: the old one goes with the old task
+	at, f := o.stream.args.get(p.ArgsSize) // a block of its own: the old one goes with the old task
 	if f != nil {
 		return task{}, t.failWith(f)
 	}
-	copy(hostBytes(at, p.size), hostBytes(from, p.size))
-	k.args, k.own = span{at, p.size}, true
+	copy(hostBytes(at, p.ArgsSize), hostBytes(from, p.ArgsSize))
+	k.args, k.own = span{at, p.ArgsSize}, true
 	return k, acl.ACL_SUCCESS
 }
 

@@ -99,7 +99,7 @@ func TestIpcMemoryOfPeer(t *testing.T) {
 func TestShareableHandles(t *testing.T) {
 	a := newEnv(t, Options{})
 	b := a.other()
-	prop := acl.PhysicalMemProp{Location: acl.MemLocation{Type: acl.ACL_MEM_LOCATION_TYPE_DEVICE}, MemAttr: uint32(acl.ACL_HBM_MEM_HUGE)}
+	prop := acl.PhysicalMemProp{Location: acl.MemLocation{Type: acl.ACL_MEM_LOCATION_TYPE_DEVICE}, MemAttr: acl.ACL_HBM_MEM_HUGE}
 	var h, hb acl.DrvMemHandle
 	a.ok(a.th.MallocPhysical(&h, granularity, &prop, 0))
 	var sh, again uint64

@@ -13,7 +13,7 @@ import (
 func deviceProp() *acl.PhysicalMemProp {
 	p := &acl.PhysicalMemProp{}
 	p.Location.Type = acl.ACL_MEM_LOCATION_TYPE_DEVICE
-	p.MemAttr = 4 // ACL_HBM_MEM_HUGE
+	p.MemAttr = acl.ACL_HBM_MEM_HUGE
 	return p
 }
 

@@ -76,7 +76,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device, uint64, acl.Erro
 	if p.AllocationType != 0 || p.Reserve != 0 {
 		return nil, 0, t.invalid("allocation type %d, reserve %d: both have to be 0", p.AllocationType, p.Reserve)
 	}
-	switch attr := acl.MemAttr(p.MemAttr); attr {
+	switch attr := p.MemAttr; attr {
 	case acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G, acl.ACL_MEM_HUGE1G, acl.ACL_MEM_P2P_HUGE1G:
 		return d, giant, acl.ACL_SUCCESS
 	case acl.ACL_HBM_MEM_HUGE, acl.ACL_HBM_MEM_NORMAL, acl.ACL_HBM_MEM_P2P_HUGE, acl.ACL_HBM_MEM_P2P_NORMAL,
@@ -241,7 +241,7 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 	}
 	for _, a := range list(desc, count) {
 		access := uint32(0)
-		switch acl.MemAccessFlags(a.Flags) {
+		switch a.Flags {
 		case acl.ACL_RT_MEM_ACCESS_FLAGS_NONE:
 		case acl.ACL_RT_MEM_ACCESS_FLAGS_READ:
 			access = Read

@@ -913,6 +913,7 @@ const (
 	ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE       LaunchKernelAttrId = 2
 	ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE         LaunchKernelAttrId = 3
 	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET     LaunchKernelAttrId = 4
+	ACL_RT_LAUNCH_KERNEL_ATTR_NUMBLOCKS_OFFSET    LaunchKernelAttrId = 4
 	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH LaunchKernelAttrId = 5
 	ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP           LaunchKernelAttrId = 6
 	ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT             LaunchKernelAttrId = 7
@@ -1675,8 +1676,8 @@ type MdlExecConfigHandle uint64
 
 // MemManagedLocation is the structure aclrtMemManagedLocation.
 type MemManagedLocation struct {
-	Type uint32
-	Id   uint32
+	Type MemManagedLocationType
+	Id   int32
 }
 
 var _ [8]byte = [unsafe.Sizeof(MemManagedLocation{})]byte{}
@@ -1705,7 +1706,7 @@ var _ [16]byte = [unsafe.Sizeof(MallocConfig{})]byte{}
 // ServerPid is the structure aclrtServerPid.
 type ServerPid struct {
 	Sdid uint32
-	Pid  uint64
+	Pid  Addr
 	Num  uint64
 }
 
@@ -1713,7 +1714,7 @@ var _ [24]byte = [unsafe.Sizeof(ServerPid{})]byte{}
 
 // StreamConfigHandle is the structure aclrtStreamConfigHandle.
 type StreamConfigHandle struct {
-	Workptr  uint64
+	Workptr  Addr
 	WorkSize uint64
 	Flag     uint64
 	Priority uint32
@@ -1723,11 +1724,11 @@ var _ [32]byte = [unsafe.Sizeof(StreamConfigHandle{})]byte{}
 
 // UtilizationInfo is the structure aclrtUtilizationInfo.
 type UtilizationInfo struct {
-	CubeUtilization   uint32
-	VectorUtilization uint32
-	AicpuUtilization  uint32
-	MemoryUtilization uint32
-	UtilizationExtend uint64
+	CubeUtilization   int32
+	VectorUtilization int32
+	AicpuUtilization  int32
+	MemoryUtilization int32
+	UtilizationExtend Addr
 }
 
 var _ [24]byte = [unsafe.Sizeof(UtilizationInfo{})]byte{}
@@ -1754,16 +1755,16 @@ type MemUsageInfo struct {
 	Name        [32]byte
 	CurMemSize  uint64
 	MemPeakSize uint64
-	Reserved    [64]byte
+	Reserved    [8]uint64
 }
 
 var _ [112]byte = [unsafe.Sizeof(MemUsageInfo{})]byte{}
 
 // PhysicalMemProp is the structure aclrtPhysicalMemProp.
 type PhysicalMemProp struct {
-	HandleType     uint32
-	AllocationType uint32
-	MemAttr        uint32
+	HandleType     MemHandleType
+	AllocationType MemAllocationType
+	MemAttr        MemAttr
 	Location       MemLocation
 	Reserve        uint64
 }
@@ -1772,20 +1773,33 @@ var _ [32]byte = [unsafe.Sizeof(PhysicalMemProp{})]byte{}
 
 // MemUceInfo is the structure aclrtMemUceInfo.
 type MemUceInfo struct {
-	Addr     uint64
+	Addr     Addr
 	Len      uint64
-	Reserved [112]byte
+	Reserved [14]uint64
 }
 
 var _ [128]byte = [unsafe.Sizeof(MemUceInfo{})]byte{}
+
+// MemUceInfoArray is the structure aclrtMemUceInfoArray.
+type MemUceInfoArray struct {
+	ArraySize       uint64
+	MemUceInfoArray [20]MemUceInfo
+}
+
+var _ [2568]byte = [unsafe.Sizeof(MemUceInfoArray{})]byte{}
+
+// ErrorInfoDetail is the union aclrtErrorInfoDetail; the functions that use it say which of its fields is meant.
+type ErrorInfoDetail [321]uint64
+
+var _ [2568]byte = [unsafe.Sizeof(ErrorInfoDetail{})]byte{}
 
 // ErrorInfo is the structure aclrtErrorInfo.
 type ErrorInfo struct {
 	TryRepair uint8
 	HasDetail uint8
-	Reserved  uint16
-	ErrorType uint32
-	Detail    [2568]byte
+	Reserved  [2]uint8
+	ErrorType ErrorType
+	Detail    ErrorInfoDetail
 }
 
 var _ [2576]byte = [unsafe.Sizeof(ErrorInfo{})]byte{}
@@ -1854,23 +1868,88 @@ type StreamAttrValue [2]uint64
 
 var _ [16]byte = [unsafe.Sizeof(StreamAttrValue{})]byte{}
 
+// MdlRIKernelTaskParams is the structure aclmdlRIKernelTaskParams.
+type MdlRIKernelTaskParams struct {
+	FuncHandle FuncHandle
+	Cfg        Addr
+	Args       Addr
+	IsHostArgs uint32
+	ArgsSize   uint64
+	NumBlocks  uint32
+	Rsv        [10]uint32
+}
+
+var _ [88]byte = [unsafe.Sizeof(MdlRIKernelTaskParams{})]byte{}
+
+// MdlRIEventRecordTaskParams is the structure aclmdlRIEventRecordTaskParams.
+type MdlRIEventRecordTaskParams struct {
+	Event      Event
+	EventFlag  uint32
+	RecordFlag uint32
+}
+
+var _ [16]byte = [unsafe.Sizeof(MdlRIEventRecordTaskParams{})]byte{}
+
+// MdlRIEventWaitTaskParams is the structure aclmdlRIEventWaitTaskParams.
+type MdlRIEventWaitTaskParams struct {
+	Event     Event
+	EventFlag uint32
+	WaitFlag  uint32
+}
+
+var _ [16]byte = [unsafe.Sizeof(MdlRIEventWaitTaskParams{})]byte{}
+
+// MdlRIEventResetTaskParams is the structure aclmdlRIEventResetTaskParams.
+type MdlRIEventResetTaskParams struct {
+	Event     Event
+	EventFlag uint32
+	ResetFlag uint32
+}
+
+var _ [16]byte = [unsafe.Sizeof(MdlRIEventResetTaskParams{})]byte{}
+
+// MdlRIValueWriteTaskParams is the structure aclmdlRIValueWriteTaskParams.
+type MdlRIValueWriteTaskParams struct {
+	DevAddr Addr
+	Value   uint64
+}
+
+var _ [16]byte = [unsafe.Sizeof(MdlRIValueWriteTaskParams{})]byte{}
+
+// MdlRIValueWaitTaskParams is the structure aclmdlRIValueWaitTaskParams.
+type MdlRIValueWaitTaskParams struct {
+	DevAddr Addr
+	Value   uint64
+	Flag    uint32
+}
+
+var _ [24]byte = [unsafe.Sizeof(MdlRIValueWaitTaskParams{})]byte{}
+
 // MdlRITaskParams is the structure aclmdlRITaskParams.
 type MdlRITaskParams struct {
 	Type       MdlRITaskType
-	Rsv0       [12]byte
+	Rsv0       [3]uint32
 	TaskGrp    TaskGrp
 	OpInfoPtr  Addr
 	OpInfoSize uint64
-	Rsv1       [32]byte
-	Rsv2       [128]byte
+	Rsv1       [32]uint8
+	Rsv2       [128]uint8
 }
 
 var _ [200]byte = [unsafe.Sizeof(MdlRITaskParams{})]byte{}
 
+// BarrierCmoInfo is the structure aclrtBarrierCmoInfo.
+type BarrierCmoInfo struct {
+	CmoType   CmoType
+	BarrierId uint32
+}
+
+var _ [8]byte = [unsafe.Sizeof(BarrierCmoInfo{})]byte{}
+
 // BarrierTaskInfo is the structure aclrtBarrierTaskInfo.
 type BarrierTaskInfo struct {
 	BarrierNum uint64
-	CmoInfo    [48]byte
+	CmoInfo    [6]BarrierCmoInfo
 }
 
 var _ [56]byte = [unsafe.Sizeof(BarrierTaskInfo{})]byte{}
@@ -1892,19 +1971,79 @@ type PlaceHolderInfo struct {
 
 var _ [8]byte = [unsafe.Sizeof(PlaceHolderInfo{})]byte{}
 
+// RandomParaInfo is the structure aclrtRandomParaInfo.
+type RandomParaInfo struct {
+	IsAddr      uint8
+	ValueOrAddr [8]uint8
+	Size        uint8
+	Rsv         [6]uint8
+}
+
+var _ [16]byte = [unsafe.Sizeof(RandomParaInfo{})]byte{}
+
+// DropoutBitmaskInfo is the structure aclrtDropoutBitmaskInfo.
+type DropoutBitmaskInfo struct {
+	DropoutRation RandomParaInfo
+}
+
+var _ [16]byte = [unsafe.Sizeof(DropoutBitmaskInfo{})]byte{}
+
+// UniformDisInfo is the structure aclrtUniformDisInfo.
+type UniformDisInfo struct {
+	Min RandomParaInfo
+	Max RandomParaInfo
+}
+
+var _ [32]byte = [unsafe.Sizeof(UniformDisInfo{})]byte{}
+
+// NormalDisInfo is the structure aclrtNormalDisInfo.
+type NormalDisInfo struct {
+	Mean   RandomParaInfo
+	Stddev RandomParaInfo
+}
+
+var _ [32]byte = [unsafe.Sizeof(NormalDisInfo{})]byte{}
+
+// RandomNumFuncParaInfo is the structure aclrtRandomNumFuncParaInfo.
+type RandomNumFuncParaInfo struct {
+	FuncType  RandomNumFuncType
+	ParamInfo [32]byte
+}
+
+var _ [36]byte = [unsafe.Sizeof(RandomNumFuncParaInfo{})]byte{}
+
 // RandomNumTaskInfo is the structure aclrtRandomNumTaskInfo.
 type RandomNumTaskInfo struct {
-	DataType              uint32
-	RandomNumFuncParaInfo [36]byte
-	RandomParaAddr        uint64
-	RandomResultAddr      uint64
-	RandomCounterAddr     uint64
-	RandomSeed            [16]byte
-	RandomNum             [16]byte
-	Rsv                   uint64
+	DataType              DataType
+	RandomNumFuncParaInfo RandomNumFuncParaInfo
+	RandomParaAddr        Addr
+	RandomResultAddr      Addr
+	RandomCounterAddr     Addr
+	RandomSeed            RandomParaInfo
+	RandomNum             RandomParaInfo
+	Rsv                   [8]uint8
 }
 
 var _ [104]byte = [unsafe.Sizeof(RandomNumTaskInfo{})]byte{}
+
+// RandomTaskUpdateAttr is the structure aclrtRandomTaskUpdateAttr.
+type RandomTaskUpdateAttr struct {
+	SrcAddr Addr
+	Size    uint64
+	Rsv     [4]uint32
+}
+
+var _ [32]byte = [unsafe.Sizeof(RandomTaskUpdateAttr{})]byte{}
+
+// AicAivTaskUpdateAttr is the structure aclrtAicAivTaskUpdateAttr.
+type AicAivTaskUpdateAttr struct {
+	BinHandle     Addr
+	FuncEntryAddr Addr
+	BlockDimAddr  Addr
+	Rsv           [4]uint32
+}
+
+var _ [40]byte = [unsafe.Sizeof(AicAivTaskUpdateAttr{})]byte{}
 
 // UpdateTaskAttrVal is the union aclrtUpdateTaskAttrVal; the functions that use it say which of its fields is meant.
 type UpdateTaskAttrVal [5]uint64
@@ -1944,7 +2083,7 @@ var _ [16]byte = [unsafe.Sizeof(Uuid{})]byte{}
 
 // CntNotifyRecordInfo is the structure aclrtCntNotifyRecordInfo.
 type CntNotifyRecordInfo struct {
-	Mode  uint32
+	Mode  CntNotifyRecordMode
 	Value uint32
 }
 
@@ -1952,20 +2091,20 @@ var _ [8]byte = [unsafe.Sizeof(CntNotifyRecordInfo{})]byte{}
 
 // CntNotifyWaitInfo is the structure aclrtCntNotifyWaitInfo.
 type CntNotifyWaitInfo struct {
-	Mode    uint32
+	Mode    CntNotifyWaitMode
 	Value   uint32
 	Timeout uint32
 	IsClear uint8
-	Rsv     [3]byte
+	Rsv     [3]uint8
 }
 
 var _ [16]byte = [unsafe.Sizeof(CntNotifyWaitInfo{})]byte{}
 
 // MemAccessDesc is the structure aclrtMemAccessDesc.
 type MemAccessDesc struct {
-	Flags    uint32
+	Flags    MemAccessFlags
 	Location MemLocation
-	Rsv      [12]byte
+	Rsv      [12]uint8
 }
 
 var _ [24]byte = [unsafe.Sizeof(MemAccessDesc{})]byte{}
@@ -2001,11 +2140,11 @@ var _ [24]byte = [unsafe.Sizeof(MdlRICondTaskParams{})]byte{}
 
 // MemPoolProps is the structure aclrtMemPoolProps.
 type MemPoolProps struct {
-	AllocType  uint32
-	HandleType uint32
+	AllocType  MemAllocationType
+	HandleType MemHandleType
 	Location   MemLocation
 	MaxSize    uint64
-	Reserved   [32]byte
+	Reserved   [32]uint8
 }
 
 var _ [56]byte = [unsafe.Sizeof(MemPoolProps{})]byte{}
@@ -4899,7 +5038,7 @@ var Model = (&api.Model{
 			Doc: "Change the parameters of a task (experimental).",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 16, Object: "task group", Item: 0, String: false}, {Offset: 24, Object: "", Item: 1, String: false, Unit: 1, Count: api.Member{Name: "", Object: "", Type: "", Offset: 0x20, Size: 0x8}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}}}},
+				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 16, Object: "task group", Item: 0, String: false}, {Offset: 24, Object: "", Item: 1, String: false, Unit: 1, Count: api.Member{Name: "", Object: "", Type: "size_t", Offset: 0x20, Size: 0x8}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}}}},
 			},
 		},
 		{ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
@@ -6064,7 +6203,7 @@ var Model = (&api.Model{
 		{ID: 338, Name: "aclmdlRIAddCondTask", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Add a conditional (if/while/switch) task to a capturing stream.",
 			Params: []api.Param{
-				{Name: "params", Type: "aclmdlRICondTaskParams", Word: 0, Words: 3, Width: 24, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "condition", Item: 0, String: false}, {Offset: 16, Object: "graph", Item: 1, String: false, Unit: 8, Count: api.Member{Name: "", Object: "", Type: "", Offset: 0xc, Size: 0x4}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}, New: true}}},
+				{Name: "params", Type: "aclmdlRICondTaskParams", Word: 0, Words: 3, Width: 24, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "condition", Item: 0, String: false}, {Offset: 16, Object: "graph", Item: 1, String: false, Unit: 8, Count: api.Member{Name: "", Object: "", Type: "uint32_t", Offset: 0xc, Size: 0x4}, Unless: api.Member{Name: "", Object: "", Type: "", Offset: 0x0, Size: 0x0}, New: true}}},
 				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -8978,6 +9117,7 @@ var Model = (&api.Model{
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE", Value: 2},
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE", Value: 3},
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET", Value: 4},
+			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_NUMBLOCKS_OFFSET", Value: 4},
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH", Value: 5},
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP", Value: 6},
 			{Name: "ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT", Value: 7},
@@ -9315,15 +9455,15 @@ var Model = (&api.Model{
 			Tag:    &api.Member{Name: "id", Object: "", Type: "aclrtLaunchKernelAttrId", Offset: 0x0, Size: 0x4},
 			Prefix: "ACL_RT_LAUNCH_KERNEL_ATTR_",
 			Cases: map[int64][]api.Member{
-				1: {{Name: "schemMode", Object: "", Type: "", Offset: 0x4, Size: 0x1}},
-				2: {{Name: "localMemorySize", Object: "", Type: "", Offset: 0x4, Size: 0x4}},
+				1: {{Name: "schemMode", Object: "", Type: "uint8_t", Offset: 0x4, Size: 0x1}},
+				2: {{Name: "localMemorySize", Object: "", Type: "uint32_t", Offset: 0x4, Size: 0x4}},
 				3: {{Name: "engineType", Object: "", Type: "aclrtEngineType", Offset: 0x4, Size: 0x4}},
-				4: {{Name: "blockDimOffset", Object: "", Type: "", Offset: 0x4, Size: 0x4}},
-				5: {{Name: "isBlockTaskPrefetch", Object: "", Type: "", Offset: 0x4, Size: 0x1}},
-				6: {{Name: "isDataDump", Object: "", Type: "", Offset: 0x4, Size: 0x1}},
-				7: {{Name: "timeout", Object: "", Type: "", Offset: 0x4, Size: 0x2}},
+				4: {{Name: "blockDimOffset", Object: "", Type: "uint32_t", Offset: 0x4, Size: 0x4}},
+				5: {{Name: "isBlockTaskPrefetch", Object: "", Type: "uint8_t", Offset: 0x4, Size: 0x1}},
+				6: {{Name: "isDataDump", Object: "", Type: "uint8_t", Offset: 0x4, Size: 0x1}},
+				7: {{Name: "timeout", Object: "", Type: "uint16_t", Offset: 0x4, Size: 0x2}},
 				8: {{Name: "timeoutLow", Object: "", Type: "uint32_t", Offset: 0x4, Size: 0x4}, {Name: "timeoutHigh", Object: "", Type: "uint32_t", Offset: 0x8, Size: 0x4}},
-				9: {{Name: "enableProfiling", Object: "", Type: "", Offset: 0x4, Size: 0x1}},
+				9: {{Name: "enableProfiling", Object: "", Type: "uint8_t", Offset: 0x4, Size: 0x1}},
 			}},
 		{Type: "aclrtPlaceHolderInfo", Size: 8,
 			Members: []api.Member{{Name: "addrOffset", Object: "", Type: "uint32_t", Offset: 0x0, Size: 0x4}, {Name: "dataOffset", Object: "", Type: "uint32_t", Offset: 0x4, Size: 0x4}}},

@@ -109,8 +109,6 @@ typedef void *HcclComm;
 typedef void *aclrtStream;
 typedef void *aclrtDrvMemHandle;
 
-/* Opaque here. */
-
 #ifdef __cplusplus
 #define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)
 #else

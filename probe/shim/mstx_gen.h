@@ -31,8 +31,6 @@ typedef void *mstxDomainHandle_t;
 typedef void *mstxMemHeapHandle_t;
 typedef void *aclrtStream;
 
-/* Opaque here. */
-
 #ifdef __cplusplus
 #define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)
 #else

@@ -1020,7 +1020,7 @@ FACE_EXPORT aclError aclrtGetGroupCount(uint32_t *count)
 
 FACE_EXPORT aclrtGroupInfo *aclrtCreateGroupInfo(void)
 {
-	face_unsupported("aclrtCreateGroupInfo");
+	face_does_nothing("aclrtCreateGroupInfo");
 	return 0;
 }
 
@@ -3251,7 +3251,7 @@ FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *f
 	(void)file;
 	(void)line;
 	(void)fmt;
-	face_unsupported("aclAppLog");
+	face_does_nothing("aclAppLog");
 }
 
 FACE_EXPORT const char *aclrtGetSocName(void)
@@ -3439,7 +3439,7 @@ FACE_EXPORT aclError aclopStopDumpArgs(uint32_t dumpType)
 FACE_EXPORT const char *acldumpGetPath(acldumpType dumpType)
 {
 	(void)dumpType;
-	face_unsupported("acldumpGetPath");
+	face_does_nothing("acldumpGetPath");
 	return 0;
 }
 
@@ -3461,7 +3461,7 @@ FACE_EXPORT aclError acldumpGetExceptionInfoPath(char *path, size_t maxLen)
 
 FACE_EXPORT aclmdlDesc *aclmdlCreateDesc(void)
 {
-	face_unsupported("aclmdlCreateDesc");
+	face_does_nothing("aclmdlCreateDesc");
 	return 0;
 }
 

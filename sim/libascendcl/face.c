@@ -352,9 +352,10 @@ FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 	leave(t, &v);
 }
 
-aclError face_unsupported(const char *name)
+/* Says once what a function that is not simulated does. */
+static void say_unsupported(const char *name, const char *does)
 {
-	enum { MAX_NAMES = 512 };
+	enum { MAX_NAMES = 1024 };
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static const char *said[MAX_NAMES]; /* the names are literals of the exports: one address each */
 	int i;
@@ -364,8 +365,21 @@ aclError face_unsupported(const char *name)
 		;
 	if (i < MAX_NAMES && !said[i]) {
 		said[i] = name;
-		fprintf(stderr, "aclsim: %s is not simulated and returns %d\n", name, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+		fprintf(stderr, "aclsim: %s is not simulated and %s\n", name, does);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+#define TEXT(x) #x
+#define DIGITS(x) TEXT(x)
+
+aclError face_unsupported(const char *name)
+{
+	say_unsupported(name, "returns " DIGITS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT));
 	return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}
+
+void face_does_nothing(const char *name)
+{
+	say_unsupported(name, "does nothing");
 }

@@ -25,4 +25,7 @@ uint64_t face_ask(uint32_t fn, uint64_t *words);
 /* Answers for a function that is not simulated: says its name once. */
 aclError face_unsupported(const char *name);
 
+/* The same for one that returns no error code. */
+void face_does_nothing(const char *name);
+
 #endif

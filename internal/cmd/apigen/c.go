@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -74,10 +75,17 @@ func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }
 func genHeader(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("/* %s */", strings.TrimSpace(m.layer.About))
-	guard := "ACLTRACE_" + strings.ToUpper(m.Name) + "_H"
+	guard := "ACLTRACE_" + strings.ToUpper(filepath.Base(m.dir)) + "_H"
 	w.f("#ifndef %s\n#define %s\n", guard, guard)
-	w.f("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
 	known := map[string]bool{}
+	if m.upper != nil {
+		w.f("#include \"%s\"\n", m.upper.include())
+		known = m.upper.known()
+	} else {
+		w.f("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n")
+	}
+	w.f("#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
+	maps.Copy(known, m.known())
 	for _, e := range m.Enums {
 		if e.Type == "#define" {
 			for _, v := range e.Values {
@@ -91,14 +99,12 @@ func genHeader(m *model, w *writer) error {
 			w.f("\t%s = %d,", v.Name, v.Value)
 		}
 		w.f("} %s;\n", e.Type)
-		known[e.Type] = true
 	}
 	for _, v := range m.Errors {
 		w.f("#define %s %d", v.Name, v.Value)
 	}
 	w.f("")
 	for _, t := range m.typedefs {
-		known[t.name] = true
 		if t.def == "handle" {
 			w.f("typedef void *%s;", t.name)
 		} else if t.def == "object" {
@@ -109,18 +115,24 @@ func genHeader(m *model, w *writer) error {
 			w.f("%s", t.def)
 		}
 	}
-	for _, s := range m.structs {
-		known[s.name] = true
-	}
-	// Types that functions mention and no table lays out are opaque: structures behind pointers, handles elsewhere.
+	// Types that functions and structures mention and no table lays out are opaque: structures behind pointers, handles elsewhere.
 	opaque := map[string]bool{}
+	mention := func(t string) {
+		base := strings.TrimRight(strings.TrimPrefix(t, "const "), "*")
+		if base == "" || known[base] || base == "void" || base == "union" || (m.size(base) != 0) {
+			return
+		}
+		opaque[base] = opaque[base] || !strings.HasSuffix(t, "*") || m.callback(base)
+	}
 	for _, f := range m.Funcs {
 		for _, t := range append([]string{f.Return}, types(&f)...) {
-			base := strings.TrimRight(strings.TrimPrefix(t, "const "), "*")
-			if base == "" || known[base] || base == "void" || (m.size(base) != 0) {
-				continue
-			}
-			opaque[base] = opaque[base] || !strings.HasSuffix(t, "*") || m.callback(base)
+			mention(t)
+		}
+	}
+	for _, s := range m.structs {
+		for _, f := range s.fields {
+			item, _, _ := strings.Cut(f.ctype, "[")
+			mention(item)
 		}
 	}
 	var names []string
@@ -128,7 +140,9 @@ func genHeader(m *model, w *writer) error {
 		names = append(names, n)
 	}
 	sort.Strings(names)
-	w.f("\n/* Opaque here. */")
+	if len(names) > 0 {
+		w.f("\n/* Opaque here. */")
+	}
 	for _, n := range names {
 		if opaque[n] {
 			w.f("typedef void (*%s)(void);", n)
@@ -166,6 +180,17 @@ func genHeader(m *model, w *writer) error {
 			beside := func() bool { // the next is a member of the same union
 				return i+1 < len(s.fields) && s.fields[i+1].offset == f.offset && s.fields[i+1].ctype != ""
 			}
+			if f.ctype == "union" { // its members follow
+				w.f("\tunion {")
+				for i+1 < len(s.fields) && strings.HasPrefix(s.fields[i+1].name, f.name+".") {
+					i++
+					member := s.fields[i]
+					member.name = member.name[len(f.name)+1:]
+					w.f("\t\t%s;", m.cField(member, s.align))
+				}
+				w.f("\t} %s;", f.name)
+				continue
+			}
 			if s.kind == "union" || !beside() {
 				w.f("\t%s;", m.cField(f, s.align))
 				continue
@@ -192,6 +217,31 @@ func genHeader(m *model, w *writer) error {
 	}
 	m.genAliases(w)
 	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
+	return nil
+}
+
+// known are the types that the header of a layer declares.
+func (m *model) known() map[string]bool {
+	k := map[string]bool{}
+	for _, e := range m.Enums {
+		k[e.Type] = true
+	}
+	for _, t := range m.typedefs {
+		k[t.name] = true
+	}
+	for _, s := range m.structs {
+		k[s.name] = true
+	}
+	return k
+}
+
+// include is the name by which programs include the header of a layer.
+func (m *model) include() string { return "acl/" + filepath.Base(m.dir) + ".h" }
+
+// genForward writes a header that the runtime has beside the one that declares everything here.
+func genForward(m *model, w *writer) error {
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("#include \"%s\"", m.include())
 	return nil
 }
 
@@ -259,10 +309,27 @@ func (m *model) words(w *writer, f *api.Func, name string) {
 	}
 }
 
+// nothing is what a function that fails returns, if that is no error code.
+func (m *model) nothing(ctype string) string {
+	for _, e := range m.Enums {
+		for _, v := range e.Values {
+			if e.Type == ctype && (strings.HasSuffix(v.Name, "_UNDEFINED") || strings.HasSuffix(v.Name, "_NONE")) {
+				return v.Name
+			}
+		}
+	}
+	return "0"
+}
+
 func genFace(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("#include \"face.h\"")
-	if m.Name != "acl" {
+	switch {
+	case m.further != nil:
+		for _, h := range m.further {
+			w.f("#include \"%s\"", h.include())
+		}
+	case m.Name != "acl":
 		w.f("#include \"../../probe/shim/%s_gen.h\"", m.Name)
 	}
 	w.f("")
@@ -277,11 +344,11 @@ func genFace(m *model, w *writer) error {
 			}
 			switch {
 			case f.RetVoid:
-				w.f("\tface_unsupported(\"%s\");", f.Name)
+				w.f("\tface_does_nothing(\"%s\");", f.Name)
 			case f.RetError:
 				w.f("\treturn face_unsupported(\"%s\");", f.Name)
 			default:
-				w.f("\tface_unsupported(\"%s\");\n\treturn 0;", f.Name)
+				w.f("\tface_does_nothing(\"%s\");\n\treturn %s;", f.Name, m.nothing(f.Return))
 			}
 			w.f("}\n")
 			continue

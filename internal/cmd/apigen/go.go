@@ -95,7 +95,7 @@ func (m *model) goField(f field) string {
 	switch {
 	case t == "" && (f.size == 1 || f.size == 2 || f.size == 4 || f.size == 8):
 		return fmt.Sprintf("uint%d", f.size*8)
-	case t == "":
+	case t == "" || t == "union":
 		return fmt.Sprintf("[%d]byte", f.size)
 	case strings.HasSuffix(t, "*"):
 		return "Addr"
@@ -401,6 +401,9 @@ func genFunc(w *writer, f *api.Func) {
 	}
 	if f.OwnStream {
 		w.f("OwnStream: true,")
+	}
+	if f.Subscribes != "" {
+		w.f("Subscribes: %q,", f.Subscribes)
 	}
 	if f.Edit != api.NoEdit {
 		w.f("Edit: %d,", f.Edit)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,6 +103,17 @@ func run() error {
 		if l.layer.Simulated {
 			outputs = append(outputs, output{"sim/libascendcl/" + l.Name + "_gen.c", genFace, l})
 		}
+	}
+	further, err := acl.furtherHeaders()
+	if err != nil {
+		return err
+	}
+	outputs = append(outputs, output{"sim/libascendcl/headers_gen.c", genFace, further})
+	for _, h := range slices.Compact(slices.Sorted(maps.Values(acl.header))) {
+		outputs = append(outputs, output{"api/acl/include/" + h, genForward, acl})
+	}
+	for _, h := range further.further { // instead of those of the same name that forward
+		outputs = append(outputs, output{"api/acl/include/" + h.include(), genHeader, h})
 	}
 	for _, l := range all.headers() {
 		outputs = append(outputs, output{"probe/shim/" + l.Name + "_gen.h", genHeader, l})

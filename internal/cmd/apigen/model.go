@@ -23,7 +23,8 @@ type model struct {
 	unsimulated map[string][]string // names of functions that the simulator does not have, by the reason why
 	api.Model
 	dir      string
-	upper    *model // of a model of all layers: the one that programs call
+	upper    *model   // of a model of all layers: the one that programs call; of a further header: the layer that it belongs to
+	further  []*model // of what no layer has: the headers that declare it
 	layers   []*model
 	structs  []structType
 	typedefs []typedef
@@ -145,6 +146,32 @@ func load(dir string, first int) (*model, error) {
 		}
 	}
 	return m, nil
+}
+
+// furtherHeaders reads the headers of a layer's functions that no trace records and the simulator does not have: each is a folder with
+// tables, all in one model.
+func (m *model) furtherHeaders() (*model, error) {
+	dirs, err := filepath.Glob(filepath.Join(m.dir, "headers", "*"))
+	if err != nil {
+		return nil, err
+	}
+	all := newModel(filepath.Join(m.dir, "headers"))
+	all.Name, all.Enums = m.Name+"/headers", slices.Clone(m.Enums)
+	for _, dir := range dirs {
+		h := newModel(dir)
+		h.Name, h.upper, h.layer.About = all.Name+"/"+h.Name, m, "Declared anew from its documented names, values and layouts. The simulator has none of these functions: they fail."
+		for _, step := range []func() error{h.loadEnums, h.loadTypes, h.loadStructs, h.loadFunctions} {
+			if err := step(); err != nil {
+				return nil, err
+			}
+		}
+		for i := range h.Funcs {
+			h.Funcs[i].RetError = h.Funcs[i].Return == m.layer.Errors
+		}
+		all.Funcs, all.Enums = append(all.Funcs, h.Funcs...), append(all.Enums, h.Enums...)
+		all.further = append(all.further, h)
+	}
+	return all, nil
 }
 
 func (m *model) loadEnums() error {
@@ -375,7 +402,7 @@ const (
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
-	Shares, StandIn, Replay, Stack, Edit                                  string
+	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
 	Begins, Reports, Meets                                                bool
 	meaning                                                               `yaml:",inline"`
 	Keeps                                                                 []string
@@ -593,7 +620,10 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if s.StandIn != "" && m.find(s.StandIn) == nil {
 		return fmt.Errorf("it is %s that stands in for it, which is not in functions.tsv", s.StandIn)
 	}
-	f.StandIn = s.StandIn
+	if s.Subscribes != "" && m.find(s.Subscribes) == nil {
+		return fmt.Errorf("it subscribes for %s, which is not in functions.tsv", s.Subscribes)
+	}
+	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
 	f.Begins, f.Reports, f.Meets = s.Begins, s.Reports, s.Meets
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:

@@ -259,6 +259,21 @@ func TestExports(t *testing.T) {
 			want[fn.Name] = true
 		}
 	}
+	tables, err := filepath.Glob(root + "/api/acl/headers/*/functions.tsv")
+	if err != nil || len(tables) < 4 {
+		t.Fatalf("%d headers that declare more functions, %v", len(tables), err)
+	}
+	for _, path := range tables {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if name, _, _ := strings.Cut(line, "\t"); name[0] != '#' {
+				want[name] = true
+			}
+		}
+	}
 	for _, s := range syms {
 		if s.Section == elf.SHN_UNDEF {
 			continue
@@ -285,6 +300,31 @@ func BenchmarkFace(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ReportMetric(v, name)
+		}
+	}
+}
+
+// Programs that include acl_prof.h, acl_dump.h, acl_tdt.h or acl_tdt_queue.h did not compile, nor those that use the structures of acl.h by their
+// documented types. As C and as C++ they compile, link and run, and what is not simulated says so in one line.
+func TestFurtherHeaders(t *testing.T) {
+	dir := libraries(t)
+	for language, flags := range map[string][]string{"c": nil, "c++": {"-x", "c++", "-std=gnu++11"}} {
+		exe := filepath.Join(t.TempDir(), "headers")
+		compiler := map[string]string{"c": "cc", "c++": "c++"}[language]
+		args := append(flags, "-O2", "-Wall", "-Wextra", "-Werror", "-I"+root+"/api/acl/include", "-o", exe, "testdata/headers.c", "-L"+dir, "-lascendcl")
+		if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", language, err, out)
+		}
+		_, stderr := run(t, dir, nil, exe)
+		for _, want := range []string{"aclrtRandomNumAsync is not simulated and returns 207000", "acldumpRegCallback is not simulated and returns 207000", "acldumpUnregCallback is not simulated and does nothing",
+			"aclprofInit is not simulated and returns 207000", "aclprofCreateConfig is not simulated and does nothing", "acltdtCreateQueue is not simulated and returns 207000",
+			"acltdtCreateChannel is not simulated and does nothing"} {
+			if n := strings.Count(stderr, "aclsim: "+want+"\n"); n != 1 {
+				t.Errorf("%s: %q is said %d times in %q", language, want, n, stderr)
+			}
+		}
+		if n := strings.Count(stderr, "\n"); n != strings.Count(stderr, " is not simulated and ") {
+			t.Errorf("%s: other lines in %q", language, stderr)
 		}
 	}
 }

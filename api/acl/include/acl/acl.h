@@ -357,6 +357,7 @@ typedef enum aclrtLaunchKernelAttrId {
 	ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE = 2,
 	ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE = 3,
 	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET = 4,
+	ACL_RT_LAUNCH_KERNEL_ATTR_NUMBLOCKS_OFFSET = 4,
 	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH = 5,
 	ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP = 6,
 	ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT = 7,
@@ -970,6 +971,7 @@ typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
 
 /* Opaque here. */
 typedef struct acldumpTensorInfo acldumpTensorInfo;
+typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
 typedef void (*aclrtCallback)(void *userData);
 typedef void (*aclrtHostFunc)(void *args);
 typedef void (*aclrtExceptionInfoCallback)(struct aclrtExceptionInfo *info);
@@ -992,8 +994,8 @@ typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 #endif
 
 typedef struct aclrtMemManagedLocation {
-	uint32_t type;
-	uint32_t id;
+	aclrtMemManagedLocationType type;
+	int id;
 } aclrtMemManagedLocation;
 ACLTRACE_SIZE(aclrtMemManagedLocation, 8);
 
@@ -1019,25 +1021,25 @@ ACLTRACE_SIZE(aclrtMallocConfig, 16);
 
 typedef struct aclrtServerPid {
 	uint32_t sdid;
-	uint64_t pid;
-	uint64_t num;
+	int32_t *pid;
+	size_t num;
 } aclrtServerPid;
 ACLTRACE_SIZE(aclrtServerPid, 24);
 
 typedef struct aclrtStreamConfigHandle {
-	uint64_t workptr;
-	uint64_t workSize;
-	uint64_t flag;
+	void *workptr;
+	size_t workSize;
+	size_t flag;
 	uint32_t priority;
 } aclrtStreamConfigHandle;
 ACLTRACE_SIZE(aclrtStreamConfigHandle, 32);
 
 typedef struct aclrtUtilizationInfo {
-	uint32_t cubeUtilization;
-	uint32_t vectorUtilization;
-	uint32_t aicpuUtilization;
-	uint32_t memoryUtilization;
-	uint64_t utilizationExtend;
+	int32_t cubeUtilization;
+	int32_t vectorUtilization;
+	int32_t aicpuUtilization;
+	int32_t memoryUtilization;
+	aclrtUtilizationExtendInfo *utilizationExtend;
 } aclrtUtilizationInfo;
 ACLTRACE_SIZE(aclrtUtilizationInfo, 24);
 
@@ -1055,10 +1057,10 @@ typedef struct aclrtPtrAttributes {
 ACLTRACE_SIZE(aclrtPtrAttributes, 28);
 
 typedef struct aclrtMemUsageInfo {
-	uint64_t name[4];
+	char name[32];
 	uint64_t curMemSize;
 	uint64_t memPeakSize;
-	uint64_t reserved[8];
+	size_t reserved[8];
 } aclrtMemUsageInfo;
 ACLTRACE_SIZE(aclrtMemUsageInfo, 112);
 
@@ -1068,46 +1070,46 @@ typedef struct aclrtMemFabricHandle {
 ACLTRACE_SIZE(aclrtMemFabricHandle, 128);
 
 typedef struct aclrtPhysicalMemProp {
-	uint32_t handleType;
-	uint32_t allocationType;
-	uint32_t memAttr;
+	aclrtMemHandleType handleType;
+	aclrtMemAllocationType allocationType;
+	aclrtMemAttr memAttr;
 	aclrtMemLocation location;
 	uint64_t reserve;
 } aclrtPhysicalMemProp;
 ACLTRACE_SIZE(aclrtPhysicalMemProp, 32);
 
 typedef struct aclrtMemUceInfo {
-	uint64_t addr;
-	uint64_t len;
-	uint64_t reserved[14];
+	void *addr;
+	size_t len;
+	size_t reserved[14];
 } aclrtMemUceInfo;
 ACLTRACE_SIZE(aclrtMemUceInfo, 128);
 
 typedef struct aclrtMemUceInfoArray {
-	uint64_t arraySize;
-	uint64_t memUceInfoArray[320];
+	size_t arraySize;
+	aclrtMemUceInfo memUceInfoArray[20];
 } aclrtMemUceInfoArray;
 ACLTRACE_SIZE(aclrtMemUceInfoArray, 2568);
 
 typedef union aclrtErrorInfoDetail {
-	uint64_t uceInfo[321];
-	uint32_t aicoreErrType;
+	aclrtMemUceInfoArray uceInfo;
+	aclrtAicoreErrorType aicoreErrType;
 } aclrtErrorInfoDetail;
 ACLTRACE_SIZE(aclrtErrorInfoDetail, 2568);
 
 typedef struct aclrtErrorInfo {
 	uint8_t tryRepair;
 	uint8_t hasDetail;
-	uint16_t reserved;
-	uint32_t errorType;
-	uint64_t detail[321];
+	uint8_t reserved[2];
+	aclrtErrorType errorType;
+	aclrtErrorInfoDetail detail;
 } aclrtErrorInfo;
 ACLTRACE_SIZE(aclrtErrorInfo, 2576);
 
 typedef union aclrtBinaryLoadOptionValue {
 	uint32_t isLazyLoad;
 	uint32_t magic;
-	uint32_t cpuKernelMode;
+	int32_t cpuKernelMode;
 	uint32_t rsv[4];
 } aclrtBinaryLoadOptionValue;
 ACLTRACE_SIZE(aclrtBinaryLoadOptionValue, 16);
@@ -1143,6 +1145,7 @@ typedef union aclrtLaunchKernelAttrValue {
 	uint32_t dynUBufSize;
 	aclrtEngineType engineType;
 	uint32_t blockDimOffset;
+	uint32_t numBlocksOffset;
 	uint8_t isBlockTaskPrefetch;
 	uint8_t isDataDump;
 	uint16_t timeout;
@@ -1170,50 +1173,50 @@ typedef union aclrtStreamAttrValue {
 	uint32_t userCustomTag;
 	uint32_t cacheOpInfoSwitch;
 	uint32_t streamPriority;
-	uint64_t reserve[2];
+	uint32_t reserve[4];
 } aclrtStreamAttrValue;
 ACLTRACE_SIZE(aclrtStreamAttrValue, 16);
 
 typedef struct aclmdlRIKernelTaskParams {
-	uint64_t funcHandle;
-	uint64_t cfg;
-	uint64_t args;
+	aclrtFuncHandle funcHandle;
+	aclrtLaunchKernelCfg *cfg;
+	void *args;
 	uint32_t isHostArgs;
-	uint64_t argsSize;
+	size_t argsSize;
 	uint32_t numBlocks;
 	uint32_t rsv[10];
 } aclmdlRIKernelTaskParams;
 ACLTRACE_SIZE(aclmdlRIKernelTaskParams, 88);
 
 typedef struct aclmdlRIEventRecordTaskParams {
-	uint64_t event;
+	aclrtEvent event;
 	uint32_t eventFlag;
 	uint32_t recordFlag;
 } aclmdlRIEventRecordTaskParams;
 ACLTRACE_SIZE(aclmdlRIEventRecordTaskParams, 16);
 
 typedef struct aclmdlRIEventWaitTaskParams {
-	uint64_t event;
+	aclrtEvent event;
 	uint32_t eventFlag;
 	uint32_t waitFlag;
 } aclmdlRIEventWaitTaskParams;
 ACLTRACE_SIZE(aclmdlRIEventWaitTaskParams, 16);
 
 typedef struct aclmdlRIEventResetTaskParams {
-	uint64_t event;
+	aclrtEvent event;
 	uint32_t eventFlag;
 	uint32_t resetFlag;
 } aclmdlRIEventResetTaskParams;
 ACLTRACE_SIZE(aclmdlRIEventResetTaskParams, 16);
 
 typedef struct aclmdlRIValueWriteTaskParams {
-	uint64_t devAddr;
+	void *devAddr;
 	uint64_t value;
 } aclmdlRIValueWriteTaskParams;
 ACLTRACE_SIZE(aclmdlRIValueWriteTaskParams, 16);
 
 typedef struct aclmdlRIValueWaitTaskParams {
-	uint64_t devAddr;
+	void *devAddr;
 	uint64_t value;
 	uint32_t flag;
 } aclmdlRIValueWaitTaskParams;
@@ -1224,21 +1227,29 @@ typedef struct aclmdlRITaskParams {
 	uint32_t rsv0[3];
 	aclrtTaskGrp taskGrp;
 	void *opInfoPtr;
-	uint64_t opInfoSize;
-	uint64_t rsv1[4];
-	uint64_t rsv2[16];
+	size_t opInfoSize;
+	uint8_t rsv1[32];
+	union {
+		uint8_t rsv2[128];
+		aclmdlRIKernelTaskParams kernelTaskParams;
+		aclmdlRIEventRecordTaskParams eventRecordTaskParams;
+		aclmdlRIEventWaitTaskParams eventWaitTaskParams;
+		aclmdlRIEventResetTaskParams eventResetTaskParams;
+		aclmdlRIValueWriteTaskParams valueWriteTaskParams;
+		aclmdlRIValueWaitTaskParams valueWaitTaskParams;
+	};
 } aclmdlRITaskParams;
 ACLTRACE_SIZE(aclmdlRITaskParams, 200);
 
 typedef struct aclrtBarrierCmoInfo {
-	uint32_t cmoType;
+	aclrtCmoType cmoType;
 	uint32_t barrierId;
 } aclrtBarrierCmoInfo;
 ACLTRACE_SIZE(aclrtBarrierCmoInfo, 8);
 
 typedef struct aclrtBarrierTaskInfo {
-	uint64_t barrierNum;
-	uint64_t cmoInfo[6];
+	size_t barrierNum;
+	aclrtBarrierCmoInfo cmoInfo[6];
 } aclrtBarrierTaskInfo;
 ACLTRACE_SIZE(aclrtBarrierTaskInfo, 56);
 
@@ -1264,58 +1275,65 @@ typedef struct aclrtRandomParaInfo {
 ACLTRACE_SIZE(aclrtRandomParaInfo, 16);
 
 typedef struct aclrtDropoutBitmaskInfo {
-	uint8_t dropoutRation[16];
+	aclrtRandomParaInfo dropoutRation;
 } aclrtDropoutBitmaskInfo;
 ACLTRACE_SIZE(aclrtDropoutBitmaskInfo, 16);
 
 typedef struct aclrtUniformDisInfo {
-	uint8_t min[16];
-	uint8_t max[16];
+	aclrtRandomParaInfo min;
+	aclrtRandomParaInfo max;
 } aclrtUniformDisInfo;
 ACLTRACE_SIZE(aclrtUniformDisInfo, 32);
 
 typedef struct aclrtNormalDisInfo {
-	uint8_t mean[16];
-	uint8_t stddev[16];
+	aclrtRandomParaInfo mean;
+	aclrtRandomParaInfo stddev;
 } aclrtNormalDisInfo;
 ACLTRACE_SIZE(aclrtNormalDisInfo, 32);
 
 typedef struct aclrtRandomNumFuncParaInfo {
-	uint32_t funcType;
-	uint32_t paramInfo[8];
+	aclrtRandomNumFuncType funcType;
+	union {
+		aclrtDropoutBitmaskInfo dropoutBitmaskInfo;
+		aclrtUniformDisInfo uniformDisInfo;
+		aclrtNormalDisInfo normalDisInfo;
+	} paramInfo;
 } aclrtRandomNumFuncParaInfo;
 ACLTRACE_SIZE(aclrtRandomNumFuncParaInfo, 36);
 
 typedef struct aclrtRandomNumTaskInfo {
-	uint32_t dataType;
-	uint32_t randomNumFuncParaInfo[9];
-	uint64_t randomParaAddr;
-	uint64_t randomResultAddr;
-	uint64_t randomCounterAddr;
-	uint64_t randomSeed[2];
-	uint64_t randomNum[2];
-	uint64_t rsv;
+	aclDataType dataType;
+	aclrtRandomNumFuncParaInfo randomNumFuncParaInfo;
+	void *randomParaAddr;
+	void *randomResultAddr;
+	void *randomCounterAddr;
+	aclrtRandomParaInfo randomSeed;
+	aclrtRandomParaInfo randomNum;
+	uint8_t rsv[8];
 } aclrtRandomNumTaskInfo;
 ACLTRACE_SIZE(aclrtRandomNumTaskInfo, 104);
 
 typedef struct aclrtRandomTaskUpdateAttr {
-	uint64_t srcAddr;
-	uint64_t size;
-	uint64_t rsv[2];
+	void *srcAddr;
+	size_t size;
+	uint32_t rsv[4];
 } aclrtRandomTaskUpdateAttr;
 ACLTRACE_SIZE(aclrtRandomTaskUpdateAttr, 32);
 
 typedef struct aclrtAicAivTaskUpdateAttr {
-	uint64_t binHandle;
-	uint64_t funcEntryAddr;
-	uint64_t blockDimAddr;
-	uint64_t rsv[2];
+	void *binHandle;
+	void *funcEntryAddr;
+	union {
+		void *blockDimAddr;
+		void *numBlocksAddr;
+	};
+	uint32_t rsv[4];
 } aclrtAicAivTaskUpdateAttr;
 ACLTRACE_SIZE(aclrtAicAivTaskUpdateAttr, 40);
 
 typedef union aclrtUpdateTaskAttrVal {
-	uint64_t randomTaskAttr[4];
-	uint64_t aicAivTaskAttr[5];
+	aclrtRandomTaskUpdateAttr randomTaskAttr;
+	aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
 } aclrtUpdateTaskAttrVal;
 ACLTRACE_SIZE(aclrtUpdateTaskAttrVal, 40);
 
@@ -1327,29 +1345,29 @@ ACLTRACE_SIZE(aclrtTaskUpdateInfo, 48);
 
 typedef struct aclrtSnapShotBackupArgs {
 	uint32_t backupFlags;
-	uint32_t reserved[15];
+	char reserved[60];
 } aclrtSnapShotBackupArgs;
 ACLTRACE_SIZE(aclrtSnapShotBackupArgs, 64);
 
 typedef struct aclrtSnapShotRestoreArgs {
 	uint32_t restoreFlags;
-	uint32_t reserved[15];
+	char reserved[60];
 } aclrtSnapShotRestoreArgs;
 ACLTRACE_SIZE(aclrtSnapShotRestoreArgs, 64);
 
 typedef struct aclrtUuid {
-	uint8_t bytes[16];
+	char bytes[16];
 } aclrtUuid;
 ACLTRACE_SIZE(aclrtUuid, 16);
 
 typedef struct aclrtCntNotifyRecordInfo {
-	uint32_t mode;
+	aclrtCntNotifyRecordMode mode;
 	uint32_t value;
 } aclrtCntNotifyRecordInfo;
 ACLTRACE_SIZE(aclrtCntNotifyRecordInfo, 8);
 
 typedef struct aclrtCntNotifyWaitInfo {
-	uint32_t mode;
+	aclrtCntNotifyWaitMode mode;
 	uint32_t value;
 	uint32_t timeout;
 	uint8_t isClear;
@@ -1358,24 +1376,24 @@ typedef struct aclrtCntNotifyWaitInfo {
 ACLTRACE_SIZE(aclrtCntNotifyWaitInfo, 16);
 
 typedef struct aclrtMemAccessDesc {
-	uint32_t flags;
+	aclrtMemAccessFlags flags;
 	aclrtMemLocation location;
-	uint32_t rsv[3];
+	uint8_t rsv[12];
 } aclrtMemAccessDesc;
 ACLTRACE_SIZE(aclrtMemAccessDesc, 24);
 
 typedef struct aclCANNPackageVersion {
-	uint8_t version[128];
-	uint8_t majorVersion[64];
-	uint8_t minorVersion[64];
-	uint8_t releaseVersion[64];
-	uint8_t patchVersion[64];
-	uint8_t reserved[128];
+	char version[128];
+	char majorVersion[64];
+	char minorVersion[64];
+	char releaseVersion[64];
+	char patchVersion[64];
+	char reserved[128];
 } aclCANNPackageVersion;
 ACLTRACE_SIZE(aclCANNPackageVersion, 512);
 
 typedef struct aclrtIpcEventHandle {
-	uint8_t reserved[64];
+	char reserved[64];
 } aclrtIpcEventHandle;
 ACLTRACE_SIZE(aclrtIpcEventHandle, 64);
 
@@ -1388,11 +1406,11 @@ typedef struct aclmdlRICondTaskParams {
 ACLTRACE_SIZE(aclmdlRICondTaskParams, 24);
 
 typedef struct aclrtMemPoolProps {
-	uint32_t allocType;
-	uint32_t handleType;
+	aclrtMemAllocationType allocType;
+	aclrtMemHandleType handleType;
 	aclrtMemLocation location;
-	uint64_t maxSize;
-	uint64_t reserved[4];
+	size_t maxSize;
+	uint8_t reserved[32];
 } aclrtMemPoolProps;
 ACLTRACE_SIZE(aclrtMemPoolProps, 56);
 
