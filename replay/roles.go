@@ -20,12 +20,12 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 	if t, ok := p.reports[key]; ok {
 		return t, true
 	}
-	// The trace does not tell which thread the number is. It is one that processes reports and is nobody else.
+	// The trace does not tell which thread the number is. It is one that processes such reports and is nobody else.
 	var some []int
 	pr := p.procs[p.threads[p.at.thread].process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
 		processes := slices.ContainsFunc(p.threads[t].groups, func(g group) bool {
-			return g.fn != nil && g.fn.Reports
+			return g.fn != nil && g.fn.Name == p.f.Subscribes
 		})
 		taken := false
 		for _, u := range p.reports {
@@ -41,7 +41,7 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 	case 1:
 	default:
 		if p.ok {
-			p.cant = fmt.Sprintf("%d threads process reports, and the trace does not tell which of them is %#x", len(some), w)
+			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not tell which of them is %#x", len(some), p.f.Subscribes, w)
 		}
 	}
 	p.reports[key] = some[0]

@@ -18,7 +18,17 @@ type Caller interface {
 // maxSubscribers is the number of threads that may process reports.
 const maxSubscribers = 1024
 
-// subscriber is a thread of the program that runs the callbacks of streams, in aclrtProcessReport.
+// service is what a thread of the program subscribes for: to run the callbacks of streams, in aclrtProcessReport, or their host functions,
+// in aclrtProcessHostFunc.
+type service int
+
+const (
+	callbacks service = iota
+	hostFunctions
+	services
+)
+
+// subscriber is a thread of the program that runs functions which streams call.
 type subscriber struct {
 	id      uint64
 	dev     *device
@@ -58,6 +68,13 @@ func (s *subscriber) add(c callback) {
 	s.nudge()
 }
 
+// call hands a function to the thread, and returns the wait until it has run.
+func (s *subscriber) call(fn, arg uint64) *waiting {
+	c := callback{fn, arg, make(chan struct{})}
+	s.add(c)
+	return &waiting{met: func() (bool, <-chan struct{}) { return isClosed(c.done), c.done }}
+}
+
 func (s *subscriber) nudge() {
 	select {
 	case s.wake <- struct{}{}:
@@ -91,8 +108,8 @@ func (s *subscriber) end() {
 	s.nudge()
 }
 
-// LaunchHostFunc calls a function of the program in the order of a stream, on a thread of the runtime's. The stream waits
-// for it.
+// LaunchHostFunc calls a function of the program in the order of a stream, which waits for it. It runs on the thread that subscribed for
+// the stream's host functions, or else on a thread of the runtime's.
 func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -114,6 +131,10 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 			go caller.CallAside(fn, args)
 			return nil
 		}
+		if sub := s.subscriber(hostFunctions); sub != nil && !broken("function_on_the_subscribed_thread") {
+			t.sim.strict.hostBegins(s)
+			return sub.call(fn, args)
+		}
 		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
 			t.sim.strict.hostBegins(s)
 			caller.CallAside(fn, args)
@@ -133,6 +154,25 @@ func hostTime(s *stream) (time.Duration, *failure) {
 
 // SubscribeReport lets a thread of the program run the callbacks of a stream.
 func (t *Thread) SubscribeReport(threadId uint64, on acl.Stream) acl.Error {
+	return t.subscribe(callbacks, threadId, on)
+}
+
+// UnSubscribeReport ends what SubscribeReport began. Callbacks that were not called yet never are.
+func (t *Thread) UnSubscribeReport(threadId uint64, on acl.Stream) acl.Error {
+	return t.unsubscribe(callbacks, threadId, on)
+}
+
+// SubscribeHostFunc lets a thread of the program run the host functions of a stream.
+func (t *Thread) SubscribeHostFunc(hostFuncThreadId uint64, exeStream acl.Stream) acl.Error {
+	return t.subscribe(hostFunctions, hostFuncThreadId, exeStream)
+}
+
+// UnSubscribeHostFunc ends what SubscribeHostFunc began. Host functions that the thread was to run and has not begun never run.
+func (t *Thread) UnSubscribeHostFunc(hostFuncThreadId uint64, exeStream acl.Stream) acl.Error {
+	return t.unsubscribe(hostFunctions, hostFuncThreadId, exeStream)
+}
+
+func (t *Thread) subscribe(what service, threadId uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
@@ -140,64 +180,64 @@ func (t *Thread) SubscribeReport(threadId uint64, on acl.Stream) acl.Error {
 	m := t.sim
 	m.subscribersMu.Lock()
 	defer m.subscribersMu.Unlock()
-	if s.reporter() != nil {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.id, s.reporter().id)
+	if was := s.subscriber(what); was != nil {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.id, was.id)
 	}
-	sub := m.subscribers[threadId]
+	sub := m.subscribers[what][threadId]
 	switch {
-	case sub == nil && len(m.subscribers) == maxSubscribers:
+	case sub == nil && len(m.subscribers[what]) == maxSubscribers:
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", maxSubscribers)
 	case sub == nil:
 		sub = &subscriber{id: threadId, dev: s.ctx.dev, wake: make(chan struct{}, 1)}
-		m.subscribers[threadId] = sub
+		m.subscribers[what][threadId] = sub
 	case sub.dev != s.ctx.dev:
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.dev.id, s.ctx.dev.id)
 	}
 	sub.streams++
-	s.setReporter(sub)
+	s.setSubscriber(what, sub)
 	return acl.ACL_SUCCESS
 }
 
-// UnSubscribeReport ends what SubscribeReport began. Callbacks that were not called yet never are.
-func (t *Thread) UnSubscribeReport(threadId uint64, on acl.Stream) acl.Error {
+func (t *Thread) unsubscribe(what service, threadId uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
 	}
-	switch sub := s.reporter(); {
+	switch sub := s.subscriber(what); {
 	case sub == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is not subscribed", s.id)
 	case sub.id != threadId:
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "stream %d is subscribed by thread %#x, not by %#x", s.id, sub.id, threadId)
 	}
-	s.unsubscribe()
+	s.unsubscribe(what)
 	return acl.ACL_SUCCESS
 }
 
-func (s *stream) reporter() *subscriber {
+// subscriber returns the thread that runs the stream's functions of a kind, nil for none.
+func (s *stream) subscriber(what service) *subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reports
+	return s.subscribers[what]
 }
 
-func (s *stream) setReporter(r *subscriber) {
+func (s *stream) setSubscriber(what service, r *subscriber) {
 	s.mu.Lock()
-	s.reports = r
+	s.subscribers[what] = r
 	s.mu.Unlock()
 }
 
 // unsubscribe takes the stream from its thread; the last stream takes the thread from the list.
-func (s *stream) unsubscribe() {
+func (s *stream) unsubscribe(what service) {
 	m := s.ctx.dev.sim
 	m.subscribersMu.Lock()
 	defer m.subscribersMu.Unlock()
-	sub := s.reporter()
+	sub := s.subscriber(what)
 	if sub == nil {
 		return
 	}
-	s.setReporter(nil)
+	s.setSubscriber(what, nil)
 	if sub.streams--; sub.streams == 0 {
-		delete(m.subscribers, sub.id)
+		delete(m.subscribers[what], sub.id)
 		sub.end()
 	}
 }
@@ -208,7 +248,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	if e != 0 {
 		return e
 	}
-	sub := s.reporter()
+	sub := s.subscriber(callbacks)
 	switch {
 	case fn == 0:
 		return t.absent("fn")
@@ -222,19 +262,24 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 			t.sim.opts.Caller.CallAside(fn, userData)
 			return nil
 		}
-		c := callback{fn, userData, make(chan struct{})}
 		t.sim.strict.hostBegins(s)
-		sub.add(c)
+		w := sub.call(fn, userData)
 		if blockType != acl.ACL_CALLBACK_BLOCK {
 			return nil
 		}
-		return &waiting{met: func() (bool, <-chan struct{}) { return isClosed(c.done), c.done }}
+		return w
 	}})
 }
 
 // ProcessReport runs the next callback of the streams that the thread subscribed for, and waits for one so many
 // milliseconds at most.
-func (t *Thread) ProcessReport(timeout int32) acl.Error {
+func (t *Thread) ProcessReport(timeout int32) acl.Error { return t.process(callbacks, timeout) }
+
+// ProcessHostFunc runs the next host function of the streams that the thread subscribed for, and waits for one so many milliseconds at
+// most.
+func (t *Thread) ProcessHostFunc(timeout int32) acl.Error { return t.process(hostFunctions, timeout) }
+
+func (t *Thread) process(what service, timeout int32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
@@ -243,7 +288,7 @@ func (t *Thread) ProcessReport(timeout int32) acl.Error {
 	}
 	m := t.sim
 	m.subscribersMu.Lock()
-	sub := m.subscribers[t.id]
+	sub := m.subscribers[what][t.id]
 	m.subscribersMu.Unlock()
 	if sub == nil {
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
@@ -266,7 +311,7 @@ func (t *Thread) ProcessReport(timeout int32) acl.Error {
 			return acl.ACL_SUCCESS
 		}
 		if !m.clock.wait(t, sub.wake, limit) {
-			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came within %d ms", timeout)
+			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "nothing came to run within %d ms", timeout)
 		}
 	}
 }

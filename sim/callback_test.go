@@ -132,3 +132,48 @@ func TestSubscribedStreamEnds(t *testing.T) {
 	e.ok(e.th.DestroyStream(s))
 	e.want(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, <-done)
 }
+
+// aclrtSubscribeHostFunc was not simulated. A stream's host functions run on the thread that subscribed for them, apart from its callbacks;
+// without a subscription they run on a thread of the runtime's.
+func TestSubscribedHostFunctions(t *testing.T) {
+	c := &calls{}
+	e := newEnv(t, Options{Caller: c})
+	s := e.stream()
+	const id = 0x7f00beef
+	var ran atomic.Uint64
+	add := c.fn(func(arg uint64) { ran.Add(arg) })
+	e.want(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, e.th.UnSubscribeHostFunc(id, s))
+	e.ok(e.th.SubscribeHostFunc(id, s))
+	e.want(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, e.th.SubscribeHostFunc(id+1, s))
+	e.want(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, e.th.UnSubscribeHostFunc(id+1, s))
+	e.want(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, e.th.LaunchCallback(add, 1, acl.ACL_CALLBACK_BLOCK, s))
+
+	worker := e.sim.NewThread()
+	worker.SetID(id)
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, worker.ProcessHostFunc(0))
+	e.want(acl.ACL_ERROR_RT_REPORT_TIMEOUT, worker.ProcessHostFunc(1))
+	e.want(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, worker.ProcessReport(1))
+
+	e.ok(e.th.LaunchHostFunc(s, add, 1))
+	e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, e.th.SynchronizeStreamWithTimeout(s, 5))
+	if ran.Load() != 0 {
+		t.Error("a host function ran outside aclrtProcessHostFunc")
+	}
+	e.ok(worker.ProcessHostFunc(-1))
+	e.ok(e.th.SynchronizeStream(s))
+	if ran.Load() != 1 || c.aside.Load() != 0 {
+		t.Errorf("functions worth %d ran, %d of them on threads of the runtime's", ran.Load(), c.aside.Load())
+	}
+
+	// The end of the subscription lets the stream go on. Later functions run on a thread of the runtime's.
+	e.ok(e.th.LaunchHostFunc(s, add, 10))
+	e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, e.th.SynchronizeStreamWithTimeout(s, 5))
+	e.ok(e.th.UnSubscribeHostFunc(id, s))
+	e.ok(e.th.SynchronizeStream(s))
+	e.want(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, worker.ProcessHostFunc(-1))
+	e.ok(e.th.LaunchHostFunc(s, add, 100))
+	e.ok(e.th.SynchronizeStream(s))
+	if ran.Load() != 101 || c.aside.Load() != 1 {
+		t.Errorf("functions worth %d ran, %d of them on threads of the runtime's", ran.Load(), c.aside.Load())
+	}
+}

@@ -131,7 +131,7 @@ type Sim struct {
 	captureCount  atomic.Int32
 
 	subscribersMu sync.Mutex
-	subscribers   map[uint64]*subscriber // threads that process reports, by id
+	subscribers   [services]map[uint64]*subscriber // threads that run functions of the program, by id
 
 	symbols    sync.Map // address of the program's → *hostSymbol
 	stubs      sync.Map // address of the program's → *stubFunc
@@ -183,7 +183,9 @@ func New(o *Options) *Sim {
 		}
 		s.model = m
 	}
-	s.subscribers = map[uint64]*subscriber{}
+	for i := range s.subscribers {
+		s.subscribers[i] = map[uint64]*subscriber{}
+	}
 	s.clock = newRealClock(s)
 	if s.opts.Virtual {
 		s.clock = newVirtualClock(s)

@@ -122,23 +122,23 @@ type stream struct {
 	stop  chan struct{}
 	endMu sync.Mutex // held by who discards work
 
-	mu        sync.Mutex
-	queue     []task    // not yet taken by the server
-	running   bool      // the server takes tasks
-	parked    bool      // it waits for some
-	parks     uint32    // how often it has begun to
-	swept     uint32    // how often it had when servers were looked at last
-	work      chan bool // wakes it, or ends it
-	closing   bool
-	closed    bool // its work is done and it has no handle
-	discarded bool
-	submitted uint64
-	failure   *failure
-	aborts    int // how often the work was aborted
-	settings  settings
-	observed  bool // the failure was returned to the program
-	reports   *subscriber
-	waiters   []waiter
+	mu          sync.Mutex
+	queue       []task    // not yet taken by the server
+	running     bool      // the server takes tasks
+	parked      bool      // it waits for some
+	parks       uint32    // how often it has begun to
+	swept       uint32    // how often it had when servers were looked at last
+	work        chan bool // wakes it, or ends it
+	closing     bool
+	closed      bool // its work is done and it has no handle
+	discarded   bool
+	submitted   uint64
+	failure     *failure
+	aborts      int // how often the work was aborted
+	settings    settings
+	observed    bool // the failure was returned to the program
+	subscribers [services]*subscriber
+	waiters     []waiter
 
 	capture   atomic.Pointer[capture]
 	bound     atomic.Pointer[bound]
@@ -618,7 +618,8 @@ func (s *stream) close(force bool) *failure {
 	s.wait(nil, all, forever)
 	s.ctx.dev.sim.strict.ended(s)
 	s.ctx.dev.sim.clock.forget(s)
-	s.unsubscribe()
+	s.unsubscribe(callbacks)
+	s.unsubscribe(hostFunctions)
 	s.args.close()
 	c := s.ctx
 	c.mu.Lock()

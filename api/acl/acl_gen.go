@@ -2424,6 +2424,12 @@ type API interface {
 	GetOverflowStatus(outputAddr Addr, outputSize uint64, stream Stream) Error
 	// ResetOverflowStatus is aclrtResetOverflowStatus: Enqueue a reset of the overflow status.
 	ResetOverflowStatus(stream Stream) Error
+	// SubscribeHostFunc is aclrtSubscribeHostFunc: Bind a thread to a stream's host functions (queue mode).
+	SubscribeHostFunc(hostFuncThreadId uint64, exeStream Stream) Error
+	// ProcessHostFunc is aclrtProcessHostFunc: Poll and run subscribed host functions.
+	ProcessHostFunc(timeout int32) Error
+	// UnSubscribeHostFunc is aclrtUnSubscribeHostFunc: Undo aclrtSubscribeHostFunc.
+	UnSubscribeHostFunc(hostFuncThreadId uint64, exeStream Stream) Error
 	// QueryDeviceStatus is aclrtQueryDeviceStatus: Is the device healthy?
 	QueryDeviceStatus(deviceId int32, deviceStatus *DeviceStatus) Error
 	// CreateBinary is aclrtCreateBinary: Wrap an in-memory kernel ELF (only the pointer and length are kept; caller keeps the bytes alive).
@@ -3166,6 +3172,12 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetOverflowStatus(Addr(w[0]), uint64(w[1]), Stream(w[2])))), true
 	case FnResetOverflowStatus:
 		return uint64(uint32(a.ResetOverflowStatus(Stream(w[0])))), true
+	case FnSubscribeHostFunc:
+		return uint64(uint32(a.SubscribeHostFunc(uint64(w[0]), Stream(w[1])))), true
+	case FnProcessHostFunc:
+		return uint64(uint32(a.ProcessHostFunc(int32(w[0])))), true
+	case FnUnSubscribeHostFunc:
+		return uint64(uint32(a.UnSubscribeHostFunc(uint64(w[0]), Stream(w[1])))), true
 	case FnQueryDeviceStatus:
 		return uint64(uint32(a.QueryDeviceStatus(int32(w[0]), (*DeviceStatus)(pointer(w[1]))))), true
 	case FnCreateBinary:
@@ -3779,7 +3791,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 21, Name: "aclrtSubscribeReport", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
-			Doc: "Bind a host thread (that polls aclrtProcessReport) to run a stream's callbacks.",
+			Doc:        "Bind a host thread (that polls aclrtProcessReport) to run a stream's callbacks.",
+			Subscribes: "aclrtProcessReport",
 			Params: []api.Param{
 				{Name: "threadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "thread", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3801,7 +3814,8 @@ var Model = (&api.Model{
 			},
 		},
 		{ID: 24, Name: "aclrtUnSubscribeReport", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
-			Doc: "Undo aclrtSubscribeReport.",
+			Doc:        "Undo aclrtSubscribeReport.",
+			Subscribes: "aclrtProcessReport",
 			Params: []api.Param{
 				{Name: "threadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "thread", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4680,23 +4694,25 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 143, Name: "aclrtSubscribeHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
-			Doc: "Bind a thread to a stream's host functions (queue mode).",
+		{ID: 143, Name: "aclrtSubscribeHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc:        "Bind a thread to a stream's host functions (queue mode).",
+			Subscribes: "aclrtProcessHostFunc",
 			Params: []api.Param{
-				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "thread", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 144, Name: "aclrtProcessHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: true, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 144, Name: "aclrtProcessHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: true, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Poll and run subscribed host functions.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "int32_t", Word: 0, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 145, Name: "aclrtUnSubscribeHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
-			Doc: "Undo aclrtSubscribeHostFunc.",
+		{ID: 145, Name: "aclrtUnSubscribeHostFunc", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc:        "Undo aclrtSubscribeHostFunc.",
+			Subscribes: "aclrtProcessHostFunc",
 			Params: []api.Param{
-				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Width: 8, Role: 0, Object: "thread", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},

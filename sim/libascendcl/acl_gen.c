@@ -1174,22 +1174,25 @@ FACE_EXPORT aclError aclrtResetOverflowStatus(aclrtStream stream)
 
 FACE_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-	(void)hostFuncThreadId;
-	(void)exeStream;
-	return face_unsupported("aclrtSubscribeHostFunc");
+	uint64_t w[2];
+	w[0] = (uint64_t)hostFuncThreadId;
+	w[1] = (uint64_t)(uintptr_t)exeStream;
+	return (aclError)face_call(143, w);
 }
 
 FACE_EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
 {
-	(void)timeout;
-	return face_unsupported("aclrtProcessHostFunc");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(144, w);
 }
 
 FACE_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-	(void)hostFuncThreadId;
-	(void)exeStream;
-	return face_unsupported("aclrtUnSubscribeHostFunc");
+	uint64_t w[2];
+	w[0] = (uint64_t)hostFuncThreadId;
+	w[1] = (uint64_t)(uintptr_t)exeStream;
+	return (aclError)face_call(145, w);
 }
 
 FACE_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
