@@ -19,7 +19,8 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// recordedWithSignals records a program that tells of its signals, has each step done once the step before was told of, and returns what it told.
+// recordedWithSignals records a program that writes a line for each signal. It does the steps one after the other: each must give its line, and no
+// other line may come.
 func recordedWithSignals(t *testing.T, cmd *exec.Cmd, said io.Reader, steps []signalStep) {
 	t.Helper()
 	trace := cmd.Args[slices.Index(cmd.Args, "-o")+1]

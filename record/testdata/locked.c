@@ -1,9 +1,11 @@
 /*
- * locked HOW WHAT MS: a program that locks itself in by a filter that kills it for certain system calls, after some calls, and calls the
- * runtime then. HOW it sets the filter: prctl, syscall (for all threads), raw (without the C library; it waits MS milliseconds), before (as
- * prctl, before its first call). WHAT it does: the number of a call that is denied, with threads that have waited; "all" calls that the shim
- * makes anywhere; "threads", which starts eight at once and denies all but what the C library needs for that, where each calls for MS
- * milliseconds; "child". Prints how many calls were made, and ends with 5.
+ * locked HOW WHAT MS: makes some calls, sets a filter that kills the program for certain system calls, and makes more calls. Prints their number,
+ * and ends with 5.
+ *
+ * HOW the filter is set: prctl; syscall, for all threads; raw, without the C library, with a wait of MS milliseconds; before, as prctl but before
+ * the first call.
+ * WHAT is done under it: a number denies that system call, and threads that have waited make calls. "all" denies all system calls of the shim.
+ * "threads" starts eight threads, which call for MS milliseconds. "child" forks one that calls.
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>
