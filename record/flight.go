@@ -23,10 +23,12 @@ import (
 type Ring struct {
 	Bytes int64         // of the calls that are kept, as they lie in memory; default 64 MiB where Time is 0, else 1 GiB
 	Time  time.Duration // that they go back, 0 for as long as Bytes allow
-	Slow  time.Duration // a call that takes longer is a reason to seal, 0 for none
-	Codes []int32       // error codes that are a reason to seal, beside those of the device
-	Most  int           // traces of one recording, the one at its end apart; default 8
-	After time.Duration // how long to go on recording after the reason, for what the program does about it; default 500 ms
+	Slow  time.Duration // a call that takes longer is a reason to seal, 0 for none; calls that wait for reports by design are none
+	// SlowOf is the same for single functions, by name.
+	SlowOf map[string]time.Duration
+	Codes  []int32       // error codes that are a reason to seal, beside those of the device
+	Most   int           // traces of one recording, the one at its end apart; default 8
+	After  time.Duration // how long to go on recording after the reason, for what the program does about it; default 500 ms
 }
 
 // segments is how many parts the ring has: one of them is let go of at a time.
@@ -136,15 +138,24 @@ func (f *flight) tick(now time.Time) error {
 	return f.rotate()
 }
 
-// stands looks for a call that has not returned for too long. A thread that waits for reports waits by design.
+// slow reports whether a call of a function takes too long.
+func (o *Ring) slow(fn *api.Func, took int64) bool {
+	limit, ok := o.SlowOf[fn.Name]
+	if !ok && !fn.Reports {
+		limit = o.Slow
+	}
+	return limit > 0 && took > limit.Nanoseconds()
+}
+
+// stands looks for a call that has not returned for too long.
 func (f *flight) stands(now time.Time) {
-	if f.o.Slow == 0 || f.reason != "" || f.sealed >= f.o.Most {
+	if f.o.Slow == 0 && f.o.SlowOf == nil || f.reason != "" || f.sealed >= f.o.Most {
 		return
 	}
 	for _, c := range f.s.Standing() {
 		fn, k := f.r.o.Model.Func(c.Func), threadKey{c.PID, c.TID}
 		took := probe.Now() - c.Start
-		if was, ok := f.stood[k]; took <= f.o.Slow.Nanoseconds() || fn.Reports || ok && was.seq == c.Seq {
+		if was, ok := f.stood[k]; !f.o.slow(fn, took) || ok && was.seq == c.Seq {
 			continue
 		}
 		f.stood[k] = stood{c.Seq, c.Start - f.r.meta.StartMono}
@@ -233,7 +244,7 @@ func (f *flight) trouble(fn *api.Func, c *format.Call) {
 	switch {
 	case done && fn.RetError && code != 0 && f.isFault(fn, code):
 		f.reason = fmt.Sprintf("%s returned %s (%d)", fn.Name, f.r.o.Model.ErrorName(int64(code)), code)
-	case done && f.o.Slow > 0 && c.End-c.Start > f.o.Slow.Nanoseconds():
+	case done && f.o.slow(fn, c.End-c.Start):
 		f.reason = fmt.Sprintf("%s took %v", fn.Name, time.Duration(c.End-c.Start).Round(time.Microsecond))
 	default:
 		return

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +16,7 @@ import (
 type recordFlags struct {
 	*record.Options
 	payload, policy, maxSize, ringSize, ring, deviceTime, steps, api string
+	slow                                                             []string
 	flight                                                           record.Ring
 }
 
@@ -28,7 +31,7 @@ func (r *recordFlags) add(c *cobra.Command) {
 	f.StringVar(&r.ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
 	f.BoolVar(&r.Armed, "armed", false, "record nothing until acltrace ctl start")
 	f.DurationVar(&r.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
-	f.DurationVar(&r.flight.Slow, "slow", 0, "with --ring: also when a call takes longer than this")
+	f.StringSliceVar(&r.slow, "slow", nil, "with --ring: also when a call takes longer than this, as 50ms, or one of a function, as aclrtProcessReport=30s")
 	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
 	f.IntVar(&r.flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
 	f.StringVar(&r.ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
@@ -103,7 +106,10 @@ func (r *recordFlags) parse(program string) error {
 	if r.DeviceTime, r.DeviceTimeGap, err = sampled(r.deviceTime); err != nil {
 		return usage("--device-time %w", err)
 	}
-	if r.ring == "" && (r.flight.Slow != 0 || len(r.flight.Codes) > 0) {
+	if err := r.parseSlow(r.Model); err != nil {
+		return usage("--slow %w", err)
+	}
+	if r.ring == "" && (len(r.slow) != 0 || len(r.flight.Codes) > 0) {
 		return usage("--slow and --seal-on say when a ring is sealed: add --ring SIZE or --ring TIME")
 	}
 	if r.ring != "" {
@@ -116,6 +122,32 @@ func (r *recordFlags) parse(program string) error {
 		if r.Steps, err = record.ParseSteps(r.steps); err != nil {
 			return usage("--steps: %w", err)
 		}
+	}
+	return nil
+}
+
+// parseSlow parses which calls are slow.
+func (r *recordFlags) parseSlow(m *api.Model) error {
+	for _, s := range r.slow {
+		name, limit, named := strings.Cut(s, "=")
+		if !named {
+			name, limit = "", s
+		}
+		d, err := time.ParseDuration(limit)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%s: give a time, as 50ms, or a function with one, as aclrtProcessReport=30s", s)
+		}
+		if named && m.Lookup(name) == nil {
+			return fmt.Errorf("%s: the runtime has no function of this name", s)
+		}
+		if !named {
+			r.flight.Slow = d
+			continue
+		}
+		if r.flight.SlowOf == nil {
+			r.flight.SlowOf = map[string]time.Duration{}
+		}
+		r.flight.SlowOf[name] = d
 	}
 	return nil
 }
