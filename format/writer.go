@@ -408,6 +408,17 @@ func (w *Writer) Size() int64 {
 	return n
 }
 
+// TakeOver gives w, which has no call yet, the working memory of a Writer of the same schema: up to some 50 MiB if calls have small
+// payloads. What that one was given is written out. Few calls should follow there; data of its calls may.
+func (w *Writer) TakeOver(from *Writer) error {
+	err := from.Flush()
+	from.block, w.block = w.block, from.block
+	from.raw, w.raw = w.raw, from.raw
+	from.block.reset(from.next)
+	w.block.reset(w.next)
+	return err
+}
+
 // Flush writes all that was given so far: it survives the death of the process from here on, though not a loss of power.
 func (w *Writer) Flush() error {
 	if w.closed {

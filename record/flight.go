@@ -100,6 +100,11 @@ func (f *flight) turn() error {
 	if s.w, err = format.Create(s.path, &f.r.meta, Schema(f.r.o.Model), nil); err != nil {
 		return fmt.Errorf("the ring: %w", err)
 	}
+	if last := b.seg; last.w != nil {
+		if err := s.w.TakeOver(last.w); err != nil {
+			return fmt.Errorf("the ring: %w", err)
+		}
+	}
 	for _, p := range b.procRows {
 		if _, err := s.w.Process(p); err != nil {
 			return err
@@ -183,7 +188,7 @@ func (f *flight) rotate() error {
 		if err := f.close(s); err != nil {
 			return err
 		}
-		f.keeper.jobs <- job{past: s}
+		f.keeper.jobs <- job{ring: []*segment{s}}
 	}
 	return f.keeper.failed()
 }
@@ -344,9 +349,8 @@ func (f *flight) leave() (err error) {
 	return errors.Join(err, f.keeper.failed())
 }
 
-// A job of the keeper: a segment that is let go of, or segments to seal.
+// A job of the keeper: segments to seal into a trace, or, without a path, to let go of.
 type job struct {
-	past *segment
 	ring []*segment
 	path string
 	meta *format.Meta
@@ -369,28 +373,39 @@ type keeper struct {
 // leastPast is the size in bytes below which the past is not cleared of what has ended; tests have a smaller one.
 var leastPast int64 = 4 << 20
 
+// begin starts the keeper. At most a ring of segments waits for it, so that the recorder takes no more than twice the memory of its ring:
+// then draining waits, and what the programs' own rings have no room for is lost and counted.
 func (k *keeper) begin(f *flight) {
-	k.f, k.jobs = f, make(chan job, 1024)
+	k.f, k.jobs = f, make(chan job, segments)
 	k.done.Add(1)
 	go func() {
 		defer k.done.Done()
 		aside()
 		for j := range k.jobs {
-			var err error
-			if j.past != nil {
-				if err = j.past.close(); err == nil {
-					err = k.remember(j.past)
+			// The past is copied once for all segments that wait.
+			var gone []*segment
+			for n := len(k.jobs); ; n-- {
+				if j.path == "" {
+					gone = append(gone, j.ring...)
+				} else {
+					k.note(k.remember(gone))
+					k.note(k.seal(&j))
+					gone = nil
 				}
-			} else {
-				err = k.seal(&j)
+				if n == 0 {
+					break
+				}
+				j = <-k.jobs
 			}
-			if err != nil {
-				k.mu.Lock()
-				k.err = errors.Join(k.err, err)
-				k.mu.Unlock()
-			}
+			k.note(k.remember(gone))
 		}
 	}()
+}
+
+func (k *keeper) note(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = errors.Join(k.err, err)
 }
 
 // aside has the thread of the calling goroutine take less of the cores than others, the recorder's draining too: what
@@ -450,16 +465,27 @@ func (k *keeper) shapes(c *format.Call) bool {
 	return timeline.Shapes(f) || k.capturing > 0
 }
 
-// remember puts what a segment has of calls that shape the runtime's objects behind the past.
-func (k *keeper) remember(s *segment) error {
-	defer os.Remove(s.path)
-	next := filepath.Join(k.f.dir, "past."+filepath.Base(s.path))
-	err := k.join(next, &k.f.r.meta, func(w *format.Writer) error {
-		a := format.NewAppender(w)
-		if err := k.append(a, k.past, nil); err != nil {
+// remember puts what segments have of calls that shape the runtime's objects behind the past.
+func (k *keeper) remember(ss []*segment) error {
+	if len(ss) == 0 {
+		return nil
+	}
+	for _, s := range ss {
+		defer os.Remove(s.path)
+		if err := s.close(); err != nil {
 			return err
 		}
-		return k.append(a, s.path, k.shapes)
+	}
+	next := filepath.Join(k.f.dir, "past."+filepath.Base(ss[len(ss)-1].path))
+	err := k.join(next, &k.f.r.meta, func(w *format.Writer) error {
+		a := format.NewAppender(w)
+		err := k.append(a, k.past, nil)
+		for _, s := range ss {
+			if err == nil {
+				err = k.append(a, s.path, k.shapes)
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -544,12 +570,7 @@ func (k *keeper) seal(j *job) error {
 		k.f.r.prune(j.path)
 	}
 	// What was sealed is let go of: the next trace has it as its past.
-	for _, s := range j.ring {
-		if err := k.remember(s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.remember(j.ring)
 }
 
 // aside makes room for a trace of a name.
