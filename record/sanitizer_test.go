@@ -8,17 +8,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
 )
 
 // AddressSanitizer's shared runtime ended each recorded program, since the shim was loaded before it. A program with a sanitizer, shared or
-// static, ends as it does alone, also if a script starts it or the runtime is in LD_PRELOAD already, and the sanitizer still reports.
+// static, ends as it does alone, also if a script starts it or the runtime is in LD_PRELOAD already, and the sanitizer still reports. The
+// simulator's memory lay in ThreadSanitizer's shadow, which ended the program.
 func TestSanitizedProgramsEndAsAlone(t *testing.T) {
-	for _, s := range []struct{ name, compiler, flags, library string }{
+	t.Setenv("TSAN_OPTIONS", "atexit_sleep_ms=0")
+	for _, s := range []struct{ name, compiler, flags, preload string }{
 		{"address", "gcc", "-fsanitize=address", "libasan.so"},
 		{"address static", "gcc", "-fsanitize=address -static-libasan", ""},
-		{"thread", "gcc", "-fsanitize=thread", ""}, // its runtime in LD_PRELOAD ends shells, recorded or not
+		{"thread", "gcc", "-fsanitize=thread", ""},
 		{"thread static", "gcc", "-fsanitize=thread -static-libtsan", ""},
 		{"undefined, leak", "gcc", "-fsanitize=undefined,leak", ""},
 		{"clang address", "clang", "-fsanitize=address", ""},
@@ -34,21 +38,24 @@ func TestSanitizedProgramsEndAsAlone(t *testing.T) {
 			if alone.ProcessState.ExitCode() != 3 || string(stdout) != "sanitized\n" {
 				t.Fatalf("alone: %v, %q, %q", alone.ProcessState, stdout, stderr.String())
 			}
-			outcomes := map[string]*outcome{
+			recorded := map[string]*outcome{
 				"itself":      wild(t, record.Options{Sim: true}, program),
 				"by a script": wild(t, record.Options{Sim: true}, "/bin/sh", "-c", program+"; exit $?"),
 			}
-			if s.library != "" {
-				path, err := exec.Command(s.compiler, "-print-file-name="+s.library).Output()
+			if s.preload != "" {
+				path, err := exec.Command(s.compiler, "-print-file-name="+s.preload).Output()
 				if err != nil {
 					t.Fatal(err)
 				}
 				env := append(os.Environ(), "LD_PRELOAD="+strings.TrimSpace(string(path)), "ASAN_OPTIONS=detect_leaks=0")
-				outcomes["preloaded"] = wild(t, record.Options{Sim: true, Env: env}, program)
+				recorded["preloaded"] = wild(t, record.Options{Sim: true, Env: env}, program)
 			}
-			for how, o := range outcomes {
-				if o.ExitCode != 3 || o.stdout != "sanitized\n" || o.stderr != stderr.String() || o.by["aclInit"] != 1 {
+			for how, o := range recorded {
+				if o.ExitCode != 3 || o.stdout != "sanitized\n" || o.stderr != stderr.String() || o.by["aclrtMemcpy"] != 2 {
 					t.Errorf("%s: exit code %d, %q, %q, calls %v; alone: %q", how, o.ExitCode, o.stdout, o.stderr, o.by, stderr.String())
+				}
+				if rep, err := replay.Run(t.Context(), o.r.Path(), acl.Model, &replay.Options{Verify: true}); err != nil || !rep.Identical {
+					t.Errorf("%s: replay: %+v, %v", how, rep, err)
 				}
 			}
 			if strings.Contains(s.flags, "leak") {

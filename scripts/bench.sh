@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [go]     these parts, all where none is named
+#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [ring] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif file go
+[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif file ring go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -182,6 +182,23 @@ large.window.cpu %U'; time bin/acltrace cat --from 3000s --to 3001s $trace >/dev
 	/usr/bin/time -f 'large.stats.kib %M' -a -o $RESULTS bin/acltrace stats "$trace" >/dev/null
 }
 
+# What a flight recorder with a ring of 64 MiB takes at most of memory, the ring's files apart: with 10^6 copies of 4 KiB of random content,
+# and with calls that have no payload.
+ring() {
+	echo "== flight recorder: peak of the resident memory, MiB"
+	cc -std=c11 -O2 -Wall -Wextra -Werror -Iapi/acl/include -o $B/payloads probe/shim/bench/payloads.c -Llib -lascendcl
+	for level in small none; do
+		bin/acltrace record -q --sim --ring 64M --policy block --payload $level -o "$SCRATCH/ring.aclt" -- $B/payloads 1000000 &
+		pid=$! peak=0
+		while now=$(awk '/^VmHWM/ {print int($2 / 1024)}' /proc/$pid/status 2>/dev/null) && [ -n "$now" ]; do
+			peak=$now
+			sleep 0.1
+		done
+		wait $pid
+		echo "ring.mib.$level $peak"
+	done | tee -a $RESULTS
+}
+
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
 	scripts/collector.sh
@@ -193,8 +210,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | cuda | decoder | apart | pace | whatif | file) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, file and go" >&2 && exit 2 ;;
+	capture | cuda | decoder | apart | pace | whatif | file | ring) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, file, ring and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

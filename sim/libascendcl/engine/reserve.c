@@ -5,7 +5,7 @@
  * that may lie among them. Priority 101 comes before the initializer of Go, which has none.
  *
  * If ACLSIM_VA_BASE is not set, the devices get the first window that is free. ThreadSanitizer's shadow memory covers the first one;
- * the second is among the addresses that ThreadSanitizer and MemorySanitizer leave to the program.
+ * the second is among the addresses that it leaves to the program.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
