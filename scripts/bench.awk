@@ -125,6 +125,10 @@ END {
 	}
 	if ("large.stats.kib" in values)
 		at_most("a trace of 10^8 calls: peak of stats, MiB", median("large.stats.kib") / 1024, 256)
+	if ("ring.mib.small" in values) {
+		number("flight recorder, --ring 64M, random payloads of 4 KiB: peak memory, MiB", "ring.mib.small")
+		number("  without payloads", "ring.mib.none")
+	}
 	if ("pace.error.computed" in values) {
 		split("computed modelled pauses", kinds, " ")
 		split("kernels that compute,modelled kernels,pauses of 2 ms", names, ",")
