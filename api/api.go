@@ -57,8 +57,8 @@ const (
 	Args
 	// DevArgs is an address of device memory with the arguments of a kernel, read when the kernel runs.
 	DevArgs
-	// Array is an array of pointers to the arguments of a kernel, whose sizes the kernel's binary knows.
-	Array
+	// ArgArray is an array of pointers to the arguments of a kernel, whose sizes the kernel's binary knows.
+	ArgArray
 	// List is a pointer to a structure {elements pointer, number of elements size_t}; the elements are captured.
 	List
 	// String is a NUL-terminated string that the call reads and that is no path: a replay passes it as recorded.
@@ -98,7 +98,7 @@ const (
 	Packed
 	// Finds is a pointer to where the call stores the address of memory of the runtime's with handles, 8 bytes each, of objects that may be known
 	// already.
-	Finds
+	OutHandles
 	// Target is a NUL-terminated path of a file that the call writes. A replay passes a path in its own folder.
 	Target
 )
@@ -161,9 +161,9 @@ const (
 	Thread  Object = "thread"
 	Process Object = "process"
 	// Grid is memory that has no address.
-	Grid Object = "array"
+	Array Object = "array"
 	// Levels is several arrays, each of which ends with it.
-	Levels Object = "mipmapped array"
+	MipmappedArray Object = "mipmapped array"
 	// Descriptor is a file of the process by its number. Another process knows it by another number, and how it got there no call tells.
 	Descriptor Object = "descriptor"
 	// Reservation is a range of device addresses without memory.
@@ -417,31 +417,31 @@ type Param struct {
 	// Machine marks an output that tells of the machine and its devices: another one may answer otherwise, and a replay
 	// there says so without calling it a difference.
 	Machine bool
-	// Hosted marks memory that the program uses without a call, as its own.
-	Hosted bool
+	// HostVisible marks memory that the program uses without a call, as its own.
+	HostVisible bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
-	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
-	Dropped bool
+	// OmitOnReplay marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
+	OmitOnReplay bool
 	// Token is the size of the structures behind the pointer, a multiple of 8, where nobody but the runtime knows what is in them: what a call has
 	// stored the program hands on as it is, to other calls, in arguments of kernels or in what it copies to the device, and it stands for something
 	// else in another run. 0 for other memory.
 	Token uint32
 	// Always marks an InOut that a call which fails may store, too. It is recorded whether the call fails or not.
 	Always bool
-	// Extent marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
-	Extent bool
+	// RangeQuery marks an output that says how far the memory reaches that another parameter lies in: further where a replay maps it itself.
+	RangeQuery bool
 	// Cookie marks an Opaque that the runtime gives back as it is and never looks behind.
 	Cookie bool
-	// Held marks a Find whose answer is a reference to the object: as many calls have to end it.
-	Held bool
+	// RefCounted marks a Find whose answer is a reference to the object: as many calls have to end it.
+	RefCounted bool
 	// Fields are the pointers and handles in a Struct, as far as the model knows them.
 	Fields []Field
 	// Hosts says by which values of another parameter the call declares the memory of a Reads or Writes to be the host's.
 	Hosts Kinds
-	// Block says where a Struct describes a copy, nil where it describes none. What the copy reads from the host's memory is
+	// CopyDesc says where a Struct describes a copy, nil where it describes none. What the copy reads from the host's memory is
 	// item BlockFrom, what it brings there item BlockTo: the rows without the gaps between them.
-	Block *Block
+	CopyDesc *CopyDesc
 }
 
 // Kinds are values of a parameter: a bit for each number below 16, none for no parameter.
@@ -459,15 +459,15 @@ const (
 	BlockTo   = 2
 )
 
-// A Block is a copy of rows of bytes, as a structure describes it: offsets of its fields, all of which are words. A field that it lacks
+// A CopyDesc is a copy of rows of bytes, as a structure describes it: offsets of its fields, all of which are words. A field that it lacks
 // has the offset NoField.
-type Block struct {
-	From, To             Side
+type CopyDesc struct {
+	From, To             CopyEnd
 	Width, Height, Depth uint32 // of the copy: bytes, rows, planes
 }
 
 // Shifted is the block of a structure that has this one's within it, so many bytes from its beginning.
-func (b *Block) Shifted(by uint32) *Block {
+func (b *CopyDesc) Shifted(by uint32) *CopyDesc {
 	c := *b
 	for _, at := range []*uint32{&c.Width, &c.Height, &c.Depth,
 		&c.From.Kind, &c.From.Host, &c.From.Device, &c.From.Array, &c.From.X, &c.From.Y, &c.From.Z, &c.From.Pitch, &c.From.Rows,
@@ -482,8 +482,8 @@ func (b *Block) Shifted(by uint32) *Block {
 // NoField is the offset of a field that a structure lacks.
 const NoField = ^uint32(0)
 
-// A Side is one end of a Block.
-type Side struct {
+// A CopyEnd is one end of a Block.
+type CopyEnd struct {
 	Kind         uint32 // of what kind of memory it is, a number of 4 bytes: HostSide, DeviceSide
 	Host, Device uint32 // its address
 	Array        uint32 // or its handle
@@ -508,9 +508,9 @@ type Field struct {
 	New    bool   // the data is what the call stores: handles of Objects that it makes, 8 bytes each
 	Type   string // of an element of the data, "" where it has none
 	// Args says that the data are the arguments of a kernel behind an array of pointers: items from ArgItems+1 on. Packed says that it is
-	// the block of them that a list leads to. Callback marks a function of the program's, Dropped what such a function is given: both
+	// the block of them that a list leads to. Callback marks a function of the program's, OmitOnReplay what such a function is given: both
 	// are worth nothing to a replay.
-	Args, Packed, Callback, Dropped bool
+	Args, Packed, Callback, OmitOnReplay bool
 	// Stored says of a New field that the call stores it too: the address of handles in memory of the runtime's or, where Item is 0, that of
 	// memory of so many bytes.
 	Stored bool
@@ -611,31 +611,31 @@ type Func struct {
 	Sync    Sync
 	Capture Capture // of the stream that the call names
 	Edit    Edit    // of a graph
-	// Begins says that the call sets the runtime up, for a process or for a thread.
-	Begins bool
-	// Reports says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
+	// Initializes says that the call sets the runtime up, for a process or for a thread.
+	Initializes bool
+	// PollsCallbacks says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
 	// the call. It fails where none has come.
-	Reports bool
+	PollsCallbacks bool
 	// Subscribes is the function that reports (see Reports) to the thread that a parameter of the call names, "" for none.
 	Subscribes string
-	// Meets says that the call is a rank's part of a collective whose work is done on no rank before the call has begun on every rank.
-	Meets bool
-	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
-	Outer bool
-	// Idle says that the call changes nothing and that its answer is worth something in its own run alone: a replay leaves it out.
-	Idle bool
-	// Unplayed is why a replay can't make the call, "" where it can.
-	Unplayed string
+	// Collective says that the call is a rank's part of a collective whose work is done on no rank before the call has begun on every rank.
+	Collective bool
+	// Composite says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
+	Composite bool
+	// SkipOnReplay says that the call changes nothing and that its answer is worth something in its own run alone: a replay leaves it out.
+	SkipOnReplay bool
+	// ReplayError is why a replay can't make the call, "" where it can.
+	ReplayError string
 	// Keeps are the members that a replay keeps of the JSON object in the call's File parameter. It removes the others, which may name
 	// files. If Keeps is nil, the content of the file stays as recorded.
 	Keeps []string
-	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
+	// Annotation says that the call tells tools something and does nothing else. Range says whether that is of the time; its
 	// message is what Names says, and a range is an object.
-	Notes bool
+	Annotation bool
 	Range Range
-	// Called says that it is no function of the runtime's but one of the program's that the runtime has called: its parameters are
+	// HostCallback says that it is no function of the runtime's but one of the program's that the runtime has called: its parameters are
 	// the function and what it was given. It is Outer, and it Notes.
-	Called bool
+	HostCallback bool
 	// Shares says that the call has to do with what processes share by keys. StandIn is the function that makes something alike for a
 	// call that Imports, where the other process isn't there; "" for none.
 	Shares  Share
@@ -692,10 +692,10 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 	return w < 16 && k.Bits>>w&1 != 0
 }
 
-// Telling reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
-func (f *Func) Telling() bool {
+// NeedsData reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
+func (f *Func) NeedsData() bool {
 	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
-		return p.Role == Uses || p.Role == Finds || p.Inside() || p.ItemSizes >= 0 || p.Block != nil || p.Handles()
+		return p.Role == Uses || p.Role == OutHandles || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
 }
 

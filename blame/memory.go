@@ -179,7 +179,7 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 	if len(touches) == 0 || e.Fn.Task == api.NoTask || failed && e.Call.Flags&format.Unfinished == 0 {
 		return
 	}
-	kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun || e.Fn.Outer
+	kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun || e.Fn.Composite
 	seen := map[int]bool{}
 	for _, t := range touches {
 		o, off, ok := f.s.Find(process, t.Addr)

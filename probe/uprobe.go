@@ -529,7 +529,7 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if f.Modelled && !f.Called && f.Form == nil && u.readable(f) == nil {
+			if f.Modelled && !f.HostCallback && f.Form == nil && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}

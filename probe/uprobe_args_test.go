@@ -55,7 +55,7 @@ func argumentCalls(arch string) (text string, n int) {
 	for i := range acl.Model.Funcs {
 		f := &acl.Model.Funcs[i]
 		table, err := functionTable(acl.Model, f, arch)
-		if err != nil || f.Called || f.Words == 0 {
+		if err != nil || f.HostCallback || f.Words == 0 {
 			continue
 		}
 		var b bytes.Buffer

@@ -213,7 +213,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 func unsized(f *api.Func, words []uint64, there uint64) (ps []Piece) {
 	for i := range f.Params {
 		p := &f.Params[i]
-		if _, ok := readerOf(f, i); ok && p.Role != api.Array || words[p.Word] == 0 || there>>i&1 != 0 {
+		if _, ok := readerOf(f, i); ok && p.Role != api.ArgArray || words[p.Word] == 0 || there>>i&1 != 0 {
 			continue
 		}
 		switch p.Role {
@@ -221,7 +221,7 @@ func unsized(f *api.Func, words []uint64, there uint64) (ps []Piece) {
 			if !p.Size.Stored {
 				continue
 			}
-		case api.Array:
+		case api.ArgArray:
 		default:
 			continue
 		}

@@ -16,10 +16,10 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
 	}
 	t := &uprobeFunction{Words: f.Words, Refer: uprobeNone, Args: uprobeNone, Buffer: uprobeNone, BufferSize: uprobeNone}
-	if f.Outer {
+	if f.Composite {
 		t.Flags |= uprobeOuter
 	}
-	if f.Called {
+	if f.HostCallback {
 		t.Flags |= uprobeCalled
 	}
 	if err := t.layout(m, f, arch); err != nil {
@@ -45,7 +45,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		case api.File: // to find the file as it is now
 			t.Flags |= uprobeWake
 		case api.Callback: // to be there when it is called
-			if !f.Called {
+			if !f.HostCallback {
 				t.Flags |= uprobeWake
 			}
 		}
@@ -112,7 +112,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 	next, stack := 0, 0
 	for i := range f.Params {
 		p := &f.Params[i]
-		if f.Called && i == 0 {
+		if f.HostCallback && i == 0 {
 			t.Mask[p.Word] = lowBytes(8) // the function itself, which nobody passes
 			continue
 		}
@@ -159,7 +159,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 		}
 	}
 	t.Stack = uint8(stack)
-	if !f.Called && t.Refer == uprobeNone {
+	if !f.HostCallback && t.Refer == uprobeNone {
 		t.Plain = 1
 	}
 	for i, place := range t.Place[:f.Words] {
@@ -243,10 +243,10 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 			}
 			rs = append(rs, n)
 		}
-		if p.Block != nil && ok {
-			rs = append(rs, blockReader(p, &p.Block.From, i, api.BlockFrom))
+		if p.CopyDesc != nil && ok {
+			rs = append(rs, blockReader(p, &p.CopyDesc.From, i, api.BlockFrom))
 			if f.Graph < 0 { // a node copies when its graph runs
-				to := blockReader(p, &p.Block.To, i, api.BlockTo)
+				to := blockReader(p, &p.CopyDesc.To, i, api.BlockTo)
 				to.Flags = uprobeOut
 				if f.Stream >= 0 {
 					to.Flags |= uprobeLater
@@ -296,9 +296,9 @@ func argsReaders(p *api.Param, field *api.Field, i int) []uprobeReader {
 }
 
 // blockReader says how to read the side of a copy that a structure describes.
-func blockReader(p *api.Param, s *api.Side, i int, item uint8) uprobeReader {
+func blockReader(p *api.Param, s *api.CopyEnd, i int, item uint8) uprobeReader {
 	var at [16]byte
-	for n, field := range []uint32{s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows, p.Block.Width, p.Block.Height, p.Block.Depth} {
+	for n, field := range []uint32{s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows, p.CopyDesc.Width, p.CopyDesc.Height, p.CopyDesc.Depth} {
 		if at[n] = uprobeNone; field != api.NoField {
 			at[n] = uint8(field / 8)
 		}
@@ -342,7 +342,7 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
 	case api.Image:
 		r.Kind = uprobeImage
-	case api.Array:
+	case api.ArgArray:
 		of := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Use && p.Object == api.Function })
 		if of < 0 {
 			return r, false

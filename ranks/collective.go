@@ -121,7 +121,7 @@ func (l *listener) call(h *timeline.HostCall, k *timeline.Task) error {
 			l.tasks[k.Index] = in
 		}
 	}
-	if h.Fn == nil || !h.Fn.Meets || h.Flags&format.Unfinished != 0 || h.Failed() || int(h.Thread) >= len(l.procs) {
+	if h.Fn == nil || !h.Fn.Collective || h.Flags&format.Unfinished != 0 || h.Failed() || int(h.Thread) >= len(l.procs) {
 		return nil
 	}
 	i := commOf(h.Fn)

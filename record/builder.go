@@ -538,7 +538,7 @@ func (b *builder) contentAhead(k callKey) error {
 // visibleBytes is the size of the memory that a call makes accessible to both the program and the device.
 func visibleBytes(f *api.Func, words []uint64) (bytes uint64) {
 	for i := range f.Params {
-		if p := &f.Params[i]; p.Role == api.New && p.Hosted || p.Role == api.Map && p.Object == api.Registered {
+		if p := &f.Params[i]; p.Role == api.New && p.HostVisible || p.Role == api.Map && p.Object == api.Registered {
 			n, _ := p.Size.Bytes(f, words)
 			bytes += n
 		}
@@ -567,7 +567,7 @@ func (b *builder) argument(f *api.Func, p *probe.Piece) {
 	if int(p.Param) >= len(f.Params) {
 		return
 	}
-	if role := f.Params[p.Param].Role; role != api.Array && (role != api.Struct || p.Item <= api.ArgItems) {
+	if role := f.Params[p.Param].Role; role != api.ArgArray && (role != api.Struct || p.Item <= api.ArgItems) {
 		return
 	}
 	switch p.Missing {

@@ -112,7 +112,7 @@ func TestCUDADriver(t *testing.T) {
 	shape := regexp.MustCompile(`^(\d+ planes of )?[1-9]\d* rows of [1-9]\d* B from ` + place + ` to ` + place + `$`)
 	for _, c := range cs {
 		e := s.Apply(0, c)
-		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.Block != nil })
+		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.CopyDesc != nil })
 		if text := string(s.AppendCopy(nil, 0, e)); shape.MatchString(text) != described || (text != "") != described {
 			t.Errorf("call %d, %s, copies %q", c.Index, e.Fn.Name, text)
 		}

@@ -146,7 +146,7 @@ func (f *flight) tick(now time.Time) error {
 // slow reports whether a call of a function takes too long.
 func (o *Ring) slow(fn *api.Func, took int64) bool {
 	limit, ok := o.SlowOf[fn.Name]
-	if !ok && !fn.Reports {
+	if !ok && !fn.PollsCallbacks {
 		limit = o.Slow
 	}
 	return limit > 0 && took > limit.Nanoseconds()

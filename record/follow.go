@@ -46,7 +46,7 @@ func newFollowing(to Follower, m *api.Model, meta *format.Meta) *following {
 	f := &following{to: to, origin: meta.StartMono, names: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1)}
 	for i := range m.Funcs {
 		fn := &m.Funcs[i]
-		f.names[fn.ID] = fn.Telling()
+		f.names[fn.ID] = fn.NeedsData()
 	}
 	to.Begin(meta)
 	return f

@@ -34,7 +34,7 @@ func named(t *testing.T, r *format.Reader) []string {
 	var until int64
 	for _, c := range calls(t, r) {
 		name := r.Schema().FuncName(c.Func)
-		switch outer := acl.Model.Lookup(name).Outer; {
+		switch outer := acl.Model.Lookup(name).Composite; {
 		case outer:
 			until = c.End
 			names = append(names, name)

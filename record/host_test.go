@@ -37,7 +37,7 @@ func TestHostFunctions(t *testing.T) {
 			}
 		case f.Name == "aclrtLaunchCallback":
 			names[c.Args[1]] = "callback"
-		case f.Called:
+		case f.HostCallback:
 			got = append(got, fmt.Sprint(names[c.Args[1]], " ", r.Threads()[c.Thread].TID))
 			if c.End-c.Start < each {
 				t.Errorf("run %d took %d ns", len(got), c.End-c.Start)

@@ -129,7 +129,7 @@ func TestStreamLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := acl.Model.Func(api.ID(c.Func)); !f.Called {
+		if f := acl.Model.Func(api.ID(c.Func)); !f.HostCallback {
 			names = append(names, f.Name)
 		}
 	}

@@ -44,7 +44,7 @@ func uprobesOfCUDA(t *testing.T, program string, least int) {
 	threads := func(r *format.Reader) [][]*format.Call {
 		by := make([][]*format.Call, len(r.Threads()))
 		for _, c := range calls(t, r) {
-			if !cuda.Model.Lookup(r.Schema().FuncName(c.Func)).Called && c.Ret != notReady {
+			if !cuda.Model.Lookup(r.Schema().FuncName(c.Func)).HostCallback && c.Ret != notReady {
 				by[c.Thread] = append(by[c.Thread], c)
 			}
 		}

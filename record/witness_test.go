@@ -212,7 +212,7 @@ func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Ca
 		y := find(key{x.Param, x.Item, x.Dir})
 		where := fmt.Sprintf("call %d %s: parameter %d, item %d", c.Index, f.Name, x.Param, x.Item)
 		switch {
-		case y == nil && f.Params[x.Param].Role == api.Array && unsized(bs, x.Param) && (m == acl.Model || fileGone(t, m, rb)):
+		case y == nil && f.Params[x.Param].Role == api.ArgArray && unsized(bs, x.Param) && (m == acl.Model || fileGone(t, m, rb)):
 			continue // the examples' kernels have no metadata; or the program has removed the file with them as soon as it was loaded
 		case y == nil && f.Params[x.Param].Size.Stored:
 			continue // only the runtime knows the sizes
@@ -226,7 +226,7 @@ func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Ca
 			continue
 		case x.Status == format.Whole && y.Status == format.Missing && (y.Reason == format.Unawaited || y.Len == 0):
 			continue // the result of a copy that was not waited for yet
-		case x.Status == format.Whole && y.Status == format.Missing && y.Reason == format.LimitReached && (x.Len > 1<<20 || f.Params[x.Param].Block != nil) && oldKernel():
+		case x.Status == format.Whole && y.Status == format.Missing && y.Reason == format.LimitReached && (x.Len > 1<<20 || f.Params[x.Param].CopyDesc != nil) && oldKernel():
 			continue // before Linux 6.0 programs of uprobes keep no more, and no rows
 		case x.Status != y.Status:
 			t.Errorf("%s: status %v and %v %v", where, x.Status, y.Status, y.Reason)

@@ -121,7 +121,7 @@ func (p *planner) reachesHost(d *format.Data) bool {
 		return false
 	}
 	switch p.paramOf(d).Role {
-	case api.Args, api.Array, api.Packed, api.Struct:
+	case api.Args, api.ArgArray, api.Packed, api.Struct:
 		return true
 	}
 	return false

@@ -149,7 +149,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 
 // sets reports whether a call chooses what later calls of its thread or its process go to.
 func (k *known) sets() bool {
-	return k.fn.Begins || k.fn.Selects >= 0
+	return k.fn.Initializes || k.fn.Selects >= 0
 }
 
 // writes reports whether a call may write one of the allocations.

@@ -23,7 +23,7 @@ func (p *planner) forks() {
 			for k := range of.groups {
 				// A call that runs functions of the program is followed by the calls in them.
 				g := &of.groups[k]
-				if g.end <= first && len(g.insts) > 0 && g.fn != nil && !g.fn.Reports && (at == nil || g.end > at.end) {
+				if g.end <= first && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks && (at == nil || g.end > at.end) {
 					at = g
 				}
 			}

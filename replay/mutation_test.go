@@ -191,7 +191,7 @@ func all(calls []*format.Call, process []uint32) []mutation {
 	for i, c := range calls {
 		// The process does not matter for what is a graph's: programs with several have none.
 		e := state.Apply(0, c)
-		if e.Fn.Called {
+		if e.Fn.HostCallback {
 			continue // what the program's own function did
 		}
 		captured := e.Captured != nil
@@ -448,7 +448,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 	ms = append(ms, resized(i, c)...)
 	if f.RetError {
 		why := ""
-		if f.Reports && failed(f, c) {
+		if f.PollsCallbacks && failed(f, c) {
 			why = "a wait for functions of the program's that was in vain is not made"
 		}
 		add("returned value", "", why, func(c *format.Call) { c.Ret ^= 107002 })
@@ -477,7 +477,7 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 		if slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Callback }) {
 			return "what the program gives to its own function"
 		}
-	case api.New, api.Find, api.Out, api.InOut, api.Text, api.Buffer, api.In, api.Args, api.Array, api.List, api.String, api.File, api.Scratch, api.Struct, api.Place:
+	case api.New, api.Find, api.Out, api.InOut, api.Text, api.Buffer, api.In, api.Args, api.ArgArray, api.List, api.String, api.File, api.Scratch, api.Struct, api.Place:
 		return "an address of the program's own memory: what lay there counts"
 	case api.Reads, api.Writes, api.Fills:
 		return "an address of the program's own memory: what lay there counts; or bytes that are not copied back"

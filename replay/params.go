@@ -107,7 +107,7 @@ func (p *planner) param(i int) ([]operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
 	one := func(o operand, err error) ([]operand, error) { return []operand{o}, err }
-	if q.Dropped {
+	if q.OmitOnReplay {
 		return make([]operand, q.Words), nil
 	}
 	switch q.Role {
@@ -162,7 +162,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.handles(i, q))
 	case api.Answer:
 		return one(p.answer(i, q))
-	case api.Finds:
+	case api.OutHandles:
 		return one(p.handlesFound(i, q))
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return one(p.output(i, q))
@@ -184,7 +184,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.image(i, q))
 	case api.Packed:
 		return one(p.packed(i, 1))
-	case api.Array:
+	case api.ArgArray:
 		return one(p.array(i, 0))
 	case api.List:
 		return one(p.list(i, q))
@@ -416,7 +416,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 				return op, err
 			}
 			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), outputOf(q))
-			if q.Extent && p.maps {
+			if q.RangeQuery && p.maps {
 				// What the player maps is as large as the program has asked for, or larger.
 				for _, u := range p.e.Uses {
 					if p.f.Params[u.Param].Role == api.Address {

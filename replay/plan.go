@@ -301,7 +301,7 @@ func (p *Plan) enclose(gs []group, ends []uint64) {
 		for last+1 < len(gs) && gs[last+1].start < g.end {
 			last++
 		}
-		if g.fn == nil || !g.fn.Reports || last == i || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != opUntil {
+		if g.fn == nil || !g.fn.PollsCallbacks || last == i || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != opUntil {
 			continue
 		}
 		g.insts[len(g.insts)-1].Len = ends[last] - ends[i]

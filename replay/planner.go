@@ -319,7 +319,7 @@ func (p *planner) survey() error {
 		}
 		fn := p.model.Func(api.ID(c.Func))
 		f.calls++
-		if fn != nil && (fn.Outer || fn.Notes) {
+		if fn != nil && (fn.Composite || fn.Annotation) {
 			continue
 		}
 		pr := &p.threads[p.thread[c.Thread]]
@@ -374,7 +374,7 @@ func (p *planner) survey() error {
 		// A call that encloses others is recorded behind them. All others are in their order, whatever the clock said.
 		gs := p.threads[t].groups
 		for i := range gs {
-			if gs[i].fn == nil || !gs[i].fn.Reports {
+			if gs[i].fn == nil || !gs[i].fn.PollsCallbacks {
 				continue
 			}
 			for k := i; k > 0 && gs[k-1].start > gs[k].start; k-- {
@@ -425,7 +425,7 @@ func (p *planner) cast() error {
 		if int(c.Thread) >= len(threads) {
 			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
 		}
-		if fn := p.model.Func(api.ID(c.Func)); fn != nil && fn.Notes {
+		if fn := p.model.Func(api.ID(c.Func)); fn != nil && fn.Annotation {
 			continue // nothing is played
 		}
 		if _, ok := p.thread[c.Thread]; !ok {
@@ -472,12 +472,12 @@ func sortedKeys(m map[string]uint64) []string {
 func (p *planner) call(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
 	switch {
-	case f != nil && f.Called:
+	case f != nil && f.HostCallback:
 		p.called(e, p.r.Threads()[c.Thread].Process)
 		return nil
-	case f != nil && f.Notes:
+	case f != nil && f.Annotation:
 		return nil
-	case f != nil && f.Outer:
+	case f != nil && f.Composite:
 		p.leaveOut(c, f)
 		return nil
 	}
@@ -505,7 +505,7 @@ func (p *planner) call(e *timeline.Event) error {
 		return nil
 	}
 	p.ok = !failed(f, c)
-	if f.Reports && !p.ok {
+	if f.PollsCallbacks && !p.ok {
 		p.found.volatile++ // nothing had come to run: when it comes depends on others
 		return nil
 	}
@@ -517,11 +517,11 @@ func (p *planner) call(e *timeline.Event) error {
 		return nil
 	}
 	switch {
-	case f.Idle:
+	case f.SkipOnReplay:
 		p.found.volatile++
 		return nil
-	case f.Unplayed != "":
-		p.unsupported(c, f.Name, f.Unplayed)
+	case f.ReplayError != "":
+		p.unsupported(c, f.Name, f.ReplayError)
 		return nil
 	}
 	if err := p.visibleBefore(); err != nil {
@@ -679,7 +679,7 @@ func retBits(f *api.Func, c *format.Call) uint8 {
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
 func (p *planner) poll(in *instruction, words []operand) []operand {
 	f := p.f
-	if f.Reports {
+	if f.PollsCallbacks {
 		in.Op = opUntil // there is something to run, sooner or later
 		return words
 	}

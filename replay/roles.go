@@ -202,7 +202,7 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 			b = binary.LittleEndian.AppendUint64(b, w)
 		}
 	}
-	if q.Block != nil && pointer {
+	if q.CopyDesc != nil && pointer {
 		rs, err := p.block(i, q, b)
 		if err != nil {
 			return nil, err
@@ -281,7 +281,7 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
 		}
 		return operand{Slot: slotHostFunction}, nil
-	case f.Dropped:
+	case f.OmitOnReplay:
 		return operand{}, nil
 	}
 	d := p.find(i, f.Item, format.DirIn)
@@ -420,7 +420,7 @@ func (p *planner) tagged(f *api.Field, d *format.Data, from operand, relocs []re
 
 // block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
 func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err error) {
-	d := q.Block
+	d := q.CopyDesc
 	at := func(off uint32, none uint64) uint64 {
 		if off == api.NoField || int(off)+8 > len(b) {
 			return none
@@ -432,7 +432,7 @@ func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err erro
 		return nil, nil
 	}
 	sides := []struct {
-		side *api.Side
+		side *api.CopyEnd
 		role api.Role
 	}{{&d.From, api.Reads}, {&d.To, api.Writes}}
 	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))

@@ -78,15 +78,15 @@ func (p *planner) arraysTouched() {
 		return
 	}
 	for _, u := range p.e.Uses {
-		if u.Object.Kind != api.Grid || u.Param >= len(p.f.Params) {
+		if u.Object.Kind != api.Array || u.Param >= len(p.f.Params) {
 			continue
 		}
 		how := touchWrites
-		if q := &p.f.Params[u.Param]; q.Block != nil && u.Field == q.Block.From.Array || q.Block == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
+		if q := &p.f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
 			how = touchReads
 		}
 		p.touch(u.Object, 1, 1, how)
-		if of := u.Object.Parent; of != nil && of.Kind == api.Levels {
+		if of := u.Object.Parent; of != nil && of.Kind == api.MipmappedArray {
 			p.touch(of, 1, 1, how)
 		}
 	}
@@ -260,7 +260,7 @@ func (p *planner) parts(item uint32, s rows) []part {
 func (p *planner) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
-		if q.Block != nil && len(p.arrays[i]) == api.BlockTo {
+		if q.CopyDesc != nil && len(p.arrays[i]) == api.BlockTo {
 			o, off, _ := p.state.Find(p.owner(), p.arrays[i][api.BlockFrom-1])
 			return o, off
 		}

@@ -61,7 +61,7 @@ func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
 	n := 0
 	for i := range e.Call.Data {
 		d := &e.Call.Data[i]
-		if int(d.Param) >= len(e.Fn.Params) || e.Fn.Params[d.Param].Role != api.Array || d.Item == 0 || d.Dir != format.DirIn {
+		if int(d.Param) >= len(e.Fn.Params) || e.Fn.Params[d.Param].Role != api.ArgArray || d.Item == 0 || d.Dir != format.DirIn {
 			continue
 		}
 		between := ", "

@@ -25,7 +25,7 @@ type blockSide struct {
 // block returns the copy that a structure of the call describes, false where there is none, or none in the trace.
 func (e *Event) block() (block, bool) {
 	for i := range e.Fn.Params {
-		d := e.Fn.Params[i].Block
+		d := e.Fn.Params[i].CopyDesc
 		if d == nil {
 			continue
 		}
@@ -40,7 +40,7 @@ func (e *Event) block() (block, bool) {
 			return word(b[off : int(off)+size])
 		}
 		width, height := at(d.Width, 8, 0), at(d.Height, 8, 1)
-		side := func(s *api.Side) blockSide {
+		side := func(s *api.CopyEnd) blockSide {
 			kind := at(s.Kind, 4, 0)
 			out := blockSide{host: kind == api.HostSide, field: s.Device, memory: kind == api.HostSide || kind == api.DeviceSide || kind == api.UnifiedSide}
 			if out.host {

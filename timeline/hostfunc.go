@@ -15,7 +15,7 @@ type HostFunction struct {
 
 // HostFunctionOf returns the function that a call has a stream call, or whose run the call is (api.Func.Called); false for any other call.
 func HostFunctionOf(process uint32, f *api.Func, args []uint64) (HostFunction, bool) {
-	if f == nil || f.Task != api.HostFunc && !f.Called || len(args) != int(f.Words) {
+	if f == nil || f.Task != api.HostFunc && !f.HostCallback || len(args) != int(f.Words) {
 		return HostFunction{}, false
 	}
 	fn := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Callback })

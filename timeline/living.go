@@ -10,7 +10,7 @@ import (
 // Shapes reports whether calls of a function may make, end or name what later calls use, so that without them what comes later
 // can't be understood. What is put on a stream while it is captured does so too, whatever its function.
 func Shapes(f *api.Func) bool {
-	if f.Begins || changes(f) {
+	if f.Initializes || changes(f) {
 		return true
 	}
 	return f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.ArgsList })
@@ -72,7 +72,7 @@ func (l *living) call(e *Event) {
 	if f == nil || c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
 		return
 	}
-	if f.Begins {
+	if f.Initializes {
 		l.keep[c.Index] = true
 	}
 	switch {

@@ -203,7 +203,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 		}
 	}
 	switch {
-	case f.Outer && f.Stream >= 0:
+	case f.Composite && f.Stream >= 0:
 		if !failed {
 			sh.reached(s, sp, process, e, sp.task(sh.laneOf(s, sp, process, e), c)) // the buffers of a collective
 		}
@@ -218,7 +218,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 			t := sp.task(sh.laneOf(s, sp, process, e), c)
 			sp.link(e, &t)
 		}
-	case f.Task == api.Copy && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Block != nil }):
+	case f.Task == api.Copy && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.CopyDesc != nil }):
 		if !failed {
 			sh.anywhere(sp, sp.task(sh.laneOf(s, sp, process, e), c), c.Index)
 		}

@@ -220,7 +220,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 			s.give(process, e, i, c.Args[p.Word])
 		case api.Struct:
 			s.inside(process, e, i)
-		case api.Finds:
+		case api.OutHandles:
 			for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
 				if v := word(b); v != 0 {
 					e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, c), Offset: n})
@@ -527,11 +527,11 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		}
 	}
 	o := s.made(process, p, v, e.Call)
-	if p.Held && o.Created != e.Call.Index {
+	if p.RefCounted && o.Created != e.Call.Index {
 		o.held++
 	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
-		o.Size, o.Hosted = size(e, p), p.Hosted
+		o.Size, o.Hosted = size(e, p), p.HostVisible
 		switch {
 		case e.Fn.Shares == api.Import:
 			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
@@ -553,7 +553,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		s.allocated(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
-		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.Levels) {
+		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
 			s.found[o.Parent] = append(s.found[o.Parent], o)
 		}
 	}

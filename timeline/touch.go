@@ -97,9 +97,9 @@ func (t *Touches) Of(e *Event) (touches []Touch, all bool) {
 				all = false
 			}
 			all = t.items(e, i, want) && all
-		case p.Block != nil:
+		case p.CopyDesc != nil:
 			all = t.block(e, i) && all
-		case f.Task == api.Kernel && (p.Role == api.Packed || p.Role == api.Args || p.Role == api.Array || p.Role == api.Struct), p.Role == api.In && p.Addresses:
+		case f.Task == api.Kernel && (p.Role == api.Packed || p.Role == api.Args || p.Role == api.ArgArray || p.Role == api.Struct), p.Role == api.In && p.Addresses:
 			want := 1
 			if n, ok := p.Size.Bytes(f, c.Args); c.Args[p.Word] == 0 || p.Role == api.Args && ok && n == 0 {
 				want = 0
@@ -158,7 +158,7 @@ func (t *Touches) payload(e *Event, i int) bool {
 // are told apart from what names them, they are what counts.
 func (t *Touches) items(e *Event, i, want int) bool {
 	all := true
-	apart := e.Fn.Params[i].Role == api.Array || e.Fn.Params[i].Role == api.Launch
+	apart := e.Fn.Params[i].Role == api.ArgArray || e.Fn.Params[i].Role == api.Launch
 	for _, data := range [][]format.Data{e.Call.Data, t.late[e.Call.Index]} {
 		for k := range data {
 			d := &data[k]

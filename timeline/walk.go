@@ -221,7 +221,7 @@ func (w *Walk) dataOf() []uint16 {
 	out := []uint16{}
 	for _, in := range w.schema.Functions {
 		f := w.Model.Func(api.ID(in.ID))
-		if f != nil && f.Telling() {
+		if f != nil && f.NeedsData() {
 			out = append(out, in.ID)
 		}
 	}

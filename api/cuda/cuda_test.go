@@ -22,11 +22,11 @@ func TestMeaning(t *testing.T) {
 	if len(config.Fields) != 2 || config.Fields[0] != (api.Field{Offset: 32, Object: api.Stream}) || config.Fields[1] != attrs {
 		t.Errorf("fields of CUlaunchConfig: %+v", config.Fields)
 	}
-	block := Model.Lookup("cuMemcpy3DAsync_v2").Params[0].Block
+	block := Model.Lookup("cuMemcpy3DAsync_v2").Params[0].CopyDesc
 	if block == nil || block.From.Host != 40 || block.To.Kind != 120 || block.To.Rows != 168 || block.Depth != 192 {
 		t.Errorf("the block of CUDA_MEMCPY3D: %+v", block)
 	}
-	if b := Model.Lookup("cuMemcpy2D_v2").Params[0].Block; b == nil || b.Depth != api.NoField || b.From.Z != api.NoField || b.To.Pitch != 104 {
+	if b := Model.Lookup("cuMemcpy2D_v2").Params[0].CopyDesc; b == nil || b.Depth != api.NoField || b.From.Z != api.NoField || b.To.Pitch != 104 {
 		t.Errorf("the block of CUDA_MEMCPY2D: %+v", b)
 	}
 	if e := Model.Layout("CUlaunchAttribute"); e == nil || e.Size != 72 || len(e.Cases) != 17 || len(e.Cases[4]) != 3 {

@@ -313,7 +313,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	*c = call{start: h.Start, end: h.End, task: -1}
 	th := p.thread(h.Thread)
 	c.thread = th.id
-	if h.Fn != nil && h.Fn.Called {
+	if h.Fn != nil && h.Fn.HostCallback {
 		p.ran(h, c, th)
 		return nil
 	}

@@ -31,7 +31,7 @@ func (m *model) changes(f *api.Func) *changes {
 				add(&c.after, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
 			case api.Device, api.Reservation:
 				fn := "shim_device_new"
-				if p.Hosted {
+				if p.HostVisible {
 					fn = "shim_visible_new"
 				}
 				add(&c.after, "%s(%s, *(uint64_t *)%s, %s);", fn, farMemory[p.Object], p.Name, size)
@@ -176,7 +176,7 @@ func (m *model) overwrites(f *api.Func) (done []string) {
 	}
 	for _, p := range f.Params {
 		switch {
-		case p.Block != nil && f.Graph < 0:
+		case p.CopyDesc != nil && f.Graph < 0:
 			return []string{all}
 		case p.Role != api.Writes || p.Object == api.Device:
 		case p.ItemSizes >= 0 || p.Size.Pitch >= 0:
@@ -196,7 +196,7 @@ func (m *model) comesOver(f *api.Func) (before []string) {
 	}
 	for _, p := range f.Params {
 		switch {
-		case p.Block != nil && f.Graph < 0:
+		case p.CopyDesc != nil && f.Graph < 0:
 			before = append(before, fmt.Sprintf("shim_block_overwrites(%s, &block);", p.Name))
 		case p.Role != api.Writes || p.Object == api.Device:
 		case p.ItemSizes >= 0:

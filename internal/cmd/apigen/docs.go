@@ -85,7 +85,7 @@ func genCoverage(m *model, w *writer) error {
 		if len(blind) > 0 {
 			w.f("Nothing public tells how large these descriptors are, so a call is recorded without what is in them: %s.\n", strings.Join(blind, ", "))
 		}
-		played := simulated == 0 && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.Idle })
+		played := simulated == 0 && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.SkipOnReplay })
 		column := "simulated"
 		if played {
 			column = "replayed"
@@ -93,7 +93,7 @@ func genCoverage(m *model, w *writer) error {
 		w.f("| function | since | modelled | %s | puts on a stream | completes |\n|---|---|---|---|---|---|", column)
 		for _, f := range l.Funcs {
 			task := f.Task.String()
-			if f.Outer && f.Stream >= 0 {
+			if f.Composite && f.Stream >= 0 {
 				task = "what it calls"
 			}
 			third := yes(f.Simulated)
@@ -110,10 +110,10 @@ func genCoverage(m *model, w *writer) error {
 // replayed says what becomes of a function's calls in a replay.
 func replayed(f *api.Func) string {
 	switch {
-	case f.Idle:
+	case f.SkipOnReplay:
 		return "left out: it changes nothing"
-	case f.Unplayed != "":
-		return "no: " + f.Unplayed
+	case f.ReplayError != "":
+		return "no: " + f.ReplayError
 	}
 	return yes(f.Modelled)
 }

@@ -345,7 +345,7 @@ func goFields(fields []api.Field) string {
 		for _, is := range []struct {
 			name string
 			so   bool
-		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"Dropped", f.Dropped}, {"Stored", f.Stored}} {
+		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"OmitOnReplay", f.OmitOnReplay}, {"Stored", f.Stored}} {
 			if is.so {
 				s += ", " + is.name + ": true"
 			}
@@ -369,33 +369,33 @@ func goBlock(p *api.Param) string {
 	if p.Always {
 		s += ", Always: true"
 	}
-	if p.Extent {
-		s += ", Extent: true"
+	if p.RangeQuery {
+		s += ", RangeQuery: true"
 	}
 	if p.Cookie {
 		s += ", Cookie: true"
 	}
-	if p.Held {
-		s += ", Held: true"
+	if p.RefCounted {
+		s += ", RefCounted: true"
 	}
 	if p.Hosts.Bits != 0 {
 		s += fmt.Sprintf(", Hosts: %#v", p.Hosts)
 	}
-	if p.Hosted {
-		s += ", Hosted: true"
+	if p.HostVisible {
+		s += ", HostVisible: true"
 	}
-	if p.Dropped {
-		s += ", Dropped: true"
+	if p.OmitOnReplay {
+		s += ", OmitOnReplay: true"
 	}
-	if p.Block != nil {
-		s += fmt.Sprintf(", Block: &%#v", *p.Block)
+	if p.CopyDesc != nil {
+		s += fmt.Sprintf(", CopyDesc: &%#v", *p.CopyDesc)
 	}
 	return s
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d,%s Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, goStack(f.Stack), f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Initializes: %t, PollsCallbacks: %t, Collective: %t, Composite: %t, Annotation: %t, HostCallback: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d,%s Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Initializes, f.PollsCallbacks, f.Collective, f.Composite, f.Annotation, f.HostCallback, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, goStack(f.Stack), f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if f.Form != nil {
 		w.f("Form: &%#v,", *f.Form)
 	}
@@ -411,11 +411,11 @@ func genFunc(w *writer, f *api.Func) {
 	if f.Keeps != nil {
 		w.f("Keeps: %#v,", f.Keeps)
 	}
-	if f.Idle {
-		w.f("Idle: true,")
+	if f.SkipOnReplay {
+		w.f("SkipOnReplay: true,")
 	}
-	if f.Unplayed != "" {
-		w.f("Unplayed: %q,", f.Unplayed)
+	if f.ReplayError != "" {
+		w.f("ReplayError: %q,", f.ReplayError)
 	}
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")

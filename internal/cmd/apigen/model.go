@@ -63,7 +63,7 @@ type structType struct {
 	size, align int
 	fields      []field
 	nested      []nested
-	block       *api.Block // where it describes a copy
+	block       *api.CopyDesc // where it describes a copy
 }
 
 // nested is memory that a pointer in a structure leads to.
@@ -458,8 +458,8 @@ func (m *model) loadSemantics() error {
 	m.Pending, m.Refused, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Refused, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
-		f.Called = doc.Layer.Called
+		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
+		f.HostCallback = doc.Layer.Called
 	}
 	for _, e := range m.Enums {
 		if e.Type == doc.Layer.Errors {
@@ -624,7 +624,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		return fmt.Errorf("it subscribes for %s, which is not in functions.tsv", s.Subscribes)
 	}
 	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
-	f.Begins, f.Reports, f.Meets = s.Begins, s.Reports, s.Meets
+	f.Initializes, f.PollsCallbacks, f.Collective = s.Begins, s.Reports, s.Meets
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
 		return fmt.Errorf("ends: no parameter %s", s.Ends)
@@ -638,8 +638,8 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		}
 	}
 	m.meanings[f.Name] = s.meaning
-	if f.Idle = s.Replay == "idle"; !f.Idle {
-		f.Unplayed = s.Replay
+	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
+		f.ReplayError = s.Replay
 	}
 	f.Keeps = s.Keeps
 	if len(s.Inject) == 2 {
@@ -732,7 +732,7 @@ func (m *model) tell(name string, t tagged) error {
 				continue
 			}
 			f := *base
-			f.Name, f.Unplayed, f.Params = base.Name+":"+form, what.Replay, slices.Clone(base.Params)
+			f.Name, f.ReplayError, f.Params = base.Name+":"+form, what.Replay, slices.Clone(base.Params)
 			f.Form = &api.Form{Param: int8(n), Tag: what.Value}
 			var ok bool
 			if f.Task, ok = api.ParseTask(what.Task); !ok {
@@ -743,7 +743,7 @@ func (m *model) tell(name string, t tagged) error {
 			}
 			arm := m.arm(s, t.Tag, form)
 			p := &f.Params[n]
-			p.Role, p.Volatile, p.Addresses, p.Fields, p.Block = api.Struct, false, false, m.fields(arm), arm.block
+			p.Role, p.Volatile, p.Addresses, p.Fields, p.CopyDesc = api.Struct, false, false, m.fields(arm), arm.block
 			if (f.Task == api.Record || f.Task == api.Wait) && slices.ContainsFunc(p.Fields, func(f api.Field) bool { return f.Object == api.Event }) {
 				f.Event = int8(n)
 			}
@@ -904,11 +904,11 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	case "machine":
 		p.Machine = true
 	case "hosted":
-		p.Hosted = true
+		p.HostVisible = true
 	case "words":
 		p.Addresses = true
 	case "dropped":
-		p.Dropped = true
+		p.OmitOnReplay = true
 	case "cookie":
 		p.Cookie = true
 	case "token":
@@ -922,14 +922,14 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		}
 		p.Always = true
 	case "extent":
-		p.Extent = true
+		p.RangeQuery = true
 	case "held":
-		p.Held = true
+		p.RefCounted = true
 	default:
 		return fmt.Errorf("no flag %q", flag)
 	}
 	switch p.Role {
-	case api.Args, api.DevArgs, api.Reads, api.Array, api.Packed:
+	case api.Args, api.DevArgs, api.Reads, api.ArgArray, api.Packed:
 		p.Addresses = true
 	}
 	switch p.Role {
@@ -945,7 +945,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		}
 		p.Elem = uint32(m.size(base))
 		p.Fields = m.fields(m.structByName(base))
-		p.Block = m.structByName(base).block
+		p.CopyDesc = m.structByName(base).block
 		if slices.ContainsFunc(p.Fields, func(f api.Field) bool { return f.Object == api.Stream }) {
 			f.Stream = int8(slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Name == p.Name }))
 		}
@@ -1148,7 +1148,7 @@ func (m *model) fields(s *structType) []api.Field {
 			}
 			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "", Unit: n.unit,
 				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
-				Callback: n.form == "function", Dropped: n.form == "dropped", Stored: n.stored})
+				Callback: n.form == "function", OmitOnReplay: n.form == "dropped", Stored: n.stored})
 			if last := &fs[len(fs)-1]; n.stored && n.makes.Memory() {
 				last.Item = 0
 			}
@@ -1173,11 +1173,11 @@ func (m *model) fields(s *structType) []api.Field {
 	return fs
 }
 
-func (s *structType) sides() []api.Side {
+func (s *structType) sides() []api.CopyEnd {
 	if s.block == nil {
 		return nil
 	}
-	return []api.Side{s.block.From, s.block.To}
+	return []api.CopyEnd{s.block.From, s.block.To}
 }
 
 // block is what the copies of semantics.yaml say: the fields of each side by what they are.
@@ -1203,10 +1203,10 @@ func (m *model) block(name string, b *block) error {
 		}
 		return uint32(s.fields[i].offset)
 	}
-	side := func(f map[string]string) api.Side {
-		return api.Side{Kind: at(f["kind"], 4), Host: at(f["host"], 8), Device: at(f["device"], 8), Array: at(f["array"], 8), X: at(f["x"], 8), Y: at(f["y"], 8), Z: at(f["z"], 8), Pitch: at(f["pitch"], 8), Rows: at(f["rows"], 8)}
+	side := func(f map[string]string) api.CopyEnd {
+		return api.CopyEnd{Kind: at(f["kind"], 4), Host: at(f["host"], 8), Device: at(f["device"], 8), Array: at(f["array"], 8), X: at(f["x"], 8), Y: at(f["y"], 8), Z: at(f["z"], 8), Pitch: at(f["pitch"], 8), Rows: at(f["rows"], 8)}
 	}
-	s.block = &api.Block{From: side(b.From), To: side(b.To), Width: at(b.Width, 8), Height: at(b.Height, 8), Depth: at(b.Depth, 8)}
+	s.block = &api.CopyDesc{From: side(b.From), To: side(b.To), Width: at(b.Width, 8), Height: at(b.Height, 8), Depth: at(b.Depth, 8)}
 	return err
 }
 

@@ -143,7 +143,7 @@ func genShim(m *model, w *writer) error {
 	counted := 0
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if f.Called {
+		if f.HostCallback {
 			w.f("const uint16_t shim_%s = %d;\n", f.Name, f.ID)
 			continue
 		}
@@ -248,7 +248,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 // plain writes a launch with a few small blocks, and nothing else to capture, where f can be one.
 func (m *model) plain(w *writer, f *api.Func) bool {
 	const words, blocks = 12, 3 // as in shim.h
-	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Outer || f.Words == 0 || f.Words > words {
+	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Composite || f.Words == 0 || f.Words > words {
 		return false
 	}
 	when, pieces := []string{"!shim_special()", "real != NULL"}, []string{}
@@ -450,7 +450,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.New, api.Find, api.Buffer:
 			add(&after, "if (%s)\n\t\tshim_out(&c, %d, %s, %d);", told, n, p.Name, p.Elem)
 			outs++
-		case api.Finds:
+		case api.OutHandles:
 			add(&after, "if (%s && %s != NULL && %s <= RING_INLINE)\n\t\tshim_far(&c, %d, PIECE_OUT, 0, *%s, %s);", told, p.Name, size, n, p.Name, size)
 		case api.InOut:
 			// What nothing says to be readable is read with care.
@@ -495,7 +495,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			if far != "" {
 				later = append(later, far)
 			}
-			if b := p.Block; b != nil {
+			if b := p.CopyDesc; b != nil {
 				w.f("\tstatic const struct shim_block block = {%s, %s, %d, %d, %dU};", cSide(&b.From), cSide(&b.To), b.Width, b.Height, b.Depth)
 				for _, side := range []struct {
 					name string
@@ -538,7 +538,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			add(&after, "if (ok)\n\t\tshim_string(&c, %d, PIECE_OUT, %s, %s, true);", n, p.Name, size)
 		case api.Launch:
 			add(&before, "shim_buffers_captured(&c, %d, %s);", n, p.Name)
-		case api.Array:
+		case api.ArgArray:
 			add(&before, "shim_args_array(&c, %d, 0, %s, %s);", n, f.Params[kernel].Name, p.Name)
 		case api.Packed:
 			add(&before, "shim_packed(&c, %d, 1, %s);", n, p.Name)
@@ -633,7 +633,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
-		if f.Task.Works() && !f.Outer {
+		if f.Task.Works() && !f.Composite {
 			on := m.uses(f, int(f.Stream), api.Stream)
 			if f.OwnStream && on != "NULL" {
 				on = fmt.Sprintf("%s == NULL ? (void *)%dL : (void *)%s", on, m.OwnStream, on)
@@ -660,14 +660,14 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	// What encloses other calls is written as two records: the ring goes on in between.
 	enter, commit, returned, exit, leave := "shim_enter", "shim_commit(&c)", fmt.Sprintf("shim_return(&c, %s)", word), "shim_exit", "shim_leave"
-	if f.Outer || f.Reports {
+	if f.Composite || f.PollsCallbacks {
 		enter, commit, returned, exit, leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
 	}
-	if f.Reports {
+	if f.PollsCallbacks {
 		enter, leave = "shim_report", "shim_reported"
 	}
 	outermost := "shim_outermost()"
-	if f.Outer || f.Reports {
+	if f.Composite || f.PollsCallbacks {
 		outermost = "shim_t.outer == 1"
 	}
 	switch {
@@ -681,7 +681,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	for _, l := range objects.leaves {
 		w.f("\t%s", l)
 	}
-	if f.Task.Works() && !f.Outer {
+	if f.Task.Works() && !f.Composite {
 		w.f("\tshim_visible_task(%t);", async)
 	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
@@ -722,7 +722,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			w.f("\tbool ok = true;")
 		}
 	}
-	if f.Outer && len(after) > 0 {
+	if f.Composite && len(after) > 0 {
 		after = slices.Concat([]string{"if (c.rec != NULL) {"}, after, []string{"}"})
 	}
 	for _, s := range slices.Concat(after, only([]string{"!ok"}, objects.undo), only([]string{"ok"}, objects.after)) {
@@ -759,7 +759,7 @@ func (m *model) uses(f *api.Func, param int, object api.Object) string {
 	return "NULL"
 }
 
-func cSide(s *api.Side) string {
+func cSide(s *api.CopyEnd) string {
 	return fmt.Sprintf("{%d, %d, %d, %d, %d, %dU, %d, %dU}", s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows)
 }
 
