@@ -119,9 +119,9 @@ lib/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS)
 
 # It lies apart: a program that finds the folder of the others finds the driver of the machine.
 # Its calls of itself go past whoever comes before it, as those of a GPU's driver do.
-lib/fakecuda/libcuda.so.1: $(wildcard sim/libcuda/*.c sim/libcuda/*.h sim/libcuda/include/*.h) api/cuda/include/cuda.h
+lib/fakecuda/libcuda.so.1: $(wildcard sim/cuda/*.c sim/cuda/*.h sim/cuda/include/*.h) api/cuda/include/cuda.h
 	@mkdir -p lib/fakecuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/libcuda/include -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/libcuda/*.c) -ldl -lpthread
+	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/cuda/include -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/cuda/*.c) -ldl -lpthread
 	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
 
 # What scripts/test-gpu.sh counts calls with.
@@ -144,9 +144,9 @@ bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
 	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
 
 # These find the driver of the machine, or the fake one where LD_LIBRARY_PATH says so. An older one lacks functions that some cases call.
-bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/libcuda/include/fakecuda.h
+bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/cuda/include/fakecuda.h
 	@mkdir -p bin/examples/cuda
-	$(CC) -std=c11 -O2 -g $(WARN) -ffp-contract=off -fPIC -shared -Isim/libcuda/include -o $@ $<
+	$(CC) -std=c11 -O2 -g $(WARN) -ffp-contract=off -fPIC -shared -Isim/cuda/include -o $@ $<
 
 bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h api/cuda/include/cuda.h lib/fakecuda/libcuda.so.1
 	@mkdir -p bin/examples/cuda

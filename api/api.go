@@ -632,7 +632,7 @@ type Func struct {
 	// Annotation says that the call tells tools something and does nothing else. Range says whether that is of the time; its
 	// message is what Names says, and a range is an object.
 	Annotation bool
-	Range Range
+	Range      Range
 	// HostCallback says that it is no function of the runtime's but one of the program's that the runtime has called: its parameters are
 	// the function and what it was given. It is Outer, and it Notes.
 	HostCallback bool

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"io"
 	"math"
 	"os"
@@ -21,8 +22,8 @@ import (
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // failing records testdata/failures.c and returns what Blame finds, and its text.
@@ -278,22 +279,22 @@ func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 // the runtime's stream 9, and a synchronization of their stream ends with the code.
 func gathered(t *testing.T, code int32, message string) *format.Reader {
 	t.Helper()
-	b := story.New(t)
-	b.Call(0, 1_000, 2_500, "aclrtSetDevice", story.A(0))
-	b.Call(0, 3_000, 3_700, "aclrtMalloc", story.A(0x7ffe0000, 4096, 0), story.Outs("devPtr", story.DeviceA))
-	b.Call(0, 3_800, 4_100, "aclrtMalloc", story.A(0x7ffe0000, 4096, 0), story.Outs("devPtr", story.DeviceB))
-	b.Call(0, 4_200, 4_300, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamA))
-	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", story.A(0x6600, 0x7ffe0020, 0x7ffe0018), story.Text("kernelName", "gather"), story.Outs("funcHandle", story.Function))
-	b.Call(0, 6_000, 6_900, "aclrtMemcpy", story.A(story.DeviceA, 4096, story.HostA, 16, 1), data("src", 7, story.DeviceB+256))
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3_000, 3_700, "aclrtMalloc", testtrace.A(0x7ffe0000, 4096, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 3_800, 4_100, "aclrtMalloc", testtrace.A(0x7ffe0000, 4096, 0), testtrace.Outs("devPtr", testtrace.DeviceB))
+	b.Call(0, 4_200, 4_300, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "gather"), testtrace.Outs("funcHandle", testtrace.Function))
+	b.Call(0, 6_000, 6_900, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 4096, testtrace.HostA, 16, 1), data("src", 7, testtrace.DeviceB+256))
 	for i := range uint64(2) {
-		b.Call(0, 7_000+100*int64(i), 7_050+100*int64(i), "aclrtLaunchKernelWithHostArgs", story.A(story.Function, 8, story.StreamA, 0, 0x7ffe0100, 16, 0, 0),
-			data("hostArgs", story.DeviceA+8*i, 3), task(9, 40+uint32(i)))
+		b.Call(0, 7_000+100*int64(i), 7_050+100*int64(i), "aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function, 8, testtrace.StreamA, 0, 0x7ffe0100, 16, 0, 0),
+			data("hostArgs", testtrace.DeviceA+8*i, 3), task(9, 40+uint32(i)))
 	}
-	var mod []story.Mod
+	var mod []testtrace.Mod
 	if code != 0 {
-		mod = append(mod, story.Fails(code))
+		mod = append(mod, testtrace.Fails(code))
 	}
-	b.Call(0, 8_000, 9_000, "aclrtSynchronizeStream", story.A(story.StreamA), mod...)
+	b.Call(0, 8_000, 9_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), mod...)
 	b.Call(0, 9_100, 9_200, "aclGetRecentErrMsg", nil, func(_ *api.Func, c *format.Call) {
 		c.Ret = 0x7f0000000100
 		c.Data = append(c.Data, format.Data{Param: api.RetParam, Dir: format.DirOut, Len: uint64(len(message)), Bytes: []byte(message), Time: c.Start})
@@ -302,7 +303,7 @@ func gathered(t *testing.T, code int32, message string) *format.Reader {
 }
 
 // data has a call read words behind a parameter.
-func data(param string, words ...uint64) story.Mod {
+func data(param string, words ...uint64) testtrace.Mod {
 	return func(f *api.Func, c *format.Call) {
 		var b []byte
 		for _, w := range words {
@@ -313,7 +314,7 @@ func data(param string, words ...uint64) story.Mod {
 }
 
 // task gives a call's task its ids.
-func task(stream, task uint32) story.Mod {
+func task(stream, task uint32) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskParam, Value: uint64(stream)<<32 | uint64(task)})
 	}
@@ -329,7 +330,7 @@ func TestNothingFailed(t *testing.T) {
 func TestPendingIsNoFailure(t *testing.T) {
 	f := cuda.Model.Lookup("cuStreamQuery")
 	path := filepath.Join(t.TempDir(), "t.aclt")
-	w, err := format.Create(path, &format.Meta{API: cuda.Model.Name}, record.Schema(cuda.Model), nil)
+	w, err := format.Create(path, &format.Meta{API: cuda.Model.Name}, schema.Of(cuda.Model), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +402,7 @@ func TestTaskOfLog(t *testing.T) {
 
 // TestThroughTable finds who came to memory whose address lay in a table on the device.
 func TestThroughTable(t *testing.T) {
-	w, err := Where(gathered(t, 0, ""), acl.Model, story.DeviceB+300, nil)
+	w, err := Where(gathered(t, 0, ""), acl.Model, testtrace.DeviceB+300, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,15 +421,15 @@ func TestThroughTable(t *testing.T) {
 
 func TestNowhere(t *testing.T) {
 	r := gathered(t, 0, "")
-	w, err := Where(r, acl.Model, story.DeviceA+5000, nil)
+	w, err := Where(r, acl.Model, testtrace.DeviceA+5000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Places) != 0 || w.Below == nil || w.Below.Offset != 5000 || w.Above == nil || w.Above.Addr != story.DeviceB {
+	if len(w.Places) != 0 || w.Below == nil || w.Below.Offset != 5000 || w.Above == nil || w.Above.Addr != testtrace.DeviceB {
 		t.Errorf("%+v", w)
 	}
 	call := uint64(2) // makes the second buffer
-	w, err = Where(r, acl.Model, story.DeviceB, &WhereOptions{Call: &call})
+	w, err = Where(r, acl.Model, testtrace.DeviceB, &WhereOptions{Call: &call})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ import (
 	"github.com/acltrace/acltrace/export/perfetto"
 	"github.com/acltrace/acltrace/export/pprof"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // sums are what a trace and each form of it must have in common. Times are nanoseconds.
@@ -92,10 +92,10 @@ func told(t *testing.T, r *format.Reader) *sums {
 const most = 100_000
 
 func traces(t *testing.T) map[string]*format.Reader {
-	all := story.Profiles(t)
-	all["decoding"] = story.Decoding(t, 20_000, true)
+	all := testtrace.Profiles(t)
+	all["decoding"] = testtrace.Decoding(t, 20_000, true)
 	if os.Getenv("ACLTRACE_SOAK") != "" {
-		all["long decoding"] = story.Decoding(t, 10_000_000, true)
+		all["long decoding"] = testtrace.Decoding(t, 10_000_000, true)
 	}
 	return all
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format/container"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // A blobFileWriter writes the contents of payloads beside the trace.
@@ -29,7 +29,7 @@ func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blob
 	if err != nil {
 		return nil, fmt.Errorf("create blob file: %w", err)
 	}
-	raw, err := json.Marshal(&Meta{UUID: m.UUID, Host: m.Host, API: m.API, StartWall: m.StartWall, StartMono: m.StartMono, BlobsOf: strings.TrimSuffix(filepath.Base(trace), whole.Suffix)})
+	raw, err := json.Marshal(&Meta{UUID: m.UUID, Host: m.Host, API: m.API, StartWall: m.StartWall, StartMono: m.StartMono, BlobsOf: strings.TrimSuffix(filepath.Base(trace), atomicfile.Suffix)})
 	if err != nil {
 		return nil, fmt.Errorf("create blob file: %w", err)
 	}

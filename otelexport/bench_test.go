@@ -17,8 +17,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // A script is what a walk has told of a trace, to be told again without the work of a walk.
@@ -61,7 +61,7 @@ func listen(tb testing.TB, tl *timeline.Timeline) *script {
 
 // BenchmarkEncode makes the requests of a trace from what a walk tells.
 func BenchmarkEncode(b *testing.B) {
-	s := listen(b, story.Long(b, 100_000))
+	s := listen(b, testtrace.Long(b, 100_000))
 	spans, size, began := 0, 0, processor()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -90,7 +90,7 @@ func BenchmarkEncode(b *testing.B) {
 
 // BenchmarkWalk is what comes before: the calls with their meaning.
 func BenchmarkWalk(b *testing.B) {
-	tl := story.Long(b, 25_000)
+	tl := testtrace.Long(b, 25_000)
 	calls, began := 0, processor()
 	for b.Loop() {
 		w, err := timeline.NewWalk(tl.Reader, tl.Model, &timeline.WalkOptions{NoSteps: true})
@@ -106,7 +106,7 @@ func BenchmarkWalk(b *testing.B) {
 
 // BenchmarkWrite is all of it, to JSON lines that nobody keeps.
 func BenchmarkWrite(b *testing.B) {
-	tl := story.Long(b, 25_000)
+	tl := testtrace.Long(b, 25_000)
 	spans, began := 0, processor()
 	for b.Loop() {
 		res, err := write(nothing{}, tl, &Options{NoSteps: true})
@@ -139,7 +139,7 @@ func report(b *testing.B, spans int, began time.Duration) {
 // collector's pdata, and, with an exporter that throws them away, the SDK.
 func BenchmarkYardsticks(b *testing.B) {
 	var all []known
-	for _, s := range sent(b, export(b, story.Long(b, 25_000), &Options{NoSteps: true}), nil) {
+	for _, s := range sent(b, export(b, testtrace.Long(b, 25_000), &Options{NoSteps: true}), nil) {
 		k := known{flat: s}
 		for key, v := range s.Attrs {
 			switch v := v.(type) {

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 const collectorConfig = `
@@ -56,7 +56,7 @@ func startCollector(t testing.TB, exporter string) (s *server, endpoint map[stri
 // withProfiles adds imported profiles.
 func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*timeline.Timeline {
 	t.Helper()
-	for name, r := range story.Profiles(t) {
+	for name, r := range testtrace.Profiles(t) {
 		tl, err := timeline.Load(r, acl.Model)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*ti
 
 // What a real collector has taken, and written by its file exporter, is the timeline's: every id, nanosecond, attribute and link.
 func TestCollector(t *testing.T) {
-	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000), "steps": story.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })}) {
+	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })}) {
 		for _, layout := range []string{Lanes, Nested} {
 			for _, protocol := range []string{GRPC, HTTP} {
 				for _, compression := range []string{"none", "gzip"} {
@@ -108,7 +108,7 @@ func TestSoakCollector(t *testing.T) {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
 	_, endpoint, _ := startCollector(t, "nop")
-	r := story.Decoding(t, 10_000_000, true)
+	r := testtrace.Decoding(t, 10_000_000, true)
 	tasks := 0
 	w, err := timeline.NewWalk(r, acl.Model, nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSoakCollector(t *testing.T) {
 // server that reads requests and does not look into them. The collector runs as it is, and with less garbage
 // collection.
 func BenchmarkCollector(b *testing.B) {
-	tl := story.Long(b, 1_000_000)
+	tl := testtrace.Long(b, 1_000_000)
 	to := func(b *testing.B, endpoint, protocol string, theirs func() time.Duration) {
 		send := func() int {
 			res, err := send(b.Context(), tl, &Options{Endpoint: endpoint, Protocol: protocol, NoSteps: true})

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // The environment says what the options do not, and what it says of traces goes before what it says of all signals.
@@ -34,12 +34,12 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=other")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b,x-test=s%20ecret")
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-		res, err := send(t.Context(), story.Small(t), nil)
+		res, err := send(t.Context(), testtrace.Small(t), nil)
 		if err != nil || r.spans != res.Spans || r.header != "s ecret" || res.Protocol != protocol || r.packed != "gzip" {
 			t.Errorf("%+v, %v, %d spans, header %q, compressed by %q", res, err, r.spans, r.header, r.packed)
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none")
-		if _, err := send(t.Context(), story.Small(t), nil); err != nil || r.packed == "gzip" {
+		if _, err := send(t.Context(), testtrace.Small(t), nil); err != nil || r.packed == "gzip" {
 			t.Errorf("%v, compressed by %q", err, r.packed)
 		}
 	})
@@ -95,17 +95,17 @@ func TestTLS(t *testing.T) {
 		r := &receiver{answer: takes}
 		o := r.serveTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // what fails here is tried again until then
-		if _, err := send(t.Context(), story.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
+		if _, err := send(t.Context(), testtrace.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
 			t.Errorf("whom nobody trusts: %v", err)
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", dir+"ca.pem")
-		if _, err := send(t.Context(), story.Small(t), o); err == nil {
+		if _, err := send(t.Context(), testtrace.Small(t), o); err == nil {
 			t.Error("a client without a certificate was let in")
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", dir+"client.pem")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", dir+"client.key")
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20000")
-		if res, err := send(t.Context(), story.Small(t), o); err != nil || r.spans != res.Spans || res.Spans == 0 {
+		if res, err := send(t.Context(), testtrace.Small(t), o); err != nil || r.spans != res.Spans || res.Spans == 0 {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -117,7 +117,7 @@ func TestBadEnvironment(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	o := (&receiver{answer: takes}).serve(t, GRPC)
 	for _, c := range []struct{ name, value, want string }{
 		{"OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", `OTEL_EXPORTER_OTLP_COMPRESSION "zstd" is neither gzip nor none`},
@@ -142,7 +142,7 @@ func TestBadEnvironment(t *testing.T) {
 func TestResourcesOfTheEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "llama")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=pro%20d,host.name=here,service.name=other")
-	spans, _ := written(t, story.Small(t), nil)
+	spans, _ := written(t, testtrace.Small(t), nil)
 	services := map[any]bool{}
 	for _, s := range spans {
 		services[s.Resource["service.name"]] = true

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // jaeger is a running Jaeger with memory storage that only this machine reaches.
@@ -98,7 +98,7 @@ func TestJaeger(t *testing.T) {
 	j := startJaeger(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
-	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000)}) {
+	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)}) {
 		for _, o := range []Options{
 			{Layout: Lanes, Protocol: GRPC, Endpoint: j.grpc},
 			{Layout: Nested, Protocol: HTTP, Endpoint: j.http},
@@ -143,7 +143,7 @@ func TestJaeger(t *testing.T) {
 	}
 
 	// A task under its launch is no part of the critical path, as the package says.
-	_, nested := written(t, story.Small(t), &Options{Layout: Nested})
+	_, nested := written(t, testtrace.Small(t), &Options{Layout: Nested})
 	var ui struct {
 		Data []struct {
 			Spans []struct {

@@ -6,13 +6,13 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // BenchmarkLive is what a call costs the goroutine that records ("tell"), and that which counts ("count"): metrics
 // alone, and with one step of a hundred to be sent, of which nobody takes any.
 func BenchmarkLive(b *testing.B) {
-	tl := story.Long(b, 100_000)
+	tl := testtrace.Long(b, 100_000)
 	var calls []format.Call
 	for c, err := range tl.Reader.CallsByStart(nil) {
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // What an export holds does not grow with the trace.
@@ -17,7 +17,7 @@ func TestMemory(t *testing.T) {
 		sizes = append(sizes, 100_000_000)
 	}
 	held := func(calls int) (most uint64) {
-		x, err := newExporter(story.Decoding(t, calls, true), acl.Model, nil)
+		x, err := newExporter(testtrace.Decoding(t, calls, true), acl.Model, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

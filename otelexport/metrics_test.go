@@ -16,8 +16,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // readMetrics returns the values that a collector has kept, by service, metric and attributes; of histograms the count and the sum.
@@ -42,7 +42,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 					if _, twice := out[key]; twice {
 						t.Errorf("%s is there twice", key)
 					}
-					if m.Type() != pmetric.MetricTypeGauge && start != story.StartWall || int64(end) != story.StartWall+tl.End {
+					if m.Type() != pmetric.MetricTypeGauge && start != testtrace.StartWall || int64(end) != testtrace.StartWall+tl.End {
 						t.Errorf("%s from %d to %d", key, start, end)
 					}
 					out[key] = v
@@ -89,7 +89,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 
 // Metrics are what counting the timeline gives, as a real collector has them.
 func TestMetrics(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 3_000), "steps": story.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 3_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })} {
 		// In nanoseconds until all are added.
 		want := map[string]float64{}
 		nanos := map[string]bool{}
@@ -173,7 +173,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsNowhere(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:2")
 	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://127.0.0.1:1/own")
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	_, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, nil)
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/own") {
 		t.Error(err)

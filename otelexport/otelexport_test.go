@@ -21,8 +21,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // verify compares spans with the timeline that they were made from, knowing nothing of how they were made.
@@ -75,13 +75,13 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		s := calls[int64(c.Index)]
 		th := threads[c.Thread]
 		want := flat{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: scopeName, Schema: schemaURL, Name: c.Name, Kind: "Internal",
-			Start: story.StartWall + c.Start, End: story.StartWall + c.End, Status: "Unset",
+			Start: testtrace.StartWall + c.Start, End: testtrace.StartWall + c.End, Status: "Unset",
 			Attrs: map[string]any{"acl.call": int64(c.Index)}}
 		if c.Kernel != "" {
 			want.Attrs["acl.kernel"] = c.Kernel
 		}
 		if c.Flags&format.Unfinished != 0 {
-			want.End = story.StartWall + tl.End
+			want.End = testtrace.StartWall + tl.End
 			want.Attrs["acl.unfinished"] = true
 		} else if c.Ret != 0 {
 			want.Attrs["acl.ret"] = int64(int32(c.Ret))
@@ -104,7 +104,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			got := tasks[int64(c.Index)]
 			w := want
 			w.ID, w.Parent, w.Resource, w.Name, w.Links = got.ID, got.Parent, got.Resource, task.Name, [][2]string{{s.Trace, s.ID}}
-			w.Start, w.End = story.StartWall+task.From, story.StartWall+task.To
+			w.Start, w.End = testtrace.StartWall+task.From, testtrace.StartWall+task.To
 			if !lane.Synchronous {
 				w.Kind = "Consumer"
 			}
@@ -159,7 +159,7 @@ func export(tb testing.TB, tl *timeline.Timeline, o *Options) *exporter {
 }
 
 func TestSmallStory(t *testing.T) {
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	for _, layout := range []string{Lanes, Nested} {
 		t.Run(layout, func(t *testing.T) {
 			spans, res := written(t, tl, &Options{Layout: layout})
@@ -178,10 +178,10 @@ func TestSmallStory(t *testing.T) {
 				t.Fatalf("no span %s", name)
 				return flat{}
 			}
-			if s := find("recording", -1); s.Start != story.StartWall+1_000 || s.End != story.StartWall+40_400 || s.Resource["service.name"] != "train" {
+			if s := find("recording", -1); s.Start != testtrace.StartWall+1_000 || s.End != testtrace.StartWall+40_400 || s.Resource["service.name"] != "train" {
 				t.Errorf("root %+v", s)
 			}
-			if s := find("MatMul \"é\"\n", 8); s.Start != story.StartWall+11_000 || s.End != story.StartWall+19_003 || s.Resource["service.name"] != "npu:3" {
+			if s := find("MatMul \"é\"\n", 8); s.Start != testtrace.StartWall+11_000 || s.End != testtrace.StartWall+19_003 || s.Resource["service.name"] != "npu:3" {
 				t.Errorf("kernel %+v", s)
 			}
 			if s := find("copy HtoD", 7); s.Attrs["acl.bytes"] != int64(65536) || s.Resource["acl.simulated"] != true {
@@ -196,7 +196,7 @@ func TestSmallStory(t *testing.T) {
 			if s := find("aclrtMemcpy", -1); s.Resource["service.name"] != "loader" || s.Resource["process.pid"] != int64(4002) {
 				t.Errorf("second process %+v", s)
 			}
-			want := map[string]any{"service.name": "train", "service.instance.id": story.UUID, "host.name": "node7", "process.pid": int64(4001),
+			want := map[string]any{"service.name": "train", "service.instance.id": testtrace.UUID, "host.name": "node7", "process.pid": int64(4001),
 				"process.executable.name": "train", "process.executable.path": "/opt/app/train", "process.command_args": []any{"/opt/app/train", "--steps", "2"}}
 			if d := cmp.Diff(want, roots(spans)[0].Resource); d != "" {
 				t.Errorf("resource (-want +got):\n%s", d)
@@ -206,7 +206,7 @@ func TestSmallStory(t *testing.T) {
 }
 
 func TestLongStoryIsCut(t *testing.T) {
-	long, short := story.Long(t, 25_000), story.Long(t, 2_000)
+	long, short := testtrace.Long(t, 25_000), testtrace.Long(t, 2_000)
 	for _, o := range []*Options{nil, {Layout: Nested}, {MaxSpans: 8}} {
 		tl := long
 		if o != nil && o.MaxSpans != 0 {
@@ -238,17 +238,17 @@ func TestLongStoryIsCut(t *testing.T) {
 
 func TestIDsAreDeterministic(t *testing.T) {
 	var first, again, nested bytes.Buffer
-	a, err := write(&first, story.Small(t), nil)
+	a, err := write(&first, testtrace.Small(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := write(&again, story.Small(t), nil); err != nil {
+	if _, err := write(&again, testtrace.Small(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first.Bytes(), again.Bytes()) {
 		t.Error("exporting twice gives two results")
 	}
-	b, err := write(&nested, story.Small(t), &Options{Layout: Nested})
+	b, err := write(&nested, testtrace.Small(t), &Options{Layout: Nested})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestIDsAreDeterministic(t *testing.T) {
 }
 
 func TestRequestsAreWithinLimits(t *testing.T) {
-	x := export(t, story.Long(t, 25_000), &Options{MaxSpans: 1 << 20, MaxBytes: 1 << 30})
+	x := export(t, testtrace.Long(t, 25_000), &Options{MaxSpans: 1 << 20, MaxBytes: 1 << 30})
 	var requests, spans, size int
 	sent(t, x, func(b *batch, wire []byte) {
 		requests++
@@ -277,7 +277,7 @@ func TestRequestsAreWithinLimits(t *testing.T) {
 
 // No trace is larger than was asked for, each is nearly as large where there is more, and nothing is lost between them.
 func TestTracesAreWithinLimits(t *testing.T) {
-	tl := story.Long(t, 6_000)
+	tl := testtrace.Long(t, 6_000)
 	for _, layout := range []string{Lanes, Nested} {
 		for _, limit := range []int{minBytes, 200_000} {
 			size, count := map[string]int{}, map[string]int{}
@@ -316,7 +316,7 @@ func TestTracesAreWithinLimits(t *testing.T) {
 // What Send hands to a client is what Write writes; the protocol's generated structures know every field of it and make the same
 // bytes again.
 func TestRequestsAreTheLines(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "steps": story.Steps(t, 4, 10, func(_, _ int) int64 { return 100 })} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "steps": testtrace.Steps(t, 4, 10, func(_, _ int) int64 { return 100 })} {
 		for _, layout := range []string{Lanes, Nested} {
 			want, _ := written(t, tl, &Options{Layout: layout})
 			got := sent(t, export(t, tl, &Options{Layout: layout}), func(b *batch, wire []byte) {
@@ -360,7 +360,7 @@ func TestSpanLengths(t *testing.T) {
 }
 
 func TestEmptyTrace(t *testing.T) {
-	tl := story.New(t).Load()
+	tl := testtrace.New(t).Load()
 	spans, res := written(t, tl, nil)
 	if len(spans) != 1 || res.Traces != 1 || res.FirstTraceID == "" || spans[0].End-spans[0].Start != 1_000_000 {
 		t.Errorf("%+v, %+v", res, spans)
@@ -368,8 +368,8 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRecorderWasKilled(t *testing.T) {
-	b := story.New(t)
-	b.Call(0, 1_000, 2_000, "aclrtSetDevice", story.A(0))
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_000, "aclrtSetDevice", testtrace.A(0))
 	spans, _ := written(t, b.Cut(), nil)
 	if len(spans) != 3 || roots(spans)[0].Attrs["acl.incomplete"] != true {
 		t.Errorf("%+v", spans)
@@ -379,12 +379,12 @@ func TestRecorderWasKilled(t *testing.T) {
 // Streams are on the devices that their threads have chosen, and on none that is not known.
 func TestSeveralDevices(t *testing.T) {
 	for want, devices := range map[string][]uint64{"npu": nil, "npu:1": {1, 1}, "npu:2": {0, 2}} {
-		b := story.New(t)
+		b := testtrace.New(t)
 		for i, d := range devices {
-			b.Call(0, int64(i), int64(i)+1, "aclrtSetDevice", story.A(d))
+			b.Call(0, int64(i), int64(i)+1, "aclrtSetDevice", testtrace.A(d))
 		}
-		b.Call(0, 10, 11, "aclrtSetDevice", story.A(9), story.Fails(100000)) // so it was not used
-		b.Call(0, 20, 30, "aclrtMemset", story.A(story.DeviceA, 8, 0, 8))
+		b.Call(0, 10, 11, "aclrtSetDevice", testtrace.A(9), testtrace.Fails(100000)) // so it was not used
+		b.Call(0, 20, 30, "aclrtMemset", testtrace.A(testtrace.DeviceA, 8, 0, 8))
 		spans, _ := written(t, b.Load(), nil)
 		found := false
 		for _, s := range spans {
@@ -403,9 +403,9 @@ func TestSeveralDevices(t *testing.T) {
 
 // A trace may hold anything where names are; what goes out must be text that every receiver takes.
 func TestNamesThatAreNoText(t *testing.T) {
-	b := story.New(t)
-	b.Call(0, 1_000, 2_000, "aclrtBinaryGetFunction", story.A(1, 2, 3), story.Text("kernelName", "k\xff\x00\u2028<"), story.Outs("funcHandle", 9))
-	b.Call(0, 3_000, 4_000, "aclrtLaunchKernel", story.A(9, 1, 0, 0, 0))
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_000, "aclrtBinaryGetFunction", testtrace.A(1, 2, 3), testtrace.Text("kernelName", "k\xff\x00\u2028<"), testtrace.Outs("funcHandle", 9))
+	b.Call(0, 3_000, 4_000, "aclrtLaunchKernel", testtrace.A(9, 1, 0, 0, 0))
 	tl := b.Load()
 	names := map[string]bool{}
 	for _, s := range sent(t, export(t, tl, nil), nil) {
@@ -418,7 +418,7 @@ func TestNamesThatAreNoText(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	for want, o := range map[string]*Options{
 		`layout "rows" is neither lanes nor nested`:                                                                  {Layout: "rows"},
 		"7 spans in a trace are too few for a call and what belongs to it: at least 8 are needed":                    {MaxSpans: 7},
@@ -437,7 +437,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	res, err := write(failingWriter{full}, story.Small(t), nil)
+	res, err := write(failingWriter{full}, testtrace.Small(t), nil)
 	if !errors.Is(err, full) || res.Spans != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -445,12 +445,12 @@ func TestWriteError(t *testing.T) {
 
 // What the program has named lies on its thread, under its name, also where it ends on another thread or not at all.
 func TestRanges(t *testing.T) {
-	b := story.New(t)
-	id := func(v uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
-	b.Call(0, 1_000, 1_100, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "forward"), id(7))
-	b.Call(0, 1_200, 1_300, "mstxMarkA", story.A(0x10, 0), story.Text("message", "here"))
-	b.Call(0, 1_400, 1_500, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "for ever"), id(8))
-	b.Call(1, 2_000, 2_100, "mstxRangeEnd", story.A(7))
+	b := testtrace.New(t)
+	id := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
+	b.Call(0, 1_000, 1_100, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "forward"), id(7))
+	b.Call(0, 1_200, 1_300, "mstxMarkA", testtrace.A(0x10, 0), testtrace.Text("message", "here"))
+	b.Call(0, 1_400, 1_500, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "for ever"), id(8))
+	b.Call(1, 2_000, 2_100, "mstxRangeEnd", testtrace.A(7))
 	tl := b.Load()
 	for _, layout := range []string{Lanes, Nested} {
 		spans, _ := written(t, tl, &Options{Layout: layout, NoSteps: true})
@@ -460,7 +460,7 @@ func TestRanges(t *testing.T) {
 			if _, ok := s.Attrs["acl.range"]; !ok {
 				continue
 			}
-			got[s.Name] = [2]int64{s.Start - story.StartWall, s.End - story.StartWall}
+			got[s.Name] = [2]int64{s.Start - testtrace.StartWall, s.End - testtrace.StartWall}
 			p := all[[2]string{s.Trace, s.Parent}]
 			if p.Start > s.Start || p.End < s.End || !strings.HasPrefix(p.Name, "thread") {
 				t.Errorf("%s lies under %s [%d, %d]", s.Name, p.Name, p.Start, p.End)

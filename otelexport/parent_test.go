@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 func TestParents(t *testing.T) {
@@ -38,7 +38,7 @@ func TestParents(t *testing.T) {
 func TestRecordingUnderASpan(t *testing.T) {
 	for _, layout := range []string{Lanes, Nested} {
 		t.Run(layout, func(t *testing.T) {
-			tl := story.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })
+			tl := testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })
 			tl.Reader.Meta().Env = map[string]string{"TRACEPARENT": "00-" + upstream + "-" + caller + "-01"}
 			all, _ := written(t, tl, &Options{Layout: layout})
 			byID(t, all)
@@ -83,7 +83,7 @@ func TestRecordingUnderASpan(t *testing.T) {
 		})
 	}
 	j := startJaeger(t)
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	tl.Reader.Meta().Env = map[string]string{"TRACEPARENT": "00-" + upstream + "-" + caller + "-01"}
 	res, err := send(t.Context(), tl, &Options{Endpoint: j.grpc, Protocol: GRPC})
 	if err != nil || res.FirstTraceID != upstream {

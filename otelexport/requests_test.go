@@ -8,54 +8,54 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // What a thread does for a request lies under the parent that the program has named, as well as in the recording: of
 // two threads at a time, of a range within another and of one behind another, but not of one that was not sampled, or
 // has no end.
 func TestRequests(t *testing.T) {
-	b := story.New(t)
+	b := testtrace.New(t)
 	at := int64(0)
-	call := func(thread uint32, name string, args []uint64, mods ...story.Mod) {
+	call := func(thread uint32, name string, args []uint64, mods ...testtrace.Mod) {
 		at += 1_000
 		b.Call(thread, at, at+500, name, args, mods...)
 	}
 	begin := func(thread uint32, id uint64, message string) {
-		call(thread, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", message), func(_ *api.Func, c *format.Call) { c.Ret = id })
+		call(thread, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", message), func(_ *api.Func, c *format.Call) { c.Ret = id })
 	}
 	trace := func(n int) string { return fmt.Sprintf("%032x", n) }
 	parent := func(n int) string { return "traceparent=00-" + trace(n) + "-" + caller }
-	end := func(thread uint32, id uint64) { call(thread, "mstxRangeEnd", story.A(id)) }
+	end := func(thread uint32, id uint64) { call(thread, "mstxRangeEnd", testtrace.A(id)) }
 	copyTo := func(thread uint32, stream uint64) {
-		call(thread, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, stream))
+		call(thread, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, stream))
 	}
-	wait := func(thread uint32, stream uint64) { call(thread, "aclrtSynchronizeStream", story.A(stream)) }
+	wait := func(thread uint32, stream uint64) { call(thread, "aclrtSynchronizeStream", testtrace.A(stream)) }
 
-	call(0, "aclrtCreateStream", story.A(0x7ffe0000), story.Outs("stream", story.StreamA))
-	copyTo(0, story.StreamA) // before any request
-	call(1, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamB))
+	call(0, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	copyTo(0, testtrace.StreamA) // before any request
+	call(1, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamB))
 	begin(0, 1, parent(1)+"-01 generate")
 	begin(1, 2, parent(2)+"-01")
-	copyTo(0, story.StreamA)
-	copyTo(1, story.StreamB)
+	copyTo(0, testtrace.StreamA)
+	copyTo(1, testtrace.StreamB)
 	begin(0, 3, parent(3)+"-01 within")
-	copyTo(0, story.StreamA)
+	copyTo(0, testtrace.StreamA)
 	end(0, 3)
-	wait(0, story.StreamA)
+	wait(0, testtrace.StreamA)
 	end(0, 1)
-	copyTo(1, story.StreamB)
+	copyTo(1, testtrace.StreamB)
 	end(1, 2) // its task ends behind it
-	copyTo(0, story.StreamA)
+	copyTo(0, testtrace.StreamA)
 	begin(0, 4, parent(4)+"-00")
-	copyTo(0, story.StreamA)
+	copyTo(0, testtrace.StreamA)
 	end(0, 4)
 	begin(0, 5, parent(5)+"-01 for ever")
 	begin(0, 6, parent(6)+"-01")
-	copyTo(0, story.StreamA)
+	copyTo(0, testtrace.StreamA)
 	end(0, 6)
-	wait(1, story.StreamB)
-	wait(0, story.StreamA)
+	wait(1, testtrace.StreamB)
+	wait(0, testtrace.StreamA)
 	begin(2, 7, parent(7)+"-01") // of the other process, until the end
 	end(2, 7)
 	tl := b.Load()

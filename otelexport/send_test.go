@@ -30,7 +30,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // receiver is an OTLP receiver whose answers a test chooses.
@@ -177,7 +177,7 @@ func each(t *testing.T, f func(t *testing.T, protocol string)) {
 }
 
 func TestPartialSuccess(t *testing.T) {
-	tl := story.Long(t, 18_000)
+	tl := testtrace.Long(t, 18_000)
 	each(t, func(t *testing.T, protocol string) {
 		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
 			if n == 1 {
@@ -206,7 +206,7 @@ func TestWarning(t *testing.T) {
 		r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
 			return partially(0, "upgrade soon"), nil
 		}}
-		res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+		res, err := send(t.Context(), testtrace.Small(t), r.serve(t, protocol))
 		if err != nil || res.Message != "upgrade soon" || res.Rejected != 0 {
 			t.Errorf("%+v, %v", res, err)
 		}
@@ -221,7 +221,7 @@ func TestBusyReceiverIsAskedAgain(t *testing.T) {
 			}
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
-		res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+		res, err := send(t.Context(), testtrace.Small(t), r.serve(t, protocol))
 		if err != nil || r.requests != 2 || r.spans != res.Spans {
 			t.Errorf("%v after %d requests, %d of %d spans", err, r.requests, r.spans, res.Spans)
 		}
@@ -244,7 +244,7 @@ func TestFullQueue(t *testing.T) {
 			}
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
-		res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+		res, err := send(t.Context(), testtrace.Small(t), r.serve(t, protocol))
 		if err != nil || r.requests != 2 || r.spans != res.Spans || res.Spans == 0 {
 			t.Errorf("%v after %d requests, %d of %d spans", err, r.requests, r.spans, res.Spans)
 		}
@@ -267,7 +267,7 @@ func TestReceiverThatRefuses(t *testing.T) {
 			r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
 				return nil, status.Error(c.code, "not here")
 			}}
-			res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+			res, err := send(t.Context(), testtrace.Small(t), r.serve(t, protocol))
 			if err == nil || res.Spans != 0 || r.requests != 1 {
 				t.Fatalf("%+v, %v after %d requests", res, err, r.requests)
 			}
@@ -281,7 +281,7 @@ func TestReceiverThatRefuses(t *testing.T) {
 }
 
 func TestReceiverThatDiesHalfWay(t *testing.T) {
-	tl := story.Long(t, 18_000)
+	tl := testtrace.Long(t, 18_000)
 	each(t, func(t *testing.T, protocol string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -318,7 +318,7 @@ func TestRefusedEndpoint(t *testing.T) {
 	endpoint := fmt.Sprintf("http://127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 	each(t, func(t *testing.T, protocol string) {
 		start := time.Now()
-		_, err := send(t.Context(), story.Small(t), &Options{Endpoint: endpoint, Protocol: protocol})
+		_, err := send(t.Context(), testtrace.Small(t), &Options{Endpoint: endpoint, Protocol: protocol})
 		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(start) >= patience { // it is not asked again
 			t.Fatalf("%v after %s", err, time.Since(start))
 		}
@@ -340,7 +340,7 @@ func TestSlowEndpoint(t *testing.T) {
 			return nil, status.Error(codes.Unavailable, "late")
 		}}
 		o := r.serve(t, protocol)
-		res, err := send(t.Context(), story.Small(t), o)
+		res, err := send(t.Context(), testtrace.Small(t), o)
 		if err == nil || res.Spans != 0 {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -352,7 +352,7 @@ func TestSlowEndpoint(t *testing.T) {
 
 // An export that was interrupted goes on where it stopped, and what it has sent twice has the same ids.
 func TestResume(t *testing.T) {
-	tl := story.Long(t, 40_000)
+	tl := testtrace.Long(t, 40_000)
 	want, whole := written(t, tl, nil)
 	each(t, func(t *testing.T, protocol string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -392,10 +392,10 @@ func TestResume(t *testing.T) {
 			t.Errorf("with another limit: %v", err)
 		}
 		o.MaxSpans = 0
-		if _, err := send(t.Context(), story.Small(t), o); !errors.Is(err, ErrOtherExport) {
+		if _, err := send(t.Context(), testtrace.Small(t), o); !errors.Is(err, ErrOtherExport) {
 			t.Errorf("another trace: %v", err)
 		}
-		if _, err := send(t.Context(), story.Long(t, 6_000), o); !errors.Is(err, ErrOtherExport) {
+		if _, err := send(t.Context(), testtrace.Long(t, 6_000), o); !errors.Is(err, ErrOtherExport) {
 			t.Errorf("the trace has lost calls: %v", err)
 		}
 		// Nor does it hide that something is on its way when it is seen.
@@ -423,7 +423,7 @@ func TestResume(t *testing.T) {
 
 // BenchmarkSend sends to a receiver in this process that only decodes.
 func BenchmarkSend(b *testing.B) {
-	tl := story.Long(b, 25_000)
+	tl := testtrace.Long(b, 25_000)
 	for _, protocol := range []string{GRPC, HTTP} {
 		b.Run(protocol[:4], func(b *testing.B) {
 			r := &receiver{answer: takes}

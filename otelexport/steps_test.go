@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 func TestATraceForEachStep(t *testing.T) {
 	const steps = 5
-	tl := story.Steps(t, steps, 20, func(step, launch int) int64 { return 100 + int64(step*launch%7) })
+	tl := testtrace.Steps(t, steps, 20, func(step, launch int) int64 { return 100 + int64(step*launch%7) })
 	list := tl.Steps().List
 	if len(list) != steps {
 		t.Fatalf("the story has %d steps", len(list))
@@ -29,7 +29,7 @@ func TestATraceForEachStep(t *testing.T) {
 			if s.Parent == noSpan {
 				stepOf[s.Trace] = s.Attrs["acl.step"]
 				if i, ok := s.Attrs["acl.step"].(int64); ok != (s.Name == "step") || limit == DefaultMaxSpans && ok &&
-					(s.Start != story.StartWall+list[i].From || s.End != story.StartWall+list[i].To || s.Attrs["acl.step.source"] != "found") {
+					(s.Start != testtrace.StartWall+list[i].From || s.End != testtrace.StartWall+list[i].To || s.Attrs["acl.step.source"] != "found") {
 					t.Errorf("root %+v", s)
 				}
 			}

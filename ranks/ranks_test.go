@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 )
 
 // A job whose truth is known: every rank has a clock of its own, which began at another time, is off from the wall
@@ -63,7 +63,7 @@ func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.R
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("%02d.aclt", i))
 	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i/8), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
-		StartWall: j.boot[i] + j.off[i], StartMono: 5, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, record.Schema(acl.Model), nil)
+		StartWall: j.boot[i] + j.off[i], StartMono: 5, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, schema.Of(acl.Model), nil)
 	check(t, err)
 	_, err = w.Process(format.Process{PID: 1000 + i})
 	check(t, err)

@@ -112,7 +112,7 @@ func TestArm64CUDA(t *testing.T) {
 	cudaDriver(t)
 	root, dir := testenv.Root(t), t.TempDir()
 	at := func(name string) string { return filepath.Join(root, name) }
-	flags := []string{"-std=gnu11", "-O1", "-fPIC", "-I" + at("api/cuda/include"), "-I" + at("sim/libcuda/include")}
+	flags := []string{"-std=gnu11", "-O1", "-fPIC", "-I" + at("api/cuda/include"), "-I" + at("sim/cuda/include")}
 	for _, args := range [][]string{
 		append(testenv.FakeCUDASources(t), "-shared", "-Wl,-soname,libcuda.so.1", "-o", dir+"/libcuda.so.1", "-ldl", "-lpthread"),
 		{"-shared", "-ffp-contract=off", "-o", dir + "/kernels.so", at("examples/cuda/kernels.c")},

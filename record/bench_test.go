@@ -1,6 +1,7 @@
 package record
 
 import (
+	"github.com/acltrace/acltrace/internal/schema"
 	"path/filepath"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 
 // BenchmarkBuilder is the way of one launch from the ring into the file, without the ring.
 func BenchmarkBuilder(b *testing.B) {
-	w, err := format.Create(filepath.Join(b.TempDir(), "x.aclt"), &format.Meta{API: "acl"}, Schema(acl.Model), nil)
+	w, err := format.Create(filepath.Join(b.TempDir(), "x.aclt"), &format.Meta{API: "acl"}, schema.Of(acl.Model), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func ffmpeg(filter string, device bool, sizes ...string) []string {
 func TestCUDAPrograms(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "kernels.so", []string{source("cuda_programs.c")}, "-shared", "-fPIC", "-I"+filepath.Join(testenv.Root(t), "sim/libcuda/include")))
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "kernels.so", []string{source("cuda_programs.c")}, "-shared", "-fPIC", "-I"+filepath.Join(testenv.Root(t), "sim/cuda/include")))
 	for _, c := range []struct {
 		name            string
 		host, device    func(t *testing.T) []string // the same work by the program itself, and by the device

@@ -198,7 +198,7 @@ func TestCUDABeforeParamInfo(t *testing.T) {
 func TestCUDADeviceTime(t *testing.T) {
 	program := cudaDriver(t)
 	root := testenv.Root(t)
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "slow.so", []string{source("cuda_slow.c")}, "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include"), "-D_POSIX_C_SOURCE=200809L"))
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "slow.so", []string{source("cuda_slow.c")}, "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include"), "-D_POSIX_C_SOURCE=200809L"))
 	before, _, plain := run(t, record.Options{Model: cuda.Model}, program)
 	r, res, out := run(t, record.Options{Model: cuda.Model, DeviceTime: 1}, program)
 	if res.ExitCode != 0 || res.Failed != 0 || out != plain {

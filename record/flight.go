@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -97,7 +98,7 @@ func (f *flight) turn() error {
 	f.made++
 	s := &segment{path: filepath.Join(f.dir, fmt.Sprintf("%d.aclt", f.made)), begun: probe.Now() - f.r.meta.StartMono, first: b.calls}
 	var err error
-	if s.w, err = format.Create(s.path, &f.r.meta, Schema(f.r.o.Model), nil); err != nil {
+	if s.w, err = format.Create(s.path, &f.r.meta, schema.Of(f.r.o.Model), nil); err != nil {
 		return fmt.Errorf("the ring: %w", err)
 	}
 	if last := b.seg; last.w != nil {
@@ -435,7 +436,7 @@ func (k *keeper) failed() error {
 
 // join writes sources into a new file.
 func (k *keeper) join(path string, meta *format.Meta, write func(w *format.Writer) error) error {
-	w, err := format.Create(path, meta, Schema(k.f.r.o.Model), &format.WriterOptions{Whole: true})
+	w, err := format.Create(path, meta, schema.Of(k.f.r.o.Model), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return err
 	}
@@ -562,7 +563,7 @@ func (k *keeper) seal(j *job) error {
 		return w.SetMeta(j.meta)
 	})
 	if err != nil {
-		return fmt.Errorf("sealing the ring: %w", errors.Join(err, whole.MoveBack(j.path, aside)))
+		return fmt.Errorf("sealing the ring: %w", errors.Join(err, atomicfile.MoveBack(j.path, aside)))
 	}
 	k.made = append(k.made, j.path)
 	if aside != "" {
@@ -578,7 +579,7 @@ func (k *keeper) aside(path string) (string, error) {
 	if k.f.r.o.Overwrite {
 		return "", nil
 	}
-	return whole.MoveAside(path)
+	return atomicfile.MoveAside(path)
 }
 
 // alive adds those calls of the past that shape what is alive.

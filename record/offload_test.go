@@ -24,7 +24,7 @@ func offload(t *testing.T, name, language string) (program string) {
 		t.Skip("GCC has no compiler for NVIDIA's GPUs: run `scripts/setup.sh test`")
 	}
 	root := testenv.Root(t)
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "kernels.so", []string{source(name)}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "kernels.so", []string{source(name)}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include")))
 	program = filepath.Join(t.TempDir(), "program")
 	if out, err := exec.Command("gcc", "-O1", language, "-foffload=nvptx-none", "-I"+filepath.Join(root, "internal/testenv/include"), "-o", program, source(name)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

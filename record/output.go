@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // An output is the file of a recording. Its name is that of the newest recording with a call: a file that has the name is moved aside when
@@ -19,7 +19,7 @@ import (
 // A nil older stands for a name that was free.
 type output struct {
 	at    string // name that the file has now
-	older *whole.Successor
+	older *atomicfile.Successor
 	made  os.FileInfo // the file, whatever its name
 	moved []string    // where older files are
 }
@@ -34,7 +34,7 @@ func (f *output) open(name string, replace bool) error {
 		return nil
 	}
 	var err error
-	if f.older, err = whole.Succeed(name); err != nil {
+	if f.older, err = atomicfile.Succeed(name); err != nil {
 		return fmt.Errorf("create trace: %w", err)
 	}
 	if f.older != nil {
@@ -67,7 +67,7 @@ func (f *output) take() error {
 	if err != nil {
 		return err
 	}
-	if f.at, f.older = strings.TrimSuffix(f.at, whole.Suffix), nil; aside != "" {
+	if f.at, f.older = strings.TrimSuffix(f.at, atomicfile.Suffix), nil; aside != "" {
 		f.moved = append(f.moved, aside)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (r *recorder) settle() (older bool, err error) {
 // prune removes the oldest of the traces that were moved aside, with their payloads, if there are too many. It takes its time, and the
 // rings fill up meanwhile: it has its own goroutine.
 func (r *recorder) prune(path string) {
-	all, keep := whole.Asides(path), cmp.Or(r.o.Keep, defaultKeep)
+	all, keep := atomicfile.Asides(path), cmp.Or(r.o.Keep, defaultKeep)
 	if len(all) <= keep {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/testenv"
-	atomic "github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -158,7 +158,7 @@ func TestOutputOfAnotherRecorder(t *testing.T) {
 			return err == nil && (i == 0 || slices.Contains(names(t, dir), "run.1.aclt")) && callsIn(t, output) == calls
 		})
 		o := record.Options{Model: acl.Model, Output: output, Sim: true, Command: []string{program, "1", "12"}}
-		if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.Is(err, atomic.ErrTaken) {
+		if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.Is(err, atomicfile.ErrTaken) {
 			t.Errorf("%v", err)
 		}
 		if err := os.WriteFile(ahead, []byte("\n"), 0); err != nil {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -307,7 +308,7 @@ func (r *recorder) create(env []string) error {
 	if err := r.out.open(o.Output, o.Overwrite); err != nil {
 		return err
 	}
-	w, err := format.Create(r.out.at, &r.meta, Schema(o.Model), &format.WriterOptions{BlobFile: o.BlobFile})
+	w, err := format.Create(r.out.at, &r.meta, schema.Of(o.Model), &format.WriterOptions{BlobFile: o.BlobFile})
 	if err == nil {
 		r.out.made, err = os.Stat(r.out.at)
 	}
@@ -434,45 +435,6 @@ func freeSpace(dir string) (uint64, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(dir, &fs)
 	return fs.Bavail * uint64(fs.Bsize), err
-}
-
-// Schema is the model as it is written into a trace.
-func Schema(m *api.Model) *format.Schema {
-	s := &format.Schema{API: m.Name, Enums: map[string]map[string]string{}}
-	used := map[string]bool{}
-	for i := range m.Funcs {
-		f := &m.Funcs[i]
-		if !f.Modelled {
-			continue
-		}
-		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words), Pending: f.Pending}
-		used[f.Return] = true
-		for _, p := range f.Params {
-			param := format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()}
-			if p.Names() { // timeline.Skipper relies on it
-				if s.HandleKind(string(p.Object)) == 0 {
-					s.Handles = append(s.Handles, string(p.Object))
-				}
-				param.Handle = s.HandleKind(string(p.Object))
-			}
-			out.Params = append(out.Params, param)
-			used[strings.TrimRight(p.Type, "*")] = true
-		}
-		s.Functions = append(s.Functions, out)
-	}
-	for _, e := range m.Enums {
-		if !used[e.Type] {
-			continue
-		}
-		names := map[string]string{}
-		for _, v := range e.Values {
-			if k := strconv.FormatInt(v.Value, 10); names[k] == "" {
-				names[k] = v.Name
-			}
-		}
-		s.Enums[e.Type] = names
-	}
-	return s
 }
 
 func (r *recorder) run(ctx context.Context) (*Result, error) {

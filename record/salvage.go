@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -196,7 +197,7 @@ func recoveredName(output string) string {
 
 // begun opens the file that a recorder of everything has begun, nil if it is gone. A later recording has moved it aside, perhaps.
 func (c *collecting) begun() *format.Reader {
-	for _, path := range append([]string{c.Output}, whole.Asides(c.Output)...) {
+	for _, path := range append([]string{c.Output}, atomicfile.Asides(c.Output)...) {
 		r, err := format.Open(path, nil)
 		switch {
 		case err != nil:
@@ -239,7 +240,7 @@ func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *
 	r := &recorder{o: Options{Model: m}, meta: meta}
 	r.meta.UUID = ""
 	path := filepath.Join(rest, "rest.aclt")
-	w, err := format.Create(path, &r.meta, Schema(m), nil)
+	w, err := format.Create(path, &r.meta, schema.Of(m), nil)
 	if err != nil {
 		return "", err
 	}
@@ -259,7 +260,7 @@ func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *
 	r.describe(&r.meta)
 	r.meta.Recovered = "the recorder was killed: this is what it had written, and what the programs' rings held"
 	r.meta.EndNS, r.meta.Replayable = max(until, r.b.last), false
-	out, err := format.Create(output, &r.meta, Schema(m), &format.WriterOptions{Whole: true})
+	out, err := format.Create(output, &r.meta, schema.Of(m), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/record"
 )
 
 // BenchmarkPlayer is the time from one call to the next of a library whose functions do nothing, beside calling them directly
@@ -41,7 +41,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 	direct := compile(b, filepath.Join(dir, "direct"), "testdata/direct.c", "-ldl")
 	const calls, stretch = 1_000_000, 10_000
 	path := filepath.Join(dir, "t.aclt")
-	w, err := format.Create(path, &format.Meta{}, record.Schema(acl.Model), nil)
+	w, err := format.Create(path, &format.Meta{}, schema.Of(acl.Model), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
-	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
@@ -119,7 +119,7 @@ func (s *session) results() (*os.File, error) {
 		return nil, err
 	}
 	path := filepath.Join(ownDir(s.dir), "results")
-	f, err := whole.Fresh(path)
+	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/shell"
-	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // The player's source as bundles have it.
@@ -43,7 +43,7 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", trace, err)
 	}
-	made, err := whole.Mkdir(dir)
+	made, err := atomicfile.Mkdir(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 	root := testenv.Root(t)
 	include := "-I" + filepath.Join(root, "api/cuda/include")
 	program := testenv.CompileC(t, "cujobs", []string{"testdata/cujobs.c"}, include, "-L"+driver, "-lcuda")
-	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cujobs.so", []string{"testdata/cujobs.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cujobs.so", []string{"testdata/cujobs.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include")))
 	// One that does not say that it is no device.
 	other := testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 	simulate(t)

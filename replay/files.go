@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
@@ -54,7 +54,7 @@ func (p *planner) fileName(i int) (operand, error) {
 		}
 		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
 	}
-	f, err := whole.Fresh(path) // in place of that of an earlier replay, if the folder is kept
+	f, err := atomicfile.Fresh(path) // in place of that of an earlier replay, if the folder is kept
 	if err != nil {
 		return operand{}, err
 	}

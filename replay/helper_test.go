@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"github.com/acltrace/acltrace/internal/schema"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,7 +13,6 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -71,7 +71,7 @@ type traceWriter struct {
 func newTrace(t *testing.T) *traceWriter {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.aclt")
-	w, err := format.Create(path, &format.Meta{API: "acl"}, record.Schema(acl.Model), &format.WriterOptions{Compression: format.NoCompression})
+	w, err := format.Create(path, &format.Meta{API: "acl"}, schema.Of(acl.Model), &format.WriterOptions{Compression: format.NoCompression})
 	if err != nil {
 		t.Fatal(err)
 	}

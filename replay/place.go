@@ -10,7 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
@@ -104,7 +104,7 @@ func (p *Plan) environment(process int) ([]string, error) {
 func (p *Plan) placeFile(variable string, process int, list string) ([]string, error) {
 	name := fmt.Sprintf("place-%d", process+1)
 	path := filepath.Join(p.dir, name)
-	f, err := whole.Fresh(path)
+	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return nil, err
 	}

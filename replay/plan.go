@@ -12,7 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -139,7 +139,7 @@ type deviceBlock struct {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func createPlan(path string, m *api.Model) (*Plan, error) {
-	create := whole.Fresh
+	create := atomicfile.Fresh
 	if path == os.DevNull {
 		create = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR, 0) }
 	}

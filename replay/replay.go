@@ -39,9 +39,9 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
-	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -441,7 +441,7 @@ func (s *session) player() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(s.dir, artifacts.Player)
-	f, err := whole.Fresh(path)
+	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,6 @@ import (
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -30,7 +30,7 @@ func foreignTrace(t *testing.T, change func(*format.Meta)) string {
 	meta := &format.Meta{API: "acl"}
 	change(meta)
 	path := filepath.Join(t.TempDir(), "t.aclt")
-	w, err := format.Create(path, meta, record.Schema(acl.Model), &format.WriterOptions{Compression: format.NoCompression})
+	w, err := format.Create(path, meta, schema.Of(acl.Model), &format.WriterOptions{Compression: format.NoCompression})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 				content bool
 			}{{0, true}, {0, false}, {1, true}, {1, false}} {
 				path := filepath.Join(t.TempDir(), "t.aclt")
-				w, err := format.Create(path, &format.Meta{API: m.Name}, record.Schema(m), &format.WriterOptions{Compression: format.NoCompression})
+				w, err := format.Create(path, &format.Meta{API: m.Name}, schema.Of(m), &format.WriterOptions{Compression: format.NoCompression})
 				if err != nil {
 					t.Fatal(err)
 				}

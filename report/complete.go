@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
@@ -33,10 +34,10 @@ func losses(c *format.Completeness) (all []string) {
 		all = append(all, places("lost", c.Lost))
 	}
 	if c.Refused > 0 {
-		all = append(all, Plural(uint64(c.Refused), "thread")+" not recorded")
+		all = append(all, human.Plural(uint64(c.Refused), "thread")+" not recorded")
 	}
 	if c.Damaged > 0 {
-		all = append(all, "damaged in "+Plural(uint64(c.Damaged), "place"))
+		all = append(all, "damaged in "+human.Plural(uint64(c.Damaged), "place"))
 	}
 	return all
 }
@@ -49,7 +50,7 @@ func places(what string, gaps []format.Gap) string {
 	}
 	known := "how many is not known"
 	if calls > 0 {
-		known = Plural(calls, "call") + " known"
+		known = human.Plural(calls, "call") + " known"
 	}
-	return fmt.Sprintf("calls %s at %s (%s)", what, Plural(uint64(len(gaps)), "place"), known)
+	return fmt.Sprintf("calls %s at %s (%s)", what, human.Plural(uint64(len(gaps)), "place"), known)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // TestStatsCount compares sums with a count of all calls and tasks in memory, for stories and for what the examples do.
 func TestStatsCount(t *testing.T) {
-	traces := map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 400), "deep": deep(t),
-		"steps": story.Steps(t, 8, 20, func(step, launch int) int64 { return int64(1000 + 100*step + launch) })}
+	traces := map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 400), "deep": deep(t),
+		"steps": testtrace.Steps(t, 8, 20, func(step, launch int) int64 { return int64(1000 + 100*step + launch) })}
 	for name, args := range map[string][]string{"vector_add": nil, "matmul_pipeline": nil, "tiny_decoder": {"--tokens", "1", "--quiet"}} {
 		path := filepath.Join(t.TempDir(), name+".aclt")
 		cmd := append([]string{"record", "--sim", "-o", path, "--", testenv.Example(t, name)}, args...)

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"math"
 	"slices"
@@ -411,9 +412,9 @@ func (d *Diff) judge(whole float64) {
 // Text writes the form for people.
 func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	run := func(name string, r *DiffRun) {
-		Printf(w, "%s: %s: %s in %s", name, r.Path, Plural(r.Calls, "call"), Duration(r.SpanNS))
+		Printf(w, "%s: %s: %s in %s", name, r.Path, human.Plural(r.Calls, "call"), human.Duration(r.SpanNS))
 		if r.Steps.Count > 0 {
-			Printf(w, ", %s, %s, %d like most", Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
+			Printf(w, ", %s, %s, %d like most", human.Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
 		}
 		Printf(w, "\n")
 	}
@@ -426,9 +427,9 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	sample := func(s *Sample) layout {
 		spread := "" // one alone has none
 		if s.N > 1 {
-			spread = "+-" + Duration(int64(s.Q3NS-s.Q1NS)/2)
+			spread = "+-" + human.Duration(int64(s.Q3NS-s.Q1NS)/2)
 		}
-		return layout(Duration(int64(s.MedianNS)) + "\t" + spread)
+		return layout(human.Duration(int64(s.MedianNS)) + "\t" + spread)
 	}
 	same, head := 0, false
 	for i := range d.Changes {
@@ -473,7 +474,7 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 		}
 		Printf(w, "\n%s\n", title)
 		for _, x := range list[:min(most, len(list))] {
-			Printf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), Plural(x.Count, "time"))
+			Printf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), human.Plural(x.Count, "time"))
 		}
 		rest(w, len(list), "of them")
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // run is a program whose kernels take 10 us, with noise as devices have it: each launch varies, a few take long, and what all launches
@@ -19,7 +19,7 @@ import (
 func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) *timeline.Timeline {
 	r := rand.New(rand.NewPCG(seed, 7))
 	drift := 0.0
-	return story.Steps(t, steps, 12, func(_, launch int) int64 {
+	return testtrace.Steps(t, steps, 12, func(_, launch int) int64 {
 		drift = 0.98*drift + 0.004*r.NormFloat64()
 		v := 10_000 * factor(launch%3) * math.Exp(0.03*r.NormFloat64()+drift)
 		if r.IntN(50) == 0 {
@@ -136,7 +136,7 @@ func TestSameRun(t *testing.T) {
 
 // TestNewAndGone compares runs of two programs without steps.
 func TestNewAndGone(t *testing.T) {
-	d := compare(t, story.Small(t), deep(t), nil)
+	d := compare(t, testtrace.Small(t), deep(t), nil)
 	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, report.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
 		!slices.Contains(d.Gone, report.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, report.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
 		t.Errorf("%+v", d)
@@ -146,7 +146,7 @@ func TestNewAndGone(t *testing.T) {
 // TestMoreLaunches has steps that launch more.
 func TestMoreLaunches(t *testing.T) {
 	time := func(_, _ int) int64 { return 10_000 }
-	d := compare(t, story.Steps(t, 10, 12, time), story.Steps(t, 10, 15, time), nil)
+	d := compare(t, testtrace.Steps(t, 10, 12, time), testtrace.Steps(t, 10, 15, time), nil)
 	i := slices.IndexFunc(d.Changes, func(c report.Change) bool { return c.Name == "matmul" })
 	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != report.Slower || c.Change != 0.25 {
 		t.Errorf("%+v", c)

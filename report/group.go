@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"slices"
 	"strconv"
@@ -262,7 +263,7 @@ func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
 		case g.SpanNS == 0:
 			return "-\t"
 		}
-		return layout(Duration(g.SpanNS) + "\t")
+		return layout(human.Duration(g.SpanNS) + "\t")
 	}
 	Printf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
 	for _, g := range groups {
@@ -271,12 +272,12 @@ func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
 			process = strconv.Itoa(g.Process)
 		}
 		if g.DeviceNS != 0 {
-			device = Duration(g.DeviceNS)
+			device = human.Duration(g.DeviceNS)
 		}
 		if g.Differs {
 			name += " (differs)"
 		}
-		Printf(t, "%s%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), g.Calls, g.Failed, g.Launches, g.Copies, Bytes(g.Bytes), Duration(g.HostNS), Duration(g.WaitedNS),
+		Printf(t, "%s%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), g.Calls, g.Failed, g.Launches, g.Copies, human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
 			device, process, name)
 	}
 	return t.Flush()

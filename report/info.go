@@ -5,12 +5,11 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -231,7 +230,7 @@ func (in *Info) Text(w io.Writer) error {
 	case in.CapturedBy != "":
 		by = "the " + in.CapturedBy
 	}
-	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "not known"), Duration(in.EndNS-in.StartNS), by)
+	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "not known"), human.Duration(in.EndNS-in.StartNS), by)
 	device := in.Device.Name
 	if in.Simulated {
 		device = "simulated: no device was involved"
@@ -245,7 +244,7 @@ func (in *Info) Text(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
 		row("environment", "%s=%s", name, in.Env[name])
 	}
-	row("processes", "%d, %s", in.Processes, Plural(uint64(in.Threads), "thread"))
+	row("processes", "%d, %s", in.Processes, human.Plural(uint64(in.Threads), "thread"))
 	for i, line := range in.processes() {
 		if i == mostProcesses {
 			row("", "and %d more: --json lists all", len(in.ProcessList)-i)
@@ -265,7 +264,7 @@ func (in *Info) Text(w io.Writer) error {
 		}
 		row(name, "%s", &in.Standing[i])
 	}
-	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", Plural(in.Payload.Pieces, "piece"), Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", human.Plural(in.Payload.Pieces, "piece"), human.Plural(in.Payload.Blobs, "blob"), human.Bytes(in.Payload.Bytes), human.Bytes(in.Payload.StoredBytes), in.Payload.Level)
 	if f := in.Payload.BlobFile; f != nil {
 		switch {
 		case f.Problem != "":
@@ -277,23 +276,23 @@ func (in *Info) Text(w io.Writer) error {
 		}
 	}
 	if in.Payload.TakenEarly > 0 {
-		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", Plural(in.Payload.TakenEarly, "payload"))
+		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", human.Plural(in.Payload.TakenEarly, "payload"))
 	}
 	if in.Gaps.Count > 0 {
 		others := ""
 		if n := in.Gaps.CallsOlder; n > 0 {
-			others = fmt.Sprintf(", %s older than what the flight recorder kept", Plural(n, "call"))
+			others = fmt.Sprintf(", %s older than what the flight recorder kept", human.Plural(n, "call"))
 		}
 		switch n := in.Gaps.CallsOff; {
 		case n > 0:
-			others += fmt.Sprintf(", %s while recording was off", Plural(n, "call"))
+			others += fmt.Sprintf(", %s while recording was off", human.Plural(n, "call"))
 		case in.Gaps.Off > 0:
 			others += ", recording was off"
 			if in.Gaps.Off < in.Gaps.Count {
 				others += fmt.Sprintf(" at %d of them", in.Gaps.Off)
 			}
 		}
-		row("gaps", "%d, %s lost%s", in.Gaps.Count, Plural(in.Gaps.CallsLost, "call"), others)
+		row("gaps", "%d, %s lost%s", in.Gaps.Count, human.Plural(in.Gaps.CallsLost, "call"), others)
 	} else {
 		row("gaps", "none")
 	}
@@ -306,7 +305,7 @@ func (in *Info) Text(w io.Writer) error {
 		how := "yes"
 		switch {
 		case in.Payload.VisibleMissing > 0:
-			how = fmt.Sprintf("no, managed memory: the content of %s that the program accesses without a call is missing", Bytes(in.Payload.VisibleMissing))
+			how = fmt.Sprintf("no, managed memory: the content of %s that the program accesses without a call is missing", human.Bytes(in.Payload.VisibleMissing))
 			if in.Payload.Level != "full" || in.Policy != "block" {
 				how += "; record with --replayable"
 			}
@@ -319,13 +318,13 @@ func (in *Info) Text(w io.Writer) error {
 		row("replayable", "%s", how)
 	}
 	if n := in.Tracer.ClockJumps; n > 0 {
-		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", Plural(uint64(n), "time"))
+		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", human.Plural(uint64(n), "time"))
 	}
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
 	}
 	if ns := in.Tracer.PayloadNS; ns > 0 {
-		row("recording", "%s%s of the program's threads in all", recordedCopies(in.Tracer.Copies, "", "; "), Duration(ns))
+		row("recording", "%s%s of the program's threads in all", recordedCopies(in.Tracer.Copies, "", "; "), human.Duration(ns))
 	}
 	if d := in.DeviceTime; d != nil {
 		in.deviceTime(row)
@@ -335,27 +334,27 @@ func (in *Info) Text(w io.Writer) error {
 		binder = ", bound by " + in.Coverage.Binder
 	}
 	if !profile {
-		row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)-len(in.Coverage.AskedFor)), "other"))
+		row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, human.Plural(uint64(len(in.Coverage.PassedBy)-len(in.Coverage.AskedFor)), "other"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
 		if !slices.Contains(in.Coverage.AskedFor, name) {
-			row("passed by", "%s, called %s", name, Plural(in.Coverage.PassedBy[name], "time"))
+			row("passed by", "%s, called %s", name, human.Plural(in.Coverage.PassedBy[name], "time"))
 		}
 	}
 	for _, name := range in.Coverage.AskedFor {
-		row("asked for", "%s, %s; whether it was called is not known", name, Plural(in.Coverage.PassedBy[name], "time"))
+		row("asked for", "%s, %s; whether it was called is not known", name, human.Plural(in.Coverage.PassedBy[name], "time"))
 	}
 	for _, u := range in.Coverage.Unhooked {
 		row("not seen", "%s: %s", u.Subject(), u.Reason)
 	}
 	if in.Coverage.Refused > 0 {
-		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", Plural(uint64(in.Coverage.Refused), "thread"))
+		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", human.Plural(uint64(in.Coverage.Refused), "thread"))
 	}
 	if n := in.Coverage.Unsized; n > 0 {
-		row("not recorded", "the arguments of %s by an array of pointers: nothing told their sizes", Plural(n, "launch"))
+		row("not recorded", "the arguments of %s by an array of pointers: nothing told their sizes", human.Plural(n, "launch"))
 	}
 	if n := in.Coverage.CutArguments; n > 0 {
-		row("not recorded", "%s of kernels, for their size", Plural(n, "argument"))
+		row("not recorded", "%s of kernels, for their size", human.Plural(n, "argument"))
 	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
@@ -370,7 +369,7 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	if r := in.Recovery; r != nil {
 		row("cut", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
-			Plural(uint64(r.Chunks), "whole chunk"), Bytes(uint64(r.LostBytes)), Plural(r.LostChunks, "chunk"))
+			human.Plural(uint64(r.Chunks), "whole chunk"), human.Bytes(uint64(r.LostBytes)), human.Plural(r.LostChunks, "chunk"))
 	}
 	for kind, n := range in.Unknown {
 		row("unknown", "%s: %d (a newer acltrace wrote this file)", kind, n)
@@ -402,11 +401,11 @@ func (in *Info) deviceTime(row func(name, format string, args ...any)) {
 	which := "all"
 	switch {
 	case d.GapNS > 0:
-		which = "one of a thread every " + Duration(d.GapNS)
+		which = "one of a thread every " + human.Duration(d.GapNS)
 	case d.Every > 1:
 		which = fmt.Sprintf("one of %d", d.Every)
 	}
-	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", Plural(d.Measured, "task"), which, Duration(d.ErrorNS), Duration(d.TypicalErrorNS))
+	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", human.Plural(d.Measured, "task"), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
 	for _, m := range []struct {
 		n   uint64
 		why string
@@ -414,60 +413,10 @@ func (in *Info) deviceTime(row func(name, format string, args ...any)) {
 		{d.Lost, "no room in the ring"}, {d.Refused, "the runtime lacks what it takes or has refused, and its process was not measured from then on"},
 		{d.Unsound, "the device's time does not go with the calls'"}} {
 		if m.n > 0 {
-			row("not measured", "%s: %s", Plural(m.n, "task"), m.why)
+			row("not measured", "%s: %s", human.Plural(m.n, "task"), m.why)
 		}
 	}
 	if d.Jumps > 0 {
-		row("", "the device's clock and the calls' went apart %s", Plural(d.Jumps, "time"))
+		row("", "the device's clock and the calls' went apart %s", human.Plural(d.Jumps, "time"))
 	}
-}
-
-// Plural is a number of things, which one thing names.
-func Plural(n uint64, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "y"):
-		return fmt.Sprintf("%d %sies", n, what[:len(what)-1])
-	case strings.HasSuffix(what, "h"), strings.HasSuffix(what, "s"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// Duration shows nanoseconds in the unit in which they are read best.
-func Duration(ns int64) string { return string(appendDuration(nil, ns)) }
-
-func appendDuration(dst []byte, ns int64) []byte {
-	in := func(unit float64, name string) []byte {
-		return append(strconv.AppendFloat(dst, float64(ns)/unit, 'f', 2, 64), name...)
-	}
-	switch d := time.Duration(ns); {
-	case d < 0:
-		return appendDuration(append(dst, '-'), -max(ns, -math.MaxInt64)) // the least number has no opposite
-	case d < time.Microsecond:
-		return append(strconv.AppendInt(dst, ns, 10), " ns"...)
-	case d < time.Millisecond:
-		return in(1e3, " us")
-	case d < time.Second:
-		return in(1e6, " ms")
-	case d < time.Hour:
-		return in(1e9, " s")
-	default:
-		return append(dst, d.Round(time.Second).String()...)
-	}
-}
-
-// Bytes shows a number of bytes in the unit in which it is read best.
-func Bytes(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v := float64(n)
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if v /= 1024; v < 1024 {
-			return fmt.Sprintf("%.1f %s", v, u)
-		}
-	}
-	return fmt.Sprintf("%.1f EiB", v/1024)
 }

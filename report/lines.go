@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"math"
 	"slices"
@@ -480,7 +481,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		dst = strconv.AppendUint(append(dst, ':'), uint64(task), 10)
 	}
 	if c.Flags&format.Unfinished == 0 {
-		dst = appendDuration(append(dst, "  "...), c.End-c.Start)
+		dst = human.AppendDuration(append(dst, "  "...), c.End-c.Start)
 	}
 	return dst
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"slices"
 
@@ -239,11 +240,11 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		}
 		return fmt.Sprintf("%.1f%%", float64(ns)/t.intervalSecs/1e7)
 	}
-	Printf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
+	Printf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, human.Duration(t.ToNS), t.Calls, rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
 	if t.Damaged > 0 {
-		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", Plural(uint64(t.Damaged), "place"))
+		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", human.Plural(uint64(t.Damaged), "place"))
 	}
-	Printf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
+	Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
 	if len(t.Standing) > 0 {
 		Printf(w, "in progress:\n")
 		StandingText(w, "  ", t.Standing)
@@ -265,7 +266,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 			if t.intervalSecs > 0 {
 				moved = Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			Printf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
+			Printf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, human.Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
 		}
 	}
 	table("function", t.Functions, most, false)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 	"time"
@@ -89,9 +90,9 @@ func (in *Info) processes() (lines []string) {
 	})
 	for i := range list {
 		p := &list[i]
-		line := fmt.Sprintf("%d from %s", p.PID, Duration(int64(p.start)))
+		line := fmt.Sprintf("%d from %s", p.PID, human.Duration(int64(p.start)))
 		if how := p.how(); how != "" {
-			line += fmt.Sprintf(" to %s, %s", Duration(int64(p.end)), how)
+			line += fmt.Sprintf(" to %s, %s", human.Duration(int64(p.end)), how)
 		}
 		if len(p.Command) > 0 {
 			line += ": " + short(strings.Join(p.Command, " "), 80)

@@ -16,9 +16,9 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -38,13 +38,13 @@ func le(v any) []byte {
 	return b
 }
 
-func reads(name string, item uint32, b []byte) story.Mod {
+func reads(name string, item uint32, b []byte) testtrace.Mod {
 	return func(f *api.Func, c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
 	}
 }
 
-func task(stream, id uint64) story.Mod {
+func task(stream, id uint64) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: stream<<32 | id})
 	}
@@ -52,25 +52,25 @@ func task(stream, id uint64) story.Mod {
 
 // deep is a trace with every structure that reports show; its story is in testdata/deep.txtar.
 func deep(t *testing.T) *timeline.Timeline {
-	b := story.New(t)
-	b.Call(0, 1000, 2000, "aclrtSetDevice", story.A(0))
-	b.Call(0, 3000, 4000, "aclrtMalloc", story.A(0x7ffe0000, 1<<19, 0), story.Outs("devPtr", dev))
-	b.Call(0, 4500, 4600, "aclrtMallocHost", story.A(0x7ffe0000, 4096), story.Outs("hostPtr", pinned))
-	b.Call(0, 5000, 6000, "aclrtCreateStream", story.A(0x7ffe0000), story.Outs("stream", stream))
-	b.Call(0, 7000, 8000, "aclrtBinaryGetFunction", story.A(0x6600, 0x10, 0x20), story.Text("kernelName", "Add<1>"), story.Outs("funcHandle", fn))
-	b.Call(0, 9000, 9500, "aclrtMemcpyAsync", story.A(dev, 16, pinned, 16, 1, stream), reads("src", 0, le([]uint64{dev + 64, 7})), task(47, 1))
+	b := testtrace.New(t)
+	b.Call(0, 1000, 2000, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3000, 4000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<19, 0), testtrace.Outs("devPtr", dev))
+	b.Call(0, 4500, 4600, "aclrtMallocHost", testtrace.A(0x7ffe0000, 4096), testtrace.Outs("hostPtr", pinned))
+	b.Call(0, 5000, 6000, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", stream))
+	b.Call(0, 7000, 8000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", fn))
+	b.Call(0, 9000, 9500, "aclrtMemcpyAsync", testtrace.A(dev, 16, pinned, 16, 1, stream), reads("src", 0, le([]uint64{dev + 64, 7})), task(47, 1))
 	attrs := slices.Concat(le(uint32(1)), le(uint64(1)), make([]byte, 8), le(uint32(2)), le(uint64(4096)), make([]byte, 8), le(uint32(77)), le([]uint64{0xaa, 0xbb}))
-	b.Call(0, 10000, 10500, "aclrtLaunchKernelV2", story.A(fn, 8, dev, 16, 0x30, stream), reads("cfg", 0, attrs), task(47, 1564<<16|23064))
-	b.Call(0, 11000, 11500, "aclrtLaunchKernelWithHostArgs", story.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2), story.Fails(107017),
+	b.Call(0, 10000, 10500, "aclrtLaunchKernelV2", testtrace.A(fn, 8, dev, 16, 0x30, stream), reads("cfg", 0, attrs), task(47, 1564<<16|23064))
+	b.Call(0, 11000, 11500, "aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2), testtrace.Fails(107017),
 		reads("hostArgs", 0, le(make([]uint64, 10))), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
-	b.Call(0, 12000, 12500, "aclrtLaunchKernelWithHostArgs", story.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2),
+	b.Call(0, 12000, 12500, "aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2),
 		reads("hostArgs", 0, le([]uint64{dev, 1, 2, 3, 4, 5, 6, 7, 8, 9})), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
-	b.Call(0, 13000, 13500, "aclrtLaunchKernel", story.A(fn, 2, dev, 16, stream), task(47, 3))
-	b.Call(0, 14000, 14700, "aclrtMemcpyBatch", story.A(1, 2, 3, 4, 3, 0, 0, 0, 0), reads("dsts", 0, le([]uint64{dev + 0x10000, dev + 0x18000, dev + 0x20000})),
+	b.Call(0, 13000, 13500, "aclrtLaunchKernel", testtrace.A(fn, 2, dev, 16, stream), task(47, 3))
+	b.Call(0, 14000, 14700, "aclrtMemcpyBatch", testtrace.A(1, 2, 3, 4, 3, 0, 0, 0, 0), reads("dsts", 0, le([]uint64{dev + 0x10000, dev + 0x18000, dev + 0x20000})),
 		reads("srcs", 0, le([]uint64{heap, heap + 64, heap + 128})), reads("sizes", 0, le([]uint64{32768, 32768, 32768})))
-	b.Call(0, 15000, 15900, "aclrtMemcpyAsync", story.A(heap, 64, dev, 64, 2, stream))
-	b.Call(0, 16000, 30000, "aclrtSynchronizeStream", story.A(stream))
-	b.Call(1, 31000, 31500, "aclrtMalloc", story.A(0x7ffe0000, 1<<20, 0), story.Outs("devPtr", 0x124000100000))
+	b.Call(0, 15000, 15900, "aclrtMemcpyAsync", testtrace.A(heap, 64, dev, 64, 2, stream))
+	b.Call(0, 16000, 30000, "aclrtSynchronizeStream", testtrace.A(stream))
+	b.Call(1, 31000, 31500, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", 0x124000100000))
 	return b.Load()
 }
 
@@ -156,7 +156,7 @@ func TestGolden(t *testing.T) {
 
 // TestGoldenSteps has steps, idle times, device times that were measured, and names that are too long for a terminal.
 func TestGoldenSteps(t *testing.T) {
-	tl := story.Steps(t, 6, 12, func(step, launch int) int64 {
+	tl := testtrace.Steps(t, 6, 12, func(step, launch int) int64 {
 		if step == 3 && launch == 5 {
 			return 40_000
 		}
@@ -245,10 +245,10 @@ func TestStats(t *testing.T) {
 
 // TestHostBound has a stream wait for the host.
 func TestHostBound(t *testing.T) {
-	b := story.New(t)
+	b := testtrace.New(t)
 	for i := range int64(3) {
-		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream))
-		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", story.A(stream))
+		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream))
+		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", testtrace.A(stream))
 	}
 	s := stats(t, b.Load(), "")
 	if l := s.Streams[0]; l.Bound != "host" || l.BusyAtMostNS != 3000 || l.IdleAtLeastNS != 18000 || l.WaitedNS != 2400 {
@@ -270,7 +270,7 @@ func TestHostBound(t *testing.T) {
 
 // Steps one by one are the steps of the list, and the longest are those of it that took longest.
 func TestSteps(t *testing.T) {
-	tl := story.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
+	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
 	all := stats(t, tl, "step").Groups
 	var b bytes.Buffer
 	list, err := report.NewGroupWriter(&b, "step", false)

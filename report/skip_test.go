@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"github.com/acltrace/acltrace/internal/schema"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -69,8 +69,8 @@ func blocks(t *testing.T, schema *format.Schema) *format.Reader {
 
 // What cat shows of a part of a trace is what it shows of that part in the whole, though it reads few chunks.
 func TestSkip(t *testing.T) {
-	indexed := record.Schema(acl.Model)
-	plain := record.Schema(acl.Model)
+	indexed := schema.Of(acl.Model)
+	plain := schema.Of(acl.Model)
 	plain.Handles = nil
 	for i := range plain.Functions {
 		for k := range plain.Functions[i].Params {
@@ -101,7 +101,7 @@ func TestSkip(t *testing.T) {
 
 // What a State needs of the chunks before a window is few of them.
 func TestSkipReadsLittle(t *testing.T) {
-	r := blocks(t, record.Schema(acl.Model))
+	r := blocks(t, schema.Of(acl.Model))
 	read := 0
 	s := timeline.NewState(acl.Model)
 	skip := s.Skipper(r)
@@ -125,7 +125,7 @@ func TestSkipReadsLittle(t *testing.T) {
 
 // A tail is the last of the lines that there are without it, however far back they lie, and the progress comes to its end.
 func TestTail(t *testing.T) {
-	r := blocks(t, record.Schema(acl.Model))
+	r := blocks(t, schema.Of(acl.Model))
 	lines := func(o report.LineOptions) []string {
 		done, total := -1, 0
 		o.Progress = func(d, t int) { done, total = d, t }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 )
 
@@ -20,7 +21,7 @@ func (s *Standing) String() string {
 	if s.On != "" {
 		on = " on " + s.On
 	}
-	return fmt.Sprintf("thread %d of process %d in %s%s for %s", s.TID, s.PID, s.Func, on, Duration(s.ForNS))
+	return fmt.Sprintf("thread %d of process %d in %s%s for %s", s.TID, s.PID, s.Func, on, human.Duration(s.ForNS))
 }
 
 // mostStanding is how many calls the text form lists.

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 
 	"github.com/acltrace/acltrace/format"
@@ -36,7 +37,7 @@ func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	s.Steps.threadText(t)
 	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
-		Printf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "functions")
@@ -47,17 +48,17 @@ func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	if r := s.Ranks; r != nil {
 		Printf(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank\n")
 		for _, x := range r.Ranks {
-			Printf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, Duration(x.Waited), Duration(x.Caused), x.Rank)
+			Printf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, human.Duration(x.Waited), human.Duration(x.Caused), x.Rank)
 		}
 		Printf(t, "\nwaited\tat\tlast rank\t  collective\n")
 		for _, x := range r.Longest {
-			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", Duration(x.Spread), Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
+			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", human.Duration(x.Spread), human.Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
 		}
 	}
 	if len(s.HiddenSyncs) > 0 {
 		Printf(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory\n")
 		for _, h := range s.HiddenSyncs {
-			Printf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, Bytes(h.Bytes), Duration(h.HostNS), h.First, h.Func, h.Name)
+			Printf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, human.Bytes(h.Bytes), human.Duration(h.HostNS), h.First, h.Func, h.Name)
 		}
 	}
 	if len(s.Retries) > 0 {
@@ -85,30 +86,30 @@ func (s *Stats) totals(w io.Writer) {
 		copies += k.Count
 		bytes += k.Bytes
 	}
-	Printf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", Plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
-		Plural(launches, "launch"), Plural(uint64(len(s.Kernels)), "kernel"), Plural(copies, "copy"), Bytes(bytes))
+	Printf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), s.Failed,
+		human.Plural(launches, "launch"), human.Plural(uint64(len(s.Kernels)), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
 	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
 	switch st := &s.Steps; {
 	case st.Count == 0:
 		Printf(w, "no steps: %s\n", st.Why)
 	case st.Typical == 0:
-		Printf(w, "%s, %s\n", Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s\n", human.Plural(uint64(st.Count), "step"), how)
 	default:
-		Printf(w, "%s, %s", Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s", human.Plural(uint64(st.Count), "step"), how)
 		if st.Typical < st.Count {
 			Printf(w, ", %d like most", st.Typical)
 		}
 		if st.Typical == 1 {
-			Printf(w, ": %s\n", Duration(st.P50NS))
+			Printf(w, ": %s\n", human.Duration(st.P50NS))
 			break
 		}
-		Printf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
+		Printf(w, ": median %s, %s to %s\n", human.Duration(st.P50NS), human.Duration(st.MinNS), human.Duration(st.MaxNS))
 	}
 	if r := &s.Recording; r.NS > 0 {
-		Printf(w, "recording took %s of the program's threads%s\n", Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
+		Printf(w, "recording took %s of the program's threads%s\n", human.Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
 	}
 	if s.Peak != nil {
-		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, Bytes(s.Peak.Bytes), Duration(s.Peak.Time))
+		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, human.Bytes(s.Peak.Bytes), human.Duration(s.Peak.Time))
 	}
 }
 
@@ -118,8 +119,8 @@ func recordedCopies(c *format.RecordedCopies, before, behind string) string {
 		return ""
 	}
 	n := int64(c.Count)
-	return fmt.Sprintf("%s%s of %s of each %s copy, mean of %s%s", before, Duration(c.RecordingNS/n), Duration((c.RecordingNS+c.CallsNS)/n), Bytes(c.Bytes/c.Count),
-		Plural(c.Count, "payload"), behind)
+	return fmt.Sprintf("%s%s of %s of each %s copy, mean of %s%s", before, human.Duration(c.RecordingNS/n), human.Duration((c.RecordingNS+c.CallsNS)/n), human.Bytes(c.Bytes/c.Count),
+		human.Plural(c.Count, "payload"), behind)
 }
 
 func (s *Stats) kernelText(w io.Writer, t *table) {
@@ -130,9 +131,9 @@ func (s *Stats) kernelText(w io.Writer, t *table) {
 	for _, k := range s.Kernels[:min(most, len(s.Kernels))] {
 		device, p50, p99, top := "-", "-", "-", "-"
 		if k.Measured > 0 {
-			device, p50, p99, top = Duration(k.DeviceNS), Duration(k.P50NS), Duration(k.P99NS), Duration(k.MaxNS)
+			device, p50, p99, top = human.Duration(k.DeviceNS), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS)
 		}
-		Printf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
+		Printf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, human.Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernels")
@@ -158,7 +159,7 @@ func (s *Stats) copyText(t *table) {
 				rate = ">= " + rate
 			}
 		}
-		Printf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), s.recordingCell(Duration(k.RecordingNS)), k.Measured, rate, name)
+		Printf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, human.Bytes(k.Bytes), human.Duration(k.HostNS), s.recordingCell(human.Duration(k.RecordingNS)), k.Measured, rate, name)
 	}
 	Printf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", s.recordingCell("recording"))
 	for i := range s.Copies {
@@ -176,8 +177,8 @@ func (s *Stats) streamText(t *table) {
 	if len(s.Streams) > 0 {
 		Printf(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream\n")
 		for _, l := range s.Streams {
-			Printf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
-				Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
+			Printf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
+				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
 		}
 	}
 	if len(s.Idle) > 0 {
@@ -194,10 +195,10 @@ func (s *Stats) streamText(t *table) {
 			}
 			if d.Call != nil {
 				if call = fmt.Sprintf("%s (call %d)", d.Func, *d.Call); t.width > 100 {
-					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
+					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}
 			}
-			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), s.recordingCell(Duration(d.RecordingNS)), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Duration(d.Time), step, human.Duration(d.InCallsNS), s.recordingCell(human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
 		}
 	}
 }
@@ -216,6 +217,6 @@ func (s *Stats) rangeText(t *table) {
 			Printf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
 			continue
 		}
-		Printf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, human.Duration(r.TotalNS), human.Duration(r.MinNS), human.Duration(r.MaxNS), name)
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 
@@ -205,13 +206,13 @@ func (s *StepStats) threadText(t *table) {
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {
-			device = Duration(d.DeviceNS)
+			device = human.Duration(d.DeviceNS)
 		}
 		took := layout("")
 		if recorder {
-			took = layout(Duration(d.RecordingNS) + "\t")
+			took = layout(human.Duration(d.RecordingNS) + "\t")
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
-			took, Duration(d.OwnNS), device, d.Thread)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
+			took, human.Duration(d.OwnNS), device, d.Thread)
 	}
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // TestWithinSteps has a thread that launches, and one whose waits begin before a step and end behind it.
 func TestWithinSteps(t *testing.T) {
-	b := story.New(t)
-	handle := func(v uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
+	b := testtrace.New(t)
+	handle := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
 	for i := range int64(5) {
 		at := 10_000 + 1200*i
 		b.Call(1, at-100, at+400, "aclrtSynchronizeDevice", nil)
-		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), handle(uint64(i+1)))
-		b.Call(0, at+20, at+120, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream), func(_ *api.Func, c *format.Call) {
+		b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), handle(uint64(i+1)))
+		b.Call(0, at+20, at+120, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream), func(_ *api.Func, c *format.Call) {
 			c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(at + 100)}, format.Out{Param: api.TaskEndParam, Value: uint64(at + 470)})
 		})
-		b.Call(0, at+150, at+200, "aclrtMemcpyAsync", story.A(dev, 64, pinned, 64, 1, stream))
-		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", story.A(stream))
+		b.Call(0, at+150, at+200, "aclrtMemcpyAsync", testtrace.A(dev, 64, pinned, 64, 1, stream))
+		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", testtrace.A(stream))
 		b.Call(1, at+900, at+1100, "aclrtSynchronizeDevice", nil)
-		b.Call(0, at+990, at+1000, "mstxRangeEnd", story.A(uint64(i+1)))
+		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
-	b.Call(2, 40_000, 41_000, "aclrtSetDevice", story.A(0)) // in no step
+	b.Call(2, 40_000, 41_000, "aclrtSetDevice", testtrace.A(0)) // in no step
 	tl := b.Load()
 	s := stats(t, tl, "")
 	want := []report.ThreadStats{
@@ -57,18 +57,18 @@ func TestWithinSteps(t *testing.T) {
 // The time that the recorder took between calls to hash and copy payloads was called the program's own, in steps and in idle times, and the
 // streams that it kept idle were bound by the host.
 func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
-	recorded := func(took, start, end int64) story.Mod {
+	recorded := func(took, start, end int64) testtrace.Mod {
 		return func(_ *api.Func, c *format.Call) {
 			c.Outs = append(c.Outs, format.Out{Param: api.RecordingParam, Value: uint64(took)}, format.Out{Param: api.TaskStartParam, Value: uint64(start)}, format.Out{Param: api.TaskEndParam, Value: uint64(end)})
 		}
 	}
-	b := story.New(t)
+	b := testtrace.New(t)
 	for i := range int64(5) {
 		at := 10_000 + 1000*i
-		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
-		b.Call(0, at+20, at+120, "aclrtMemcpyAsync", story.A(dev, 64, pinned, 64, 1, stream), recorded(0, at+20, at+220))
-		b.Call(0, at+820, at+920, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream), recorded(600, at+820, at+920))
-		b.Call(0, at+990, at+1000, "mstxRangeEnd", story.A(uint64(i+1)))
+		b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+		b.Call(0, at+20, at+120, "aclrtMemcpyAsync", testtrace.A(dev, 64, pinned, 64, 1, stream), recorded(0, at+20, at+220))
+		b.Call(0, at+820, at+920, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream), recorded(600, at+820, at+920))
+		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
 	s := stats(t, b.Load(), "")
 	want := report.ThreadStats{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180, DeviceNS: 300}
@@ -110,22 +110,22 @@ func TestWithinNoSteps(t *testing.T) {
 // TestLastStep has the end of the last step become known only when what follows was told: the sums have a row of both,
 // and the averages are of the others.
 func TestLastStep(t *testing.T) {
-	b := story.New(t)
+	b := testtrace.New(t)
 	for i, name := range []string{"norm", "matmul", "add"} {
-		b.Call(0, 1_000+int64(i)*100, 1_050+int64(i)*100, "aclrtBinaryGetFunction", story.A(0x6600, 0x10, 0x20), story.Text("kernelName", name), story.Outs("funcHandle", fn+uint64(i)))
+		b.Call(0, 1_000+int64(i)*100, 1_050+int64(i)*100, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", name), testtrace.Outs("funcHandle", fn+uint64(i)))
 	}
 	at := int64(10_000)
 	for range 6 {
 		for i := range uint64(3) { // begins with a kernel that is in each once: where the last one ends is not seen
-			b.Call(0, at, at+20, "aclrtLaunchKernel", story.A(fn+i, 1, dev, 0, stream))
+			b.Call(0, at, at+20, "aclrtLaunchKernel", testtrace.A(fn+i, 1, dev, 0, stream))
 			at += 300
 		}
 		at += 100
 	}
-	b.Call(0, at, at+100, "aclrtSynchronizeStream", story.A(stream))
+	b.Call(0, at, at+100, "aclrtSynchronizeStream", testtrace.A(stream))
 	for range 30 {
 		at += 6_000
-		b.Call(0, at, at+5_000, "aclrtFree", story.A(dev))
+		b.Call(0, at, at+5_000, "aclrtFree", testtrace.A(dev))
 	}
 	s := stats(t, b.Load(), "step")
 	if s.Steps.Source != "found" || s.Steps.Count < 3 {
@@ -146,9 +146,9 @@ func TestLastStep(t *testing.T) {
 
 // TestUnfinishedSums has a call that never returned: no sum has a time of it.
 func TestUnfinishedSums(t *testing.T) {
-	b := story.New(t)
-	b.Call(0, 1000, 2000, "aclrtSetDevice", story.A(0))
-	b.Call(0, 3000, 900_000, "aclrtSynchronizeDevice", nil, story.Hangs)
+	b := testtrace.New(t)
+	b.Call(0, 1000, 2000, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3000, 900_000, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
 	s := stats(t, b.Cut(), "thread")
 	if len(s.Groups) != 1 || s.Groups[0].Calls != 2 || s.Groups[0].HostNS != 1000 || s.Groups[0].WaitedNS != 0 {
 		t.Errorf("%+v", s.Groups)
@@ -157,12 +157,12 @@ func TestUnfinishedSums(t *testing.T) {
 
 // A call within another one, as profiles have them, is a part of its time.
 func TestNestedSums(t *testing.T) {
-	b := story.New(t)
+	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
-	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", story.A(0))
-	b.Call(0, 1200, 1300, "aclrtSetDevice", story.A(0))
+	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", testtrace.A(0))
+	b.Call(0, 1200, 1300, "aclrtSetDevice", testtrace.A(0))
 	b.Call(1, 1250, 1350, "aclrtSynchronizeDevice", nil)
-	b.Call(0, 2000, 2500, "aclrtSetDevice", story.A(0))
+	b.Call(0, 2000, 2500, "aclrtSetDevice", testtrace.A(0))
 	s, err := report.NewStats(b.Load().Reader, acl.Model, &report.StatsOptions{By: "thread"})
 	if err != nil || len(s.Groups) != 2 || s.Groups[0].HostNS != 1500 || s.Groups[0].Calls != 4 || s.Groups[1].HostNS != 100 {
 		t.Errorf("%+v, %v", s.Groups, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // used is the time for which the process had a processor.
@@ -23,7 +23,7 @@ func used() time.Duration {
 // BenchmarkWalk goes through 10^6 calls, nearly all of them launches: processor time a call, in the best round.
 func BenchmarkWalk(b *testing.B) {
 	const calls = 1_000_000
-	r := story.Long(b, calls).Reader
+	r := testtrace.Long(b, calls).Reader
 	nothing := func(*timeline.HostCall, *timeline.Task) error { return nil }
 	for name, v := range map[string]*timeline.Visitor{
 		"calls":  {Call: nothing},
@@ -50,7 +50,7 @@ func BenchmarkWalk(b *testing.B) {
 // BenchmarkLoad reports what a timeline of 10^6 calls, nearly all of them launches, takes: bytes a call and time.
 func BenchmarkLoad(b *testing.B) {
 	const calls = 1_000_000
-	r := story.Long(b, calls).Reader
+	r := testtrace.Long(b, calls).Reader
 	for b.Loop() {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -70,7 +70,7 @@ func BenchmarkLoad(b *testing.B) {
 // BenchmarkFollow is a State with the shadow over a trace where every launch has its arguments on the device.
 func BenchmarkFollow(b *testing.B) {
 	const calls = 1_000_000
-	r := story.Long(b, calls).Reader
+	r := testtrace.Long(b, calls).Reader
 	for b.Loop() {
 		s := timeline.NewState(acl.Model)
 		if err := s.Follow(r); err != nil {
@@ -89,7 +89,7 @@ func BenchmarkFollow(b *testing.B) {
 // BenchmarkSteps finds 2,500 steps of 400 launches: what it adds to a walk.
 func BenchmarkSteps(b *testing.B) {
 	const steps, launches = 2500, 400
-	r := story.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader
+	r := testtrace.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader
 	best := [2]time.Duration{time.Hour, time.Hour}
 	for b.Loop() {
 		for i, o := range []*timeline.WalkOptions{{NoSteps: true}, nil} {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // What is put on a stream during a capture goes into a graph: it is no task before the graph runs, and then the graph is one.
@@ -19,23 +19,23 @@ func TestCaptured(t *testing.T) {
 	s.stream(strA)
 	s.stream(strB)
 	s.function(fn, "Add")
-	launch := func(stream uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, stream)) }
+	launch := func(stream uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
 	launch(strA)
-	s.call("aclmdlRICaptureBegin", story.A(strA, 0))
+	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0))
 	launch(strA)
 	launch(strB) // of another stream
-	s.call("aclrtRecordEvent", story.A(ev, strA))
-	s.call("aclrtStreamWaitEvent", story.A(strB, ev))
+	s.call("aclrtRecordEvent", testtrace.A(ev, strA))
+	s.call("aclrtStreamWaitEvent", testtrace.A(strB, ev))
 	launch(strB) // which has joined now
-	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", graph))
+	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
 	launch(strB)
-	s.call("aclmdlRIExecuteAsync", story.A(graph, strA))
-	s.call("aclmdlRICaptureTaskUpdateBegin", story.A(strB, 0x99))
+	s.call("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+	s.call("aclmdlRICaptureTaskUpdateBegin", testtrace.A(strB, 0x99))
 	launch(strB)
-	s.call("aclmdlRICaptureTaskUpdateEnd", story.A(strB))
+	s.call("aclmdlRICaptureTaskUpdateEnd", testtrace.A(strB))
 	launch(strB)
 	// A capture that is refused captures nothing.
-	s.call("aclmdlRICaptureBegin", story.A(strA, 0), story.Fails(107003))
+	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0), testtrace.Fails(107003))
 	launch(strA)
 	tl := s.Load()
 	var got, kept []string
@@ -61,18 +61,18 @@ func TestCapturedInto(t *testing.T) {
 	s.stream(strA)
 	s.stream(strB)
 	s.function(fn, "Add")
-	launch := func(stream uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, stream)) }
-	s.call("aclmdlRIBuildBegin", story.A(0x7ffe0000, 0), story.Outs("modelRI", graph))
-	s.call("aclmdlRICaptureToModelRIBegin", story.A(strA, graph, 0))
-	s.call("aclmdlRICaptureToModelRIBegin", story.A(strB, graph, 0))
+	launch := func(stream uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
+	s.call("aclmdlRIBuildBegin", testtrace.A(0x7ffe0000, 0), testtrace.Outs("modelRI", graph))
+	s.call("aclmdlRICaptureToModelRIBegin", testtrace.A(strA, graph, 0))
+	s.call("aclmdlRICaptureToModelRIBegin", testtrace.A(strB, graph, 0))
 	launch(strA)
 	launch(strB)
-	s.call("aclrtRecordEvent", story.A(ev, strB))
-	s.call("aclmdlRICaptureEnd", story.A(strB, 0x7ffe0000), story.Outs("modelRI", graph))
-	s.call("aclrtStreamWaitEvent", story.A(strA, ev))
+	s.call("aclrtRecordEvent", testtrace.A(ev, strB))
+	s.call("aclmdlRICaptureEnd", testtrace.A(strB, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+	s.call("aclrtStreamWaitEvent", testtrace.A(strA, ev))
 	launch(strA)
-	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", graph))
-	s.call("aclmdlRIExecuteAsync", story.A(graph, strA))
+	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+	s.call("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
 	tl := s.Load()
 	var after [][]int
 	for _, inside := range tl.Graphs[tl.Tasks[len(tl.Tasks)-1].Object] {
@@ -101,9 +101,9 @@ func TestCapturedInto(t *testing.T) {
 func TestCopiesWithoutAddresses(t *testing.T) {
 	const symbol = 0x560000002000
 	s := tell(t)
-	s.call("aclrtMemcpyToSymbol", story.A(symbol, host, 64, 0, 1))
-	s.call("aclrtMemcpyFromSymbolAsync", story.A(host, 64, symbol, 32, 0, 2, strA))
-	s.call("aclrtMemcpyAsyncWithDesc", story.A(devA, 6, strA))
+	s.call("aclrtMemcpyToSymbol", testtrace.A(symbol, host, 64, 0, 1))
+	s.call("aclrtMemcpyFromSymbolAsync", testtrace.A(host, 64, symbol, 32, 0, 2, strA))
+	s.call("aclrtMemcpyAsyncWithDesc", testtrace.A(devA, 6, strA))
 	var got []string
 	for _, task := range s.Load().Tasks {
 		got = append(got, fmt.Sprintf("%s %d", task.Name, task.Bytes))

@@ -8,24 +8,24 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // teller writes calls one after the other, each 10 ns long, 10 ns apart.
 type teller struct {
 	t testing.TB
-	*story.Builder
+	*testtrace.Builder
 	now    int64
 	thread uint32
 }
 
-func tell(t testing.TB) *teller { return &teller{t: t, Builder: story.New(t)} }
+func tell(t testing.TB) *teller { return &teller{t: t, Builder: testtrace.New(t)} }
 
 // on has the calls to come be made by another thread: 0 and 1 are of one process, 2 of another one.
 func (s *teller) on(thread uint32) *teller { s.thread = thread; return s }
 
-func (s *teller) call(name string, args []uint64, mods ...story.Mod) {
+func (s *teller) call(name string, args []uint64, mods ...testtrace.Mod) {
 	s.t.Helper()
 	s.now += 20
 	s.Call(s.thread, s.now, s.now+10, name, args, mods...)
@@ -33,21 +33,21 @@ func (s *teller) call(name string, args []uint64, mods ...story.Mod) {
 
 func (s *teller) malloc(addr, size uint64) {
 	s.t.Helper()
-	s.call("aclrtMalloc", story.A(0x7ffe0000, size, 0), story.Outs("devPtr", addr))
+	s.call("aclrtMalloc", testtrace.A(0x7ffe0000, size, 0), testtrace.Outs("devPtr", addr))
 }
 
 func (s *teller) stream(handle uint64) {
 	s.t.Helper()
-	s.call("aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", handle))
+	s.call("aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", handle))
 }
 
 func (s *teller) function(handle uint64, name string) {
 	s.t.Helper()
-	s.call("aclrtBinaryGetFunction", story.A(0x6600, 0x7ffe0020, 0x7ffe0018), story.Outs("funcHandle", handle), story.Text("kernelName", name))
+	s.call("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Outs("funcHandle", handle), testtrace.Text("kernelName", name))
 }
 
 // reads has the call read bytes behind a parameter.
-func reads(name string, item uint32, b []byte) story.Mod {
+func reads(name string, item uint32, b []byte) testtrace.Mod {
 	return func(f *api.Func, c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
 	}

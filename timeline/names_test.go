@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // kernels lists the kernels that the launches name.
@@ -23,29 +23,29 @@ func (s *teller) kernels() []string {
 func TestKernelNames(t *testing.T) {
 	const stub, bin, byEntry, cpu = 0x560000001000, 0x6601, 0x6602, 0x6603
 	s := tell(t)
-	s.call("rtDevBinaryRegister", story.A(0x7ffe0000, 0x7ffe0018), story.Outs("hdl", bin))
-	launch := func() { s.call("rtKernelLaunch", story.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
+	s.call("rtDevBinaryRegister", testtrace.A(0x7ffe0000, 0x7ffe0018), testtrace.Outs("hdl", bin))
+	launch := func() { s.call("rtKernelLaunch", testtrace.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
 	launch()
-	s.call("rtFunctionRegister", story.A(bin, stub, 0x7ffe0020, 0, 0), story.Text("stubName", "Add"))
+	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Add"))
 	launch()
-	s.call("rtKernelLaunchWithFlagV2", story.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), reads("argsInfo", 0, words(0, 0, 0, 0, 0)))
+	s.call("rtKernelLaunchWithFlagV2", testtrace.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), reads("argsInfo", 0, words(0, 0, 0, 0, 0)))
 	// Registered again, the stub stands for another function.
-	s.call("rtFunctionRegister", story.A(bin, stub, 0x7ffe0020, 0, 0), story.Text("stubName", "Mul"))
+	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Mul"))
 	launch()
 	// By its entry, and asked for its name later; a question that fails tells nothing.
-	s.call("aclrtBinaryGetFunctionByEntry", story.A(bin, 7, 0x7ffe0018), story.Outs("funcHandle", byEntry))
-	run := func(fn uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, strA)) }
+	s.call("aclrtBinaryGetFunctionByEntry", testtrace.A(bin, 7, 0x7ffe0018), testtrace.Outs("funcHandle", byEntry))
+	run := func(fn uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
 	run(byEntry)
-	s.call("aclrtGetFunctionName", story.A(byEntry, 64, 0x7ffe0200), story.Text("name", "Softmax"))
+	s.call("aclrtGetFunctionName", testtrace.A(byEntry, 64, 0x7ffe0200), testtrace.Text("name", "Softmax"))
 	run(byEntry)
-	s.call("aclrtRegisterCpuFunc", story.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), story.Outs("funcHandle", cpu),
-		story.Text("funcName", "RunCpuKernel"), story.Text("kernelName", "Unique"))
+	s.call("aclrtRegisterCpuFunc", testtrace.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), testtrace.Outs("funcHandle", cpu),
+		testtrace.Text("funcName", "RunCpuKernel"), testtrace.Text("kernelName", "Unique"))
 	run(cpu)
 	// Launches that say it themselves.
-	s.call("rtAicpuKernelLaunchExWithArgs", story.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), story.Text("opName", "TopK"))
-	s.call("rtAicpuKernelLaunchWithFlag", story.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), reads("launchNames", 0, words(1, 2, 0)),
+	s.call("rtAicpuKernelLaunchExWithArgs", testtrace.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Text("opName", "TopK"))
+	s.call("rtAicpuKernelLaunchWithFlag", testtrace.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), reads("launchNames", 0, words(1, 2, 0)),
 		reads("launchNames", 1, []byte("libcpu_kernels.so")), reads("launchNames", 2, []byte("RunCast")))
-	s.call("rtKernelLaunchWithHandleV2", story.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
+	s.call("rtKernelLaunchWithHandleV2", testtrace.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
 	want := []string{"", "Add", "Add", "Mul", "", "Softmax", "Unique", "TopK", "RunCast", ""}
 	if got := s.kernels(); !slices.Equal(got, want) {
 		t.Errorf("kernels %q, want %q", got, want)
@@ -55,26 +55,26 @@ func TestKernelNames(t *testing.T) {
 func TestGraphNames(t *testing.T) {
 	s := tell(t)
 	s.stream(strA)
-	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", 0x77))
-	s.call("aclmdlRISetName", story.A(0x77, 0x7ffe0020), story.Text("name", "decode"))
-	s.call("aclmdlRIDebugJsonPrint", story.A(0x77, 0x7ffe0020, 0), story.Text("path", "/tmp/graph.json"))
-	s.call("aclmdlRIExecuteAsync", story.A(0x77, strA))
+	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+	s.call("aclmdlRISetName", testtrace.A(0x77, 0x7ffe0020), testtrace.Text("name", "decode"))
+	s.call("aclmdlRIDebugJsonPrint", testtrace.A(0x77, 0x7ffe0020, 0), testtrace.Text("path", "/tmp/graph.json"))
+	s.call("aclmdlRIExecuteAsync", testtrace.A(0x77, strA))
 	wantUses(t, s, "stream#1", "stream#1 graph#2", "graph#2(decode)", "graph#2(decode)", "graph#2(decode) stream#1")
 }
 
 func TestMappedAddresses(t *testing.T) {
 	const size = 2 << 20
 	s := tell(t)
-	s.call("aclrtReserveMemAddress", story.A(0x7ffe0000, 4*size, 0, 0, 1), story.Outs("virPtr", devA))
-	s.call("aclrtMallocPhysical", story.A(0x7ffe0008, size, 0x7ffe0100, 0), story.Outs("handle", 0x31))
-	set := func(addr uint64) { s.call("aclrtMemset", story.A(addr, 16, 0, 16)) }
+	s.call("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 4*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
+	s.call("aclrtMallocPhysical", testtrace.A(0x7ffe0008, size, 0x7ffe0100, 0), testtrace.Outs("handle", 0x31))
+	set := func(addr uint64) { s.call("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
 	set(devA + size) // reserved, but without memory
-	s.call("aclrtMapMem", story.A(devA+size, size, 0, 0x31, 0))
+	s.call("aclrtMapMem", testtrace.A(devA+size, size, 0, 0x31, 0))
 	set(devA + size + 0x10)
 	set(devA)
-	s.call("aclrtUnmapMem", story.A(devA+size))
+	s.call("aclrtUnmapMem", testtrace.A(devA+size))
 	set(devA + size)
-	s.call("aclrtReleaseMemAddress", story.A(devA))
+	s.call("aclrtReleaseMemAddress", testtrace.A(devA))
 	var got []string
 	s.events(false, func(_ *timeline.State, e *timeline.Event) {
 		line := ""
@@ -97,12 +97,12 @@ func TestMappedAddresses(t *testing.T) {
 func TestRegisteredHostMemory(t *testing.T) {
 	for _, alias := range []uint64{devB, host} {
 		s := tell(t)
-		s.call("aclrtHostRegister", story.A(host, 0x1000, 0, 0x7ffe0000), story.Outs("devPtr", alias))
-		s.call("aclrtHostGetDevicePointer", story.A(host, 0x7ffe0000, 0), story.Outs("pDevice", alias))
-		s.call("aclrtMemset", story.A(alias+0x10, 16, 0, 16))
-		s.call("aclrtHostUnregister", story.A(host))
-		s.call("aclrtMemset", story.A(alias+0x10, 16, 0, 16))
-		s.call("aclrtMemset", story.A(host, 16, 0, 16))
+		s.call("aclrtHostRegister", testtrace.A(host, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", alias))
+		s.call("aclrtHostGetDevicePointer", testtrace.A(host, 0x7ffe0000, 0), testtrace.Outs("pDevice", alias))
+		s.call("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
+		s.call("aclrtHostUnregister", testtrace.A(host))
+		s.call("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
+		s.call("aclrtMemset", testtrace.A(host, 16, 0, 16))
 		if alias == host {
 			wantUses(t, s, "registered_memory#1 registered_memory#1", "registered_memory#1 registered_memory#1", "registered_memory#1+0x10", "registered_memory#1", "", "")
 		} else {
@@ -114,27 +114,27 @@ func TestRegisteredHostMemory(t *testing.T) {
 // A registration of a part of allocated memory took the place of the allocation, and its end ended both.
 func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtMallocHost", story.A(0, 0x3000), story.Outs("hostPtr", host))
-	s.call("aclrtHostRegister", story.A(host+0x1000, 0x1000, 0, 0x7ffe0000), story.Outs("devPtr", devB))
+	s.call("aclrtMallocHost", testtrace.A(0, 0x3000), testtrace.Outs("hostPtr", host))
+	s.call("aclrtHostRegister", testtrace.A(host+0x1000, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", devB))
 	for _, at := range []uint64{devB + 8, host + 0x1008, host + 0x2008} {
-		s.call("aclrtMemset", story.A(at, 16, 0, 16))
+		s.call("aclrtMemset", testtrace.A(at, 16, 0, 16))
 	}
-	s.call("aclrtHostUnregister", story.A(host+0x1000))
-	s.call("aclrtMemset", story.A(devB+8, 16, 0, 16))
-	s.call("aclrtMemset", story.A(host+0x1008, 16, 0, 16))
-	s.call("aclrtHostRegisterV2", story.A(host, 0x1000, 2))
-	s.call("aclrtFreeHost", story.A(host))
-	s.call("aclrtMemset", story.A(host+8, 16, 0, 16))
+	s.call("aclrtHostUnregister", testtrace.A(host+0x1000))
+	s.call("aclrtMemset", testtrace.A(devB+8, 16, 0, 16))
+	s.call("aclrtMemset", testtrace.A(host+0x1008, 16, 0, 16))
+	s.call("aclrtHostRegisterV2", testtrace.A(host, 0x1000, 2))
+	s.call("aclrtFreeHost", testtrace.A(host))
+	s.call("aclrtMemset", testtrace.A(host+8, 16, 0, 16))
 	wantUses(t, s, "host#1", "registered_memory#2(host#1+0x1000) mapped_host_memory#3", "mapped_host_memory#3+0x8", "registered_memory#2(host#1+0x1000)+0x8",
 		"host#1+0x2008", "registered_memory#2(host#1+0x1000)", "", "host#1+0x1008", "registered_memory#4(host#1)", "host#1", "")
 }
 
 func TestRuntimeMemory(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtBinaryGetGlobal", story.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), story.Outs("dptr", devA), story.Outs("size", 0x40), story.Text("name", "table"))
-	s.call("aclrtMemset", story.A(devA+0x3f, 1, 0, 1))
-	s.call("aclrtMemset", story.A(devA+0x40, 1, 0, 1))
+	s.call("aclrtBinaryGetGlobal", testtrace.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("dptr", devA), testtrace.Outs("size", 0x40), testtrace.Text("name", "table"))
+	s.call("aclrtMemset", testtrace.A(devA+0x3f, 1, 0, 1))
+	s.call("aclrtMemset", testtrace.A(devA+0x40, 1, 0, 1))
 	s.malloc(devB, 0x100)
-	s.call("aclrtMemGetAddressRange", story.A(devB+8, 0x7ffe0000, 0x7ffe0008), story.Outs("pbase", devB), story.Outs("psize", 0x100))
+	s.call("aclrtMemGetAddressRange", testtrace.A(devB+8, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("pbase", devB), testtrace.Outs("psize", 0x100))
 	wantUses(t, s, "binary#1(older) runtime_memory#2(table)", "runtime_memory#2(table)+0x3f", "", "device#3", "device#3+0x8 device#3")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 const (
@@ -24,29 +24,29 @@ func (s *teller) in(addr uint64, stream int64, b []byte) {
 	s.t.Helper()
 	n := uint64(len(b))
 	if stream < 0 {
-		s.call("aclrtMemcpy", story.A(addr, n, host, n, 1), reads("src", 0, b))
+		s.call("aclrtMemcpy", testtrace.A(addr, n, host, n, 1), reads("src", 0, b))
 		return
 	}
-	s.call("aclrtMemcpyAsync", story.A(addr, n, host, n, 1, uint64(stream)), reads("src", 0, b))
+	s.call("aclrtMemcpyAsync", testtrace.A(addr, n, host, n, 1, uint64(stream)), reads("src", 0, b))
 }
 
 func (s *teller) run(addr, n, stream uint64) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernel", story.A(fn, 1, addr, n, stream))
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, addr, n, stream))
 }
 
 // withArgs launches a kernel that gets words from the host.
 func (s *teller) withArgs(stream uint64, v ...uint64) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernelWithHostArgs", story.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), reads("hostArgs", 0, words(v...)))
+	s.call("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), reads("hostArgs", 0, words(v...)))
 }
 
 func (s *teller) event(name string, stream uint64) {
 	s.t.Helper()
 	if name == "record" {
-		s.call("aclrtRecordEvent", story.A(ev, stream))
+		s.call("aclrtRecordEvent", testtrace.A(ev, stream))
 	} else {
-		s.call("aclrtStreamWaitEvent", story.A(stream, ev))
+		s.call("aclrtStreamWaitEvent", testtrace.A(stream, ev))
 	}
 }
 
@@ -54,15 +54,18 @@ const list = 0x8801 // of arguments
 
 func (s *teller) list() {
 	s.t.Helper()
-	s.call("aclrtKernelArgsInit", story.A(fn, 0x10), story.Outs("argsHandle", list))
+	s.call("aclrtKernelArgsInit", testtrace.A(fn, 0x10), testtrace.Outs("argsHandle", list))
 }
 
 func (s *teller) append(b []byte) {
 	s.t.Helper()
-	s.call("aclrtKernelArgsAppend", story.A(list, host, uint64(len(b)), 0), reads("param", 0, b))
+	s.call("aclrtKernelArgsAppend", testtrace.A(list, host, uint64(len(b)), 0), reads("param", 0, b))
 }
 
-func (s *teller) sync(stream uint64) { s.t.Helper(); s.call("aclrtSynchronizeStream", story.A(stream)) }
+func (s *teller) sync(stream uint64) {
+	s.t.Helper()
+	s.call("aclrtSynchronizeStream", testtrace.A(stream))
+}
 
 func TestDevArgs(t *testing.T) {
 	one, two := words(0x11, data), words(0x22, data+64)
@@ -80,23 +83,23 @@ func TestDevArgs(t *testing.T) {
 		{"part of a longer copy", func(s *teller) { s.in(args, strA, words(1, 2, 3, 4)); s.run(args+8, 16, strA) }, words(2, 3), ""},
 		{"a long copy, kept as a blob", func(s *teller) { s.in(args, strA, bytes.Repeat(one, 1024)); s.run(args+32, 16, strA) }, one, ""},
 		{"filled", func(s *teller) {
-			s.call("aclrtMemset", story.A(args, 64, 0x5a, 64))
+			s.call("aclrtMemset", testtrace.A(args, 64, 0x5a, 64))
 			s.in(args+8, strA, words(7))
 			s.run(args, 24, strA)
 		}, words(0x5a5a5a5a5a5a5a5a, 7, 0x5a5a5a5a5a5a5a5a), ""},
 		{"copied on the device", func(s *teller) {
 			s.in(data, strA, one)
-			s.call("aclrtMemcpyAsync", story.A(args, 16, data, 16, 3, strA))
+			s.call("aclrtMemcpyAsync", testtrace.A(args, 16, data, 16, 3, strA))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"a batch", func(s *teller) {
-			s.call("aclrtMemcpyBatch", story.A(1, 2, 3, 4, 2, 0, 0, 0, 0), reads("dsts", 0, words(args+8, args)), reads("srcs", 0, words(host, host+64)),
+			s.call("aclrtMemcpyBatch", testtrace.A(1, 2, 3, 4, 2, 0, 0, 0, 0), reads("dsts", 0, words(args+8, args)), reads("srcs", 0, words(host, host+64)),
 				reads("sizes", 0, words(8, 8)), reads("srcs", 1, words(8)), reads("srcs", 2, words(9)))
 			s.run(args, 16, strA)
 		}, words(9, 8), ""},
 		{"a failed copy before", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", story.A(args+64, 8, host, 8, 1, strA), story.Fails(107000))
+			s.call("aclrtMemcpyAsync", testtrace.A(args+64, 8, host, 8, 1, strA), testtrace.Fails(107000))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"another stream's, waited for by the host", func(s *teller) { s.in(args, strB, one); s.sync(strB); s.run(args, 16, strA) }, one, ""},
@@ -120,7 +123,7 @@ func TestDevArgs(t *testing.T) {
 		}, one, ""},
 		{"polled", func(s *teller) {
 			s.in(args, strB, one)
-			s.call("aclrtStreamQuery", story.A(strB, 0), story.Outs("status", 0))
+			s.call("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 0))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"another kernel's data", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, data, 0x7); s.run(args, 16, strA) }, one, ""},
@@ -147,13 +150,13 @@ func TestDevArgs(t *testing.T) {
 		{"the wrong stream", func(s *teller) { s.in(args, strB, one); s.sync(strA); s.run(args, 16, strA) }, nil, "call 5 may write"},
 		{"polled and not complete", func(s *teller) {
 			s.in(args, strB, one)
-			s.call("aclrtStreamQuery", story.A(strB, 0), story.Outs("status", 1))
+			s.call("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 1))
 			s.run(args, 16, strA)
 		}, nil, "call 5 may write them"},
 		{"the default stream of another device", func(s *teller) {
-			s.call("aclrtSetDevice", story.A(0))
+			s.call("aclrtSetDevice", testtrace.A(0))
 			s.in(args, 0, one)
-			s.call("aclrtSetDevice", story.A(1))
+			s.call("aclrtSetDevice", testtrace.A(1))
 			s.run(args, 16, 0)
 		}, nil, "call 6 may write them"},
 		{"two copies in no order", func(s *teller) {
@@ -164,7 +167,7 @@ func TestDevArgs(t *testing.T) {
 		}, nil, "call 5 and call 6 may write them"},
 		{"two calls at once", func(s *teller) {
 			s.in(args, strA, one)
-			s.Call(1, s.now+5, s.now+40, "aclrtMemcpyAsync", story.A(args, 16, host, 16, 1, strA), reads("src", 0, two))
+			s.Call(1, s.now+5, s.now+40, "aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA), reads("src", 0, two))
 			s.run(args, 16, strA)
 		}, nil, "in no certain order"},
 		{"a kernel that had the address", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, args); s.run(args, 16, strA) }, nil, "call 6 may have written them"},
@@ -183,32 +186,32 @@ func TestDevArgs(t *testing.T) {
 		}, nil, "call 6 may have written them"},
 		{"a kernel whose arguments were not kept", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithHostArgs", story.A(fn, 1, strA, 0, host, 16, 0, 0))
+			s.call("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, strA, 0, host, 16, 0, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"unknown bytes of the device", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", story.A(args+8, 8, data, 8, 3, strA))
+			s.call("aclrtMemcpyAsync", testtrace.A(args+8, 8, data, 8, 3, strA))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"bytes that were not kept", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", story.A(args, 16, host, 16, 1, strA))
+			s.call("aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"a failed copy to them", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpy", story.A(args, 16, host, 16, 1), reads("src", 0, two), story.Fails(507899))
+			s.call("aclrtMemcpy", testtrace.A(args, 16, host, 16, 1), reads("src", 0, two), testtrace.Fails(507899))
 			s.run(args, 16, strA)
 		}, nil, "call 5 and call 6"},
 		{"rows", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtMemcpy2d", story.A(args, 64, host, 64, 8, 2, 1))
+			s.call("aclrtMemcpy2d", testtrace.A(args, 64, host, 64, 8, 2, 1))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"freed", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtFree", story.A(args))
+			s.call("aclrtFree", testtrace.A(args))
 			s.malloc(args, 0x1000)
 			s.run(args, 16, strA)
 		}, nil, "nothing in the trace"},
@@ -238,51 +241,51 @@ func TestDevArgs(t *testing.T) {
 			s.in(args, strA, one)
 			s.list()
 			s.append(words(args + 8))
-			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"an argument list with other addresses", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
 			s.append(words(data))
-			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"an argument list that is older than the trace", func(s *teller) {
 			s.in(args, strA, one)
 			s.append(words(data))
-			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 7 may have written them"},
 		{"a buffer of an argument list that was not kept", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.call("aclrtKernelArgsGetPlaceHolderBuffer", story.A(list, 1, 8, 0), story.Outs("bufferAddr", host))
-			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.call("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
+			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"a buffer of an argument list with their address", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.call("aclrtKernelArgsGetPlaceHolderBuffer", story.A(list, 1, 8, 0), story.Outs("bufferAddr", host))
-			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0), reads("argsHandle", 1, words(args)))
+			s.call("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
+			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0), reads("argsHandle", 1, words(args)))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"an array of arguments that was kept in part", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithArgsArray", story.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), func(f *api.Func, c *format.Call) {
+			s.call("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), func(f *api.Func, c *format.Call) {
 				c.Data = append(c.Data, format.Data{Param: uint8(f.Param("args")), Item: 2, Status: format.Missing, Len: 8, Time: c.Start})
 			})
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"an array of other arguments", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithArgsArray", story.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), reads("args", 2, words(data)))
+			s.call("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), reads("args", 2, words(data)))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"an event that was recorded while it was waited for", func(s *teller) {
 			s.in(args, strB, one)
-			s.Call(1, s.now+20, s.now+60, "aclrtRecordEvent", story.A(ev, strB))
+			s.Call(1, s.now+20, s.now+60, "aclrtRecordEvent", testtrace.A(ev, strB))
 			s.now += 10
 			s.event("wait", strA)
 			s.now += 40
@@ -293,7 +296,7 @@ func TestDevArgs(t *testing.T) {
 			s.event("record", strB)
 			s.now += 20
 			// The host waits for strA while another thread still has it wait for strB.
-			s.Call(1, s.now, s.now+60, "aclrtStreamWaitEvent", story.A(strA, ev))
+			s.Call(1, s.now, s.now+60, "aclrtStreamWaitEvent", testtrace.A(strA, ev))
 			s.sync(strA)
 			s.run(args, 16, 0)
 		}, nil, "call 5 may write them"},
@@ -306,7 +309,7 @@ func TestDevArgs(t *testing.T) {
 		{"beyond the end", func(s *teller) { s.in(args, -1, one); s.run(args+0x1fff8, 16, strA) }, nil, "beyond the allocation"},
 		{"failed", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtLaunchKernel", story.A(fn, 1, args, 16, strA), story.Fails(107000))
+			s.call("aclrtLaunchKernel", testtrace.A(fn, 1, args, 16, strA), testtrace.Fails(107000))
 		}, nil, "failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -315,7 +318,7 @@ func TestDevArgs(t *testing.T) {
 			s.malloc(data, 0x1000)
 			s.stream(strA)
 			s.stream(strB)
-			s.call("aclrtCreateEvent", story.A(0), story.Outs("event", ev))
+			s.call("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev))
 			c.tell(s) // from call 5 on
 			var got []byte
 			var known bool

@@ -12,8 +12,8 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // program launches kernels by their numbers on one stream, with times that jitter.
@@ -37,17 +37,17 @@ func newProgram(t *testing.T) *program {
 func (p *program) launch(kernels ...int) {
 	for _, k := range kernels {
 		p.now += p.r.Int64N(500)
-		p.call("aclrtLaunchKernel", story.A(fn+uint64(k), 1, devA, 0, strA))
+		p.call("aclrtLaunchKernel", testtrace.A(fn+uint64(k), 1, devA, 0, strA))
 	}
 }
 
 func (p *program) sync() {
 	p.now += p.r.Int64N(5000)
-	p.call("aclrtSynchronizeStream", story.A(strA))
+	p.call("aclrtSynchronizeStream", testtrace.A(strA))
 }
 
 func (p *program) toHost() {
-	p.call("aclrtMemcpyAsync", story.A(host, 64, devA, 64, 2, strA))
+	p.call("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, strA))
 }
 
 // layers are so many layers of six kernels each between a head and a tail.
@@ -270,10 +270,10 @@ func TestMarkedSteps(t *testing.T) {
 	var open []uint64
 	begin := func(name string) {
 		id := uint64(len(open) + 1)
-		p.call("mstxRangeStartA", story.A(0x10, 0), story.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
+		p.call("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
 		open = append(open, id)
 	}
-	end := func(id uint64) { p.call("mstxRangeEnd", story.A(id)) }
+	end := func(id uint64) { p.call("mstxRangeEnd", testtrace.A(id)) }
 	begin("train")
 	for i := range 4 {
 		begin("load")
@@ -363,10 +363,10 @@ func TestStepsOfAnything(t *testing.T) {
 func TestOneStep(t *testing.T) {
 	for name, want := range map[string]timeline.StepSource{"ProfilerStep#13": timeline.Marked, "warm up": timeline.NoSteps} {
 		p := newProgram(t)
-		p.call("mstxRangeStartA", story.A(0x10, 0), story.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
+		p.call("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
 		p.launch(1, 2, 3, 4)
 		p.sync()
-		p.call("mstxRangeEnd", story.A(1))
+		p.call("mstxRangeEnd", testtrace.A(1))
 		tl := p.Load()
 		if s := tl.Steps(); s.Source != want || want == timeline.Marked && (len(s.List) != 1 || s.List[0].Name != name) {
 			t.Errorf("%s: %s %+v", name, s.Source, s.List)

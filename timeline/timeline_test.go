@@ -7,8 +7,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 const (
@@ -31,12 +31,12 @@ func wantUses(t *testing.T, s *teller, want ...string) {
 func TestHandleUsedAgain(t *testing.T) {
 	s := tell(t)
 	s.stream(strA)
-	s.call("aclrtSynchronizeStream", story.A(strA))
-	s.call("aclrtDestroyStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.call("aclrtDestroyStream", testtrace.A(strA))
 	s.stream(strA) // the same handle is another stream
-	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	s.stream(strA) // and so it is where its end was not seen
-	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
 }
 
@@ -45,12 +45,12 @@ func TestHandleUsedAgain(t *testing.T) {
 func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 	s := tell(t)
 	load := func() {
-		s.call("aclrtBinaryLoadFromData", story.A(0x7ffe0100, 64, 0, 0x7ffe0010), story.Outs("binHandle", 0x6600))
+		s.call("aclrtBinaryLoadFromData", testtrace.A(0x7ffe0100, 64, 0, 0x7ffe0010), testtrace.Outs("binHandle", 0x6600))
 	}
 	load()
 	s.function(0x77, "add")
 	s.function(0x77, "add")
-	s.call("aclrtBinaryUnLoad", story.A(0x6600))
+	s.call("aclrtBinaryUnLoad", testtrace.A(0x6600))
 	load()
 	s.function(0x77, "add")
 	wantUses(t, s, "binary#1", "binary#1 function#2(add)", "binary#1 function#2(add)", "binary#1", "binary#3", "binary#3 function#4(add)")
@@ -65,15 +65,15 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	at := int64(100)
 	other := func(name string, args ...uint64) {
 		at += 10
-		s.Call(1, at, at+5, name, story.A(args...))
+		s.Call(1, at, at+5, name, testtrace.A(args...))
 	}
 	other("aclrtSynchronizeStream", strA)
 	other("aclrtDestroyStream", strA)
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
 	other("aclrtFree", devA)
-	s.Call(0, 100, 200, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", strA))
+	s.Call(0, 100, 200, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", strA))
 	s.now = 300
-	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "device#2", "stream#3", "stream#1", "stream#1", "device#2+0x80", "device#2", "stream#3")
 
 	s = tell(t)
@@ -83,28 +83,28 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	other("aclrtMemset", devA+0x180, 16, 0, 16) // nobody else's: the other thread has looked behind the call
 	other("aclrtFree", devA)
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
-	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x200, 0), story.Outs("devPtr", devA+0x40))
+	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x200, 0), testtrace.Outs("devPtr", devA+0x40))
 	s.now = 300
-	s.call("aclrtMemset", story.A(devA+0x80, 16, 0, 16))
+	s.call("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
 	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
 
 	// Another thread is given the same, and gives it back, while the first one waits for it.
 	s = tell(t)
-	during := func(at int64, name string, args []uint64, mods ...story.Mod) {
+	during := func(at int64, name string, args []uint64, mods ...testtrace.Mod) {
 		s.Call(1, at, at+5, name, args, mods...)
 	}
-	during(110, "aclrtMalloc", story.A(0x7ffe0000, 0x40, 0), story.Outs("devPtr", devA))
-	during(120, "aclrtMemset", story.A(devA+0x10, 16, 0, 16))
-	during(130, "aclrtFree", story.A(devA))
-	during(140, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", strA))
-	during(150, "aclrtDestroyStream", story.A(strA))
-	during(160, "aclrtMalloc", story.A(0x7ffe0000, 0x400, 0), story.Outs("devPtr", devA-0x100))
-	during(170, "aclrtMemset", story.A(devA+0x80, 16, 0, 16))
-	during(180, "aclrtFree", story.A(devA-0x100))
-	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x100, 0), story.Outs("devPtr", devA))
+	during(110, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x40, 0), testtrace.Outs("devPtr", devA))
+	during(120, "aclrtMemset", testtrace.A(devA+0x10, 16, 0, 16))
+	during(130, "aclrtFree", testtrace.A(devA))
+	during(140, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", strA))
+	during(150, "aclrtDestroyStream", testtrace.A(strA))
+	during(160, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x400, 0), testtrace.Outs("devPtr", devA-0x100))
+	during(170, "aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
+	during(180, "aclrtFree", testtrace.A(devA-0x100))
+	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x100, 0), testtrace.Outs("devPtr", devA))
 	s.now = 300
-	s.call("aclrtMemset", story.A(devA+0x80, 16, 0, 16))
-	s.call("aclrtFree", story.A(devA))
+	s.call("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
+	s.call("aclrtFree", testtrace.A(devA))
 	wantUses(t, s, "device#1", "device#2", "device#2+0x10", "device#2", "stream#3", "stream#3", "device#4", "device#4+0x180", "device#4", "device#1+0x80", "device#1")
 
 	// What no call gives back is gone when the maker has returned.
@@ -112,7 +112,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.malloc(devA, 0x100)
 	at = 100
 	other("aclrtFree", 0xdead000)
-	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x80, 0), story.Outs("devPtr", devA))
+	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x80, 0), testtrace.Outs("devPtr", devA))
 	at = 300
 	other("aclrtMemset", devA, 16, 0, 16)
 	wantUses(t, s, "device#1", "device#2", "", "device#2")
@@ -122,27 +122,27 @@ func TestNewAndFind(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
 	s.function(fn, "Add") // the same question has the same answer
-	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
-	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
+	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
+	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
 	wantUses(t, s, "binary#1(older) function#2(Add)", "binary#1(older) function#2(Add)", "context#3", "context#3")
 }
 
 func TestAllocations(t *testing.T) {
 	s := tell(t)
 	s.malloc(devA, 0x100)
-	set := func(addr uint64) { s.call("aclrtMemset", story.A(addr, 16, 0, 16)) }
+	set := func(addr uint64) { s.call("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
 	set(devA)
 	set(devA + 0xff)
 	set(devA + 0x100) // one past the end
 	set(devA - 1)
 	s.malloc(devA+0x100, 0x40)
 	set(devA + 0x100)
-	s.call("aclrtFree", story.A(devA))
+	s.call("aclrtFree", testtrace.A(devA))
 	set(devA)
 	s.malloc(devA, 0x80)
 	set(devA + 0x7f)
 	set(devA + 0x80)
-	s.call("aclrtFree", story.A(0xdead000)) // what was never seen is no object
+	s.call("aclrtFree", testtrace.A(0xdead000)) // what was never seen is no object
 	wantUses(t, s, "device#1", "device#1", "device#1+0xff", "", "", "device#2", "device#2", "device#1", "", "device#3", "device#3+0x7f", "", "")
 }
 
@@ -173,17 +173,17 @@ func TestFindEnd(t *testing.T) {
 
 func TestFailedAndUnfinishedCalls(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtMalloc", story.A(0x7ffe0000, 64, 0), story.Outs("devPtr", devA), story.Fails(207001))
-	s.call("aclrtMemset", story.A(devA, 16, 0, 16))
+	s.call("aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA), testtrace.Fails(207001))
+	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16))
 	s.malloc(devA, 64)
-	s.call("aclrtFree", story.A(devA), story.Fails(107000))
-	s.call("aclrtMemset", story.A(devA, 16, 0, 16)) // still there
+	s.call("aclrtFree", testtrace.A(devA), testtrace.Fails(107000))
+	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16)) // still there
 	s.stream(strA)
-	s.call("aclrtDestroyStream", story.A(strA), story.Hangs)
+	s.call("aclrtDestroyStream", testtrace.A(strA), testtrace.Hangs)
 	wantUses(t, s, "", "", "device#1", "device#1", "device#1", "stream#2", "stream#2")
 	s = tell(t)
-	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA), story.Fails(107017))
-	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA), story.Hangs)
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Fails(107017))
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Hangs)
 	if tl := s.Load(); len(tl.Tasks) != 0 || !tl.Calls[0].Failed() || tl.Calls[1].Failed() {
 		t.Errorf("tasks %v, calls %+v", tl.Tasks, tl.Calls)
 	}
@@ -195,16 +195,16 @@ func TestTwoProcesses(t *testing.T) {
 	s.stream(strA)
 	s.on(2).malloc(devA, 0x10)
 	s.stream(strA)
-	s.call("aclrtMemsetAsync", story.A(devA+0x80, 16, 0, 16, strA)) // beyond this one's
-	s.on(0).call("aclrtMemsetAsync", story.A(devA+0x80, 16, 0, 16, strA))
+	s.call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA)) // beyond this one's
+	s.on(0).call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA))
 	wantUses(t, s, "device#1", "stream#2", "device#3", "stream#4", "stream#4", "device#1+0x80 stream#2")
 }
 
 func TestOlderThanTheTraceAndUnknown(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtSynchronizeStream", story.A(strA))
-	s.call("aclrtSynchronizeStream", story.A(strA))
-	s.call("aclrtSynchronizeStream", story.A(0))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(0))
 	tl := s.Load()
 	_ = tl
 	st := timeline.NewState(tl.Model)
@@ -262,9 +262,9 @@ func wantBrackets(t *testing.T, s *teller, want ...string) {
 	}
 }
 
-func (s *teller) launch(stream uint64, mods ...story.Mod) {
+func (s *teller) launch(stream uint64, mods ...testtrace.Mod) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, stream), mods...)
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, stream), mods...)
 }
 
 func TestBrackets(t *testing.T) {
@@ -272,7 +272,7 @@ func TestBrackets(t *testing.T) {
 		s := tell(t)
 		s.stream(strA)
 		s.stream(strB)
-		s.call("aclrtCreateEvent", story.A(0), story.Outs("event", ev)) // ends at 70
+		s.call("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev)) // ends at 70
 		return s
 	}
 	const a, b = "stream 1: unknown kernel ", "stream 2: unknown kernel "
@@ -280,7 +280,7 @@ func TestBrackets(t *testing.T) {
 		s := begin(t)
 		s.launch(strA) // 80
 		s.launch(strB) // 100
-		s.call("aclrtSynchronizeStream", story.A(strA))
+		s.call("aclrtSynchronizeStream", testtrace.A(strA))
 		s.launch(strA) // 140
 		wantBrackets(t, s, a+"80-130", b+"100-150?", a+"140-150?")
 	})
@@ -295,41 +295,41 @@ func TestBrackets(t *testing.T) {
 	t.Run("failed synchronization", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)
-		s.call("aclrtSynchronizeStream", story.A(strA), story.Fails(507046))
+		s.call("aclrtSynchronizeStream", testtrace.A(strA), testtrace.Fails(507046))
 		wantBrackets(t, s, a+"80-110?")
 	})
 	t.Run("event", func(t *testing.T) {
 		s := begin(t)
-		s.launch(strA)                                // 80
-		s.call("aclrtRecordEvent", story.A(ev, strA)) // 100
-		s.launch(strA)                                // 120
-		s.call("aclrtSynchronizeEvent", story.A(ev))  // 140
+		s.launch(strA)                                    // 80
+		s.call("aclrtRecordEvent", testtrace.A(ev, strA)) // 100
+		s.launch(strA)                                    // 120
+		s.call("aclrtSynchronizeEvent", testtrace.A(ev))  // 140
 		wantBrackets(t, s, a+"80-150", "stream 1: record 100-150", a+"120-150?")
 	})
 	t.Run("poll", func(t *testing.T) {
 		s := begin(t)
-		s.launch(strA)                                                           // 80
-		s.call("aclrtStreamQuery", story.A(strA, 0), story.Outs("status", 1))    // not ready
-		s.call("aclrtStreamQuery", story.A(strA, 0), story.Outs("status", 0))    // 120
-		s.launch(strB)                                                           // 140
-		s.call("aclrtRecordEvent", story.A(ev, strB))                            // 160
-		s.call("aclrtQueryEventStatus", story.A(ev, 0), story.Outs("status", 0)) // 180: not ready
-		s.call("aclrtQueryEventStatus", story.A(ev, 0), story.Outs("status", 1)) // 200
+		s.launch(strA)                                                                   // 80
+		s.call("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 1))    // not ready
+		s.call("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 0))    // 120
+		s.launch(strB)                                                                   // 140
+		s.call("aclrtRecordEvent", testtrace.A(ev, strB))                                // 160
+		s.call("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 0)) // 180: not ready
+		s.call("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 1)) // 200
 		wantBrackets(t, s, a+"80-130", b+"140-210", "stream 2: record 160-210")
 	})
 	t.Run("destroyed", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)
-		s.call("aclrtDestroyStream", story.A(strA)) // 100
-		s.stream(strA)                              // the same handle
-		s.launch(strA)                              // 140
+		s.call("aclrtDestroyStream", testtrace.A(strA)) // 100
+		s.stream(strA)                                  // the same handle
+		s.launch(strA)                                  // 140
 		wantBrackets(t, s, a+"80-110", "stream 2: unknown kernel 140-150?")
 	})
 	t.Run("two devices", func(t *testing.T) {
 		s := tell(t)
-		s.call("aclrtSetDevice", story.A(0))
+		s.call("aclrtSetDevice", testtrace.A(0))
 		s.launch(0) // 40
-		s.on(1).call("aclrtSetDevice", story.A(1))
+		s.on(1).call("aclrtSetDevice", testtrace.A(1))
 		s.launch(0) // 80
 		s.call("aclrtSynchronizeDevice", nil)
 		tl := s.Load()
@@ -345,7 +345,7 @@ func TestBrackets(t *testing.T) {
 func TestCopies(t *testing.T) {
 	s := tell(t)
 	s.malloc(devA, 0x1000)
-	s.call("aclrtMallocHost", story.A(0, 0x1000), story.Outs("hostPtr", host))
+	s.call("aclrtMallocHost", testtrace.A(0, 0x1000), testtrace.Outs("hostPtr", host))
 	copies := []struct {
 		dst, src uint64
 		name     string
@@ -353,10 +353,10 @@ func TestCopies(t *testing.T) {
 	}{{devA, host, "copy HtoD", false}, {devA, 0x7e00, "copy HtoD", true}, {0x7e00, devA + 8, "copy DtoH", true}, {devA, devA + 64, "copy DtoD", false},
 		{host, host + 64, "copy HtoH", false}, {devB, host, "copy HtoD", false}} // devB is older than the trace
 	for _, c := range copies {
-		s.call("aclrtMemcpyAsync", story.A(c.dst, 64, c.src, 32, 4, 0))
+		s.call("aclrtMemcpyAsync", testtrace.A(c.dst, 64, c.src, 32, 4, 0))
 	}
-	s.call("aclrtMemcpy", story.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
-	s.call("aclrtMemcpyBatch", story.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), reads("dsts", 0, words(devA, devA+64)), reads("srcs", 0, words(0x7e00, 0x7f00)), reads("sizes", 0, words(24, 40)))
+	s.call("aclrtMemcpy", testtrace.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
+	s.call("aclrtMemcpyBatch", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), reads("dsts", 0, words(devA, devA+64)), reads("srcs", 0, words(0x7e00, 0x7f00)), reads("sizes", 0, words(24, 40)))
 	tl := s.Load()
 	for i, c := range copies {
 		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable != c.pageable || k.Bytes != 32 {
@@ -375,11 +375,11 @@ func TestPeak(t *testing.T) {
 	s := tell(t)
 	s.malloc(devA, 100)
 	s.malloc(devB, 50)
-	s.call("aclrtFree", story.A(devA))
+	s.call("aclrtFree", testtrace.A(devA))
 	s.malloc(devA, 60)
 	s.on(2).malloc(devA, 30) // 140 of both processes
 	s.malloc(devB, 20)       // 160
-	s.call("aclrtFree", story.A(devB))
+	s.call("aclrtFree", testtrace.A(devB))
 	var at uint64
 	w := walk(t, s.Load(), nil, &timeline.Visitor{Memory: func(p *timeline.MemoryPoint) error {
 		if p.Total == 160 {
@@ -397,8 +397,8 @@ func TestTaskIDsAndBlocks(t *testing.T) {
 	s.launch(strA, func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: 47<<32 | 1564<<16 | 23064})
 	})
-	s.call("aclrtLaunchKernel", story.A(fn, 24, devA, 0, strA))
-	s.call("aclrtLaunchSIMTKernelWithHostArgs", story.A(fn, 3|5<<32, 7, 128|1<<32, 1, 0, strA, 0, 0, 0, 0, 0))
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 24, devA, 0, strA))
+	s.call("aclrtLaunchSIMTKernelWithHostArgs", testtrace.A(fn, 3|5<<32, 7, 128|1<<32, 1, 0, strA, 0, 0, 0, 0, 0))
 	tl := s.Load()
 	if k := tl.Tasks[0]; !k.HasID || k.StreamID != 47 || k.TaskID != 1564<<16|23064 || k.Blocks != 1 {
 		t.Errorf("%+v", k)
@@ -415,13 +415,15 @@ func TestRetries(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
 	s.function(fn+1, "Mul")
-	launch := func(f uint64, mods ...story.Mod) { s.call("aclrtLaunchKernel", story.A(f, 1, devA, 0, strA), mods...) }
-	launch(fn, story.Fails(107017)) // 2
+	launch := func(f uint64, mods ...testtrace.Mod) {
+		s.call("aclrtLaunchKernel", testtrace.A(f, 1, devA, 0, strA), mods...)
+	}
+	launch(fn, testtrace.Fails(107017)) // 2
 	s.on(1)
 	launch(fn) // another thread's
 	s.on(0)
 	launch(fn) // 4
-	launch(fn, story.Fails(107017))
+	launch(fn, testtrace.Fails(107017))
 	launch(fn + 1) // another kernel
 	launch(fn)
 	for _, c := range s.Load().Calls {
@@ -437,12 +439,12 @@ func TestRetries(t *testing.T) {
 
 // What a trace tells of a task's own time is its time, whatever brackets it.
 func TestMeasured(t *testing.T) {
-	b := story.New(t)
-	b.Call(0, 10, 20, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamA))
-	b.Call(0, 100, 200, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, story.StreamA), func(_ *api.Func, c *format.Call) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 20, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 100, 200, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, testtrace.StreamA), func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: 350}, format.Out{Param: api.TaskEndParam, Value: 900})
 	})
-	b.Call(0, 300, 1000, "aclrtSynchronizeStream", story.A(story.StreamA))
+	b.Call(0, 300, 1000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 	tl := b.Load()
 	if k := tl.Tasks[0]; !k.Measured || k.Open || k.From != 350 || k.To != 900 {
 		t.Errorf("the task is %+v", k)

@@ -4,15 +4,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 func TestMemory(t *testing.T) {
 	s := tell(t)
 	s.malloc(devA, 0x100)
 	s.malloc(devB, 0x40)
-	s.call("aclrtFree", story.A(devA))
+	s.call("aclrtFree", testtrace.A(devA))
 	s.on(2).malloc(devA, 0x1000)
 	s.malloc(devA, 0x10) // the end of the one before was not seen
 	tl := s.Load()
@@ -35,7 +35,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestDepths(t *testing.T) {
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	depth := make([]int, len(tl.Lanes))
 	last := int64(0)
 	var most, points int
@@ -75,7 +75,7 @@ func TestRatesOfCopies(t *testing.T) {
 			t.Errorf("%d bytes are %s, want %s", n, got, want)
 		}
 	}
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	var got []string
 	for i := range tl.Tasks {
 		if d := tl.Tasks[i].Direction(); d != "" {
@@ -103,8 +103,8 @@ func TestIdles(t *testing.T) {
 	s := tell(t)
 	s.stream(strA)
 	s.function(fn, "k")
-	launch := func() { s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA)) }
-	sync := func() { s.call("aclrtSynchronizeStream", story.A(strA)) }
+	launch := func() { s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA)) }
+	sync := func() { s.call("aclrtSynchronizeStream", testtrace.A(strA)) }
 	launch()
 	sync()
 	s.now += 1000 // the program's own time
@@ -112,7 +112,7 @@ func TestIdles(t *testing.T) {
 	sync()
 	from := s.now + 10
 	s.Call(1, s.now+30, s.now+900, "aclrtSynchronizeDevice", nil) // another thread's
-	s.Call(0, s.now+20, s.now+600, "aclrtMalloc", story.A(0x7ffe0000, 64, 0), story.Outs("devPtr", devA))
+	s.Call(0, s.now+20, s.now+600, "aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA))
 	s.now += 680
 	launch()
 	sync()

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // walk goes through a trace.
@@ -26,7 +26,7 @@ func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timel
 // A Walk tells each thing when it is known: a task once, after its call, in the order of its lane, and in a window what lies in it, as
 // the whole trace has it.
 func TestWalk(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)} {
 		t.Run(name, func(t *testing.T) {
 			end := tl.End + 1
 			for _, win := range [][2]int64{{0, 0}, {0, end / 2}, {end / 3, end / 2}, {end / 2, 0}, {12_000, 13_000}} {
@@ -105,15 +105,15 @@ func TestNothingWaits(t *testing.T) {
 	s.stream(strA)
 	s.stream(strB)
 	s.function(fn, "k")
-	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strB))
+	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strB))
 	const launches = 140_000
 	for range launches {
-		s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA))
+		s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA))
 	}
-	s.call("aclrtSynchronizeStream", story.A(strB))
-	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strB))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	synced := s.now + 10
-	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	tl := s.Load()
 	var ends []int64
 	w := walk(t, tl, nil, &timeline.Visitor{Task: func(k *timeline.Task) error {

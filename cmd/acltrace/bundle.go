@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -26,7 +26,7 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 				return err
 			}
 			defer a.close(r)
-			defer whole.EndOnSignals()()
+			defer atomicfile.EndOnSignals()()
 			rep, err := replay.Bundle(args[0], m, dir, &o)
 			if err != nil {
 				return orAllow(err)

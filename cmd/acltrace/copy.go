@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io/fs"
 	"os"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -61,7 +62,7 @@ acltrace record does so by itself.`,
 
 // salvage makes a trace of what is left in a session, of whichever runtime that is.
 func salvage(dir, out string) (made string, err error) {
-	defer whole.EndOnSignals()()
+	defer atomicfile.EndOnSignals()()
 	for _, m := range runtimes {
 		if made, err = record.Salvage(m, dir, out); !errors.Is(err, probe.ErrVersion) {
 			break
@@ -90,7 +91,7 @@ new trace names that file: as for a trace that is to be sent without them.`,
 			if err != nil {
 				return err
 			}
-			report.Printf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
+			report.Printf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, human.Bytes(uint64(rep.To)), human.Bytes(uint64(rep.From)))
 			return nil
 		},
 	}
@@ -108,7 +109,7 @@ func (a *app) copy(from, to, command string, options func(*format.Reader) *forma
 		return nil, err
 	}
 	defer a.close(r)
-	defer whole.EndOnSignals()()
+	defer atomicfile.EndOnSignals()()
 	o := options(r)
 	o.Progress = a.bytes()
 	return format.Copy(r, to, o)
@@ -129,7 +130,7 @@ func (a *app) assembleCmd() *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			defer whole.EndOnSignals()()
+			defer atomicfile.EndOnSignals()()
 			err = format.Assemble(f, out, nil)
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)

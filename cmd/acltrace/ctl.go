@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 	"sync"
@@ -138,12 +139,12 @@ func (a *app) status(st *record.Status) {
 		report.Printf(a.out, ": %s", strings.Join(st.Command, " "))
 	}
 	report.Printf(a.out, "\n")
-	report.Printf(a.out, "  %s of %s", report.Plural(st.Calls, "call"), report.Plural(uint64(len(st.Processes)), "process"))
+	report.Printf(a.out, "  %s of %s", human.Plural(st.Calls, "call"), human.Plural(uint64(len(st.Processes)), "process"))
 	if st.Lost > 0 {
 		report.Printf(a.out, ", %d LOST", st.Lost)
 	}
 	if st.Ring > 0 {
-		report.Printf(a.out, "; the ring holds %s", report.Bytes(uint64(st.Ring)))
+		report.Printf(a.out, "; the ring holds %s", human.Bytes(uint64(st.Ring)))
 	}
 	report.Printf(a.out, "\n")
 	report.StandingText(a.out, "  ", standingOf(st))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +107,7 @@ func (a *app) demoSummary(path string) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, report.Bytes(s.PeakDeviceBytes))
+	report.Printf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, human.Bytes(s.PeakDeviceBytes))
 	var launches uint64
 	var names []string
 	for _, k := range s.Kernels {
@@ -115,7 +116,7 @@ func (a *app) demoSummary(path string) error {
 	}
 	report.Printf(a.out, "%d launches: %s\n", launches, strings.Join(names, ", "))
 	for _, c := range s.Copies {
-		report.Printf(a.out, "%s: %d, %s\n", c.Name, c.Count, report.Bytes(c.Bytes))
+		report.Printf(a.out, "%s: %d, %s\n", c.Name, c.Count, human.Bytes(c.Bytes))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"net"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/pprof"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -69,7 +70,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				}); err != nil {
 					return err
 				}
-				report.Printf(a.err, "acltrace: %s in %s written to %s\n", report.Plural(uint64(res.Spans), "span"), report.Plural(uint64(res.Traces), "trace"), out)
+				report.Printf(a.err, "acltrace: %s in %s written to %s\n", human.Plural(uint64(res.Spans), "span"), human.Plural(uint64(res.Traces), "trace"), out)
 				return nil
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -99,7 +100,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				return err
 			}
 			os.Remove(string(state))
-			report.Printf(a.err, "acltrace: %s in %s sent; the first trace is %s\n", report.Plural(uint64(res.Spans+res.Before), "span"), report.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
+			report.Printf(a.err, "acltrace: %s in %s sent; the first trace is %s\n", human.Plural(uint64(res.Spans+res.Before), "span"), human.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
 			if res.Message != "" {
 				report.Printf(a.err, "acltrace: the receiver says: %s\n", res.Message)
 			}
@@ -174,7 +175,7 @@ func (f resumeFile) read() (*otelexport.State, error) {
 // save replaces the file as a whole. An export that can't be resumed is no reason to end it.
 func (f resumeFile) save(s *otelexport.State) {
 	b, _ := json.Marshal(s) // a state can always be marshalled
-	_ = whole.WriteFile(string(f), b)
+	_ = atomicfile.WriteFile(string(f), b)
 }
 
 func (a *app) exportPprof() *cobra.Command {
@@ -207,11 +208,11 @@ func (a *app) exportPprof() *cobra.Command {
 }
 
 // create makes a file for what is made of a trace: not in place of the trace, which is read meanwhile.
-func create(path string, of *format.Reader) (*whole.File, error) {
+func create(path string, of *format.Reader) (*atomicfile.File, error) {
 	if same(path, of.Path()) {
 		return nil, usage("--output %s is the trace itself", path)
 	}
-	return whole.Create(path)
+	return atomicfile.Create(path)
 }
 
 // write gives a new file, or standard output for "-", to a function.
@@ -219,7 +220,7 @@ func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) e
 	if path == "-" {
 		return use(a.raw)
 	}
-	defer whole.EndOnSignals()()
+	defer atomicfile.EndOnSignals()()
 	f, err := create(path, of)
 	if err != nil {
 		return err
@@ -232,8 +233,8 @@ func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) e
 
 // writeAll gives files to a function that makes any number of them, and gives them their names together.
 func writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
-	defer whole.EndOnSignals()()
-	var files []*whole.File
+	defer atomicfile.EndOnSignals()()
+	var files []*atomicfile.File
 	err := use(func(path string) (io.WriteCloser, error) {
 		f, err := create(path, of)
 		if err == nil {
@@ -242,7 +243,7 @@ func writeAll(of *format.Reader, use func(create func(path string) (io.WriteClos
 		return f, err
 	})
 	if err == nil {
-		err = whole.KeepTogether(files...)
+		err = atomicfile.KeepTogether(files...)
 	}
 	for _, f := range files {
 		err = errors.Join(err, f.Drop())

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/private"
-	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -104,7 +105,7 @@ func (a *app) exportParquet() *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			report.Printf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, report.Plural(uint64(res.Copies), "copy"), report.Plural(uint64(res.Kernels), "kernel"), out)
+			report.Printf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, human.Plural(uint64(res.Copies), "copy"), human.Plural(uint64(res.Kernels), "kernel"), out)
 			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
@@ -124,7 +125,7 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 	case job == "":
 		return usage("acltrace export parquet --partition needs the name of the job")
 	}
-	defer whole.EndOnSignals()()
+	defer atomicfile.EndOnSignals()()
 	files, err := ranks.Files(args)
 	if err != nil {
 		return err
@@ -149,6 +150,6 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	report.Printf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", report.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
+	report.Printf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", human.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
 	return nil
 }

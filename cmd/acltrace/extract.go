@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"github.com/acltrace/acltrace/internal/human"
 	"os/signal"
 	"syscall"
 
@@ -58,7 +59,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 				report.Printf(a.out, "; the runtime has no call that waits for it, so that only a repetition as a whole can be timed")
 			}
 			if e.Results > 0 {
-				report.Printf(a.out, "; what it wrote is in %s\n", report.Plural(uint64(e.Results), "result"))
+				report.Printf(a.out, "; what it wrote is in %s\n", human.Plural(uint64(e.Results), "result"))
 			} else {
 				report.Printf(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
 			}

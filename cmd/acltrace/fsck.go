@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
@@ -24,9 +25,9 @@ func (a *app) fsckCmd() *cobra.Command {
 			for what, n := range rep.Unknown {
 				report.Printf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
 			}
-			report.Printf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, report.Bytes(uint64(rep.Bytes)))
+			report.Printf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, human.Bytes(uint64(rep.Bytes)))
 			if rep.Lost > 0 {
-				report.Printf(a.out, "%s: %s could not be written when it was made\n", args[0], report.Plural(rep.Lost, "payload"))
+				report.Printf(a.out, "%s: %s could not be written when it was made\n", args[0], human.Plural(rep.Lost, "payload"))
 			}
 			if len(rep.Problems) > 0 {
 				return &exit{exitFailed, errors.New(args[0] + ": damaged")}

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"github.com/acltrace/acltrace/internal/human"
 	"maps"
 	"slices"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/import/msprof"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,7 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			if out == "" {
 				return usage("acltrace import msprof needs a name for the trace: -o profile.aclt")
 			}
-			defer whole.EndOnSignals()()
+			defer atomicfile.EndOnSignals()()
 			p, err := msprof.Find(args[0])
 			if err != nil {
 				return err
@@ -45,7 +46,7 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 				return err
 			}
 			report.Printf(a.out, "%s: %d calls of the host, %d tasks of the device: %s (%d collectives), %s; %s\n",
-				out, rep.Calls, rep.Tasks, report.Plural(uint64(rep.Kernels), "kernel"), rep.Collectives, report.Plural(uint64(rep.Copies), "copy"), report.Plural(uint64(rep.Steps), "step"))
+				out, rep.Calls, rep.Tasks, human.Plural(uint64(rep.Kernels), "kernel"), rep.Collectives, human.Plural(uint64(rep.Copies), "copy"), human.Plural(uint64(rep.Steps), "step"))
 			if rep.Untied > 0 {
 				report.Printf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
 			}

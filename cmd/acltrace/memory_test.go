@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 // limit is what a command may hold at a time, whatever the length of a trace.
@@ -31,8 +31,8 @@ func flat(t *testing.T, path string, commands []string) {
 
 // TestMemory has a trace that would not fit if it were held: a gigabyte as calls and tasks.
 func TestMemory(t *testing.T) {
-	flat(t, story.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE"})
-	flat(t, story.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "export pprof -o /dev/null FILE"})
+	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE"})
+	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "export pprof -o /dev/null FILE"})
 }
 
 // TestSoakMemory gives 10^7 calls to everything that looks at traces, and 10^5 and 10^8 to what writes files for viewers.
@@ -45,13 +45,13 @@ func TestSoakMemory(t *testing.T) {
 		"export perfetto --zstd --gpu -o /dev/null FILE", "export perfetto --from 1s --to 2s -o /dev/null FILE", "export chrome -o /dev/null FILE", "export chrome --mindstudio -o /dev/null FILE",
 		"export parquet -o DIR FILE", "export otlp -o /dev/null FILE",
 	}
-	flat(t, story.Decoding(t, 10_000_000, true).Path(), all)
-	flat(t, story.Decoding(t, 10_000_000, false).Path(), all)
+	flat(t, testtrace.Decoding(t, 10_000_000, true).Path(), all)
+	flat(t, testtrace.Decoding(t, 10_000_000, false).Path(), all)
 	// What becomes a file for viewers, ten times as long. Spans have a test of their own in package otelexport, which
 	// holds them to the byte.
 	files := []string{"export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE", "export perfetto --zstd -o /dev/null FILE", "export chrome -o /dev/null FILE",
 		"export chrome --mindstudio -o /dev/null FILE", "export parquet -o DIR FILE"}
 	for _, calls := range []int{100_000, 100_000_000} {
-		flat(t, story.Decoding(t, calls, true).Path(), files)
+		flat(t, testtrace.Decoding(t, calls, true).Path(), files)
 	}
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			if err != nil {
 				return err
 			}
-			defer whole.EndOnSignals()()
+			defer atomicfile.EndOnSignals()()
 			var readers []*format.Reader
 			for _, f := range files {
 				if same(f, out) {
@@ -52,7 +53,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			if err != nil {
 				return err
 			}
-			report.Printf(a.err, "acltrace: %s: %s\n", out, report.Plural(uint64(len(meta.Merged)), "rank"))
+			report.Printf(a.err, "acltrace: %s: %s\n", out, human.Plural(uint64(len(meta.Merged)), "rank"))
 			for _, p := range meta.Merged[1:] {
 				how := "by the wall clocks"
 				if p.Matched > 0 {

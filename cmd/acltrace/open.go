@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"os"
 
 	"github.com/acltrace/acltrace/api"
@@ -123,7 +124,7 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	a.instead = lost
 	c, err := r.Counts()
 	if err == nil && c.Unfinished > 0 {
-		report.Printf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+		report.Printf(a.err, "acltrace: %s of %s never returned: %s\n", human.Plural(c.Unfinished, "call"), r.Path(), unfinished)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/record"
 )
 
 // terminal opens a pseudo terminal. said closes it and returns what was written to it.
@@ -58,7 +58,7 @@ func reader(from, to *os.File) (said func() string) {
 func longTrace(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.aclt")
-	s := record.Schema(acl.Model)
+	s := schema.Of(acl.Model)
 	w, err := format.Create(path, &format.Meta{API: "acl"}, s, nil)
 	if err != nil {
 		t.Fatal(err)

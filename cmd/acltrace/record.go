@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"strings"
 	"syscall"
 
@@ -140,15 +141,15 @@ func nothing(o *record.Options, res *record.Result) string {
 	if res.Calls > 0 || res.Refused > 0 {
 		return ""
 	}
-	switch limit := report.Bytes(uint64(res.NoRoom)); {
+	switch limit := human.Bytes(uint64(res.NoRoom)); {
 	case res.NoRoom > 0 && res.DiskFull:
 		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
 	case res.NoRoom > 0:
 		return fmt.Sprintf("no call was recorded: --max-size %s is less than a trace without calls takes", limit)
 	case res.Unwritten > 0 && errors.Is(res.Incomplete, syscall.ENOSPC):
-		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", report.Plural(res.Unwritten, "call"))
+		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Unwritten > 0:
-		return fmt.Sprintf("no call was recorded: %s could not be written", report.Plural(res.Unwritten, "call"))
+		return fmt.Sprintf("no call was recorded: %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Processes > 0:
 		return ""
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
@@ -210,9 +211,9 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Refused > 0 {
 		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
 	}
-	s += ", " + report.Bytes(uint64(res.Bytes))
+	s += ", " + human.Bytes(uint64(res.Bytes))
 	if res.BlobFile != "" {
-		s += fmt.Sprintf(" and %s of payloads in %s", report.Bytes(uint64(res.BlobBytes)), res.BlobFile)
+		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(uint64(res.BlobBytes)), res.BlobFile)
 	}
 	if res.Full {
 		s += "; --max-size ENDED it early"

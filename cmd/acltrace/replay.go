@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"os/signal"
 	"slices"
@@ -308,7 +309,7 @@ func (a *app) printReport(path string, rep *replay.Report) {
 			report.Printf(a.out, "… and %d more\n", len(rep.Substituted)-most)
 			break
 		}
-		report.Printf(a.out, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, report.Bytes(s.Bytes), s.Reason)
+		report.Printf(a.out, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
 	}
 	for i, u := range rep.Unverified {
 		if i == most {
@@ -400,7 +401,7 @@ func (a *app) printReport(path string, rep *replay.Report) {
 	}
 	compared := ""
 	if rep.Verdict == verify.Identical {
-		compared = fmt.Sprintf(", %s compared; %s that may differ left out", report.Bytes(rep.Verified.Bytes), report.Plural(rep.Volatile, "output"))
+		compared = fmt.Sprintf(", %s compared; %s that may differ left out", human.Bytes(rep.Verified.Bytes), human.Plural(rep.Volatile, "output"))
 	}
 	if rep.TrustsKernels {
 		report.Printf(a.out, "the library does not report kernels that it lacks: its kernels are trusted\n")

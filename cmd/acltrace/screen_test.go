@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/acltrace/acltrace/internal/schema"
 	"go/ast"
 	"go/parser"
 	"go/printer"
@@ -19,7 +20,6 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -30,7 +30,7 @@ const evil = "\x1b]52;c;aGk=\a\nFORGED\r\x00\x9b\xff\u0085\u202e\u2066\u2028\tx"
 func writeEvil(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a\x1b[2J\nFORGED\u202e.aclt")
-	s := record.Schema(acl.Model)
+	s := schema.Of(acl.Model)
 	s.Functions = append(s.Functions, format.Function{ID: 60000, Name: "own" + evil, Ret: "aclError", Words: 1, Params: []format.Param{{Name: evil, Type: evil, Words: 1}}})
 	for i := range s.Functions[:len(s.Functions)-1] {
 		f := &s.Functions[i]

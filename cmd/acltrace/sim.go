@@ -8,7 +8,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 )
@@ -109,7 +108,7 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 	if !slices.Contains(rt.Simulator.Settings, "MODEL") {
 		m = nil // it measures nothing
 	}
-	s, err := report.NewSimulator(rt, m, names)
+	s, err := newSimulatorReport(rt, m, names)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // held is acltrace that stands still when all is written and nothing has its name yet.
 func held() {
-	whole.Before = func() {
+	atomicfile.Before = func() {
 		if err := os.WriteFile(os.Getenv("HELD"), nil, 0o600); err != nil {
 			panic(err)
 		}
@@ -110,7 +110,7 @@ func TestWritesAreWhole(t *testing.T) {
 							t.Errorf("%s: %s has other content", when, name)
 						}
 						found++
-					} else if !parts || !strings.HasSuffix(name, whole.Suffix) && !strings.Contains(name, "acltrace-part") {
+					} else if !parts || !strings.HasSuffix(name, atomicfile.Suffix) && !strings.Contains(name, "acltrace-part") {
 						t.Errorf("%s: there is %s", when, name)
 					}
 				}

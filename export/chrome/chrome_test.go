@@ -16,8 +16,8 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 type event struct {
@@ -90,7 +90,7 @@ func overlaps(t *testing.T, events []event) (n int) {
 }
 
 func TestChrome(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 3_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 3_000)} {
 		t.Run(name, func(t *testing.T) {
 			file := written(t, tl, nil)
 			var doc struct {
@@ -100,7 +100,7 @@ func TestChrome(t *testing.T) {
 			if err := json.Unmarshal(file, &doc); err != nil {
 				t.Fatal(err)
 			}
-			if doc.BaseTimeNanoseconds != story.StartWall {
+			if doc.BaseTimeNanoseconds != testtrace.StartWall {
 				t.Errorf("it began at %d", doc.BaseTimeNanoseconds)
 			}
 			var got []string
@@ -140,7 +140,7 @@ func TestChrome(t *testing.T) {
 
 // What MindStudio imports is a list with the layers, keys and kinds of values of msprof's own files.
 func TestMindStudio(t *testing.T) {
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	var events []event
 	if err := json.Unmarshal(written(t, tl, &Options{MindStudio: true}), &events); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestMindStudio(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		case "X":
-			got = append(got, fmt.Sprint(nanos(t, e.TS)-story.StartWall, " ", nanos(t, e.Dur), " ", e.Name))
+			got = append(got, fmt.Sprint(nanos(t, e.TS)-testtrace.StartWall, " ", nanos(t, e.Dur), " ", e.Name))
 			if _, ok := e.Args["connection_id"]; !ok {
 				t.Errorf("%+v", e)
 			}
@@ -194,7 +194,7 @@ func TestMindStudio(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MindStudio: true}} {
-		if b := written(t, story.New(t).Load(), o); !json.Valid(b) {
+		if b := written(t, testtrace.New(t).Load(), o); !json.Valid(b) {
 			t.Errorf("%s", b)
 		}
 	}
@@ -219,13 +219,13 @@ func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if _, err := Write(failing{full}, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if _, err := Write(failing{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
 
 func BenchmarkWrite(b *testing.B) {
-	tl := story.Long(b, 100_000)
+	tl := testtrace.Long(b, 100_000)
 	for b.Loop() {
 		if _, err := Write(io.Discard, tl.Reader, acl.Model, nil); err != nil {
 			b.Fatal(err)
@@ -238,7 +238,7 @@ func BenchmarkWrite(b *testing.B) {
 // arguments for the function.
 func TestNoArgs(t *testing.T) {
 	var doc struct{ TraceEvents []event }
-	if err := json.Unmarshal(written(t, story.Small(t), &Options{NoArgs: true}), &doc); err != nil {
+	if err := json.Unmarshal(written(t, testtrace.Small(t), &Options{NoArgs: true}), &doc); err != nil {
 		t.Fatal(err)
 	}
 	slices := 0
@@ -261,7 +261,7 @@ func TestNoArgs(t *testing.T) {
 // Two ranks whose processes and threads have the same numbers have rows of their own.
 func TestRanks(t *testing.T) {
 	for _, studio := range []bool{false, true} {
-		file := written(t, story.Ranks(t), &Options{MindStudio: studio})
+		file := written(t, testtrace.Ranks(t), &Options{MindStudio: studio})
 		if studio {
 			file = append(append([]byte(`{"TraceEvents":`), file...), '}')
 		}

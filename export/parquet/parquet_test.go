@@ -21,8 +21,8 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 func written(t *testing.T, tl *timeline.Timeline) string {
@@ -48,7 +48,7 @@ func number(v any) string {
 
 // Another reader finds what the timeline holds, row by row.
 func TestTables(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 4_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 4_000)} {
 		t.Run(name, func(t *testing.T) {
 			dir := written(t, tl)
 			calls := viewertest.Parquet(t, filepath.Join(dir, "calls.parquet"))
@@ -125,7 +125,7 @@ func TestTables(t *testing.T) {
 func TestRowGroups(t *testing.T) {
 	defer func(n int) { groupRows = n }(groupRows)
 	groupRows = batchRows
-	tl := story.Long(t, 20*batchRows)
+	tl := testtrace.Long(t, 20*batchRows)
 	dir := written(t, tl)
 	for i, row := range viewertest.Parquet(t, filepath.Join(dir, "calls.parquet")) {
 		if c := &tl.Calls[i]; number(row["call"]) != strconv.FormatUint(c.Index, 10) || row["function"] != c.Name || number(row["start_ns"]) != strconv.FormatInt(c.Start, 10) {
@@ -166,7 +166,7 @@ func taskOf(row map[string]any) string {
 
 // Each table says how many calls the trace lacks.
 func TestLost(t *testing.T) {
-	dir := written(t, story.Small(t))
+	dir := written(t, testtrace.Small(t))
 	for _, table := range Tables {
 		b, err := os.ReadFile(filepath.Join(dir, table+".parquet"))
 		if err != nil {
@@ -188,7 +188,7 @@ func TestSchemaPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl := story.New(t).Load()
+	tl := testtrace.New(t).Load()
 	x := map[string][]string{}
 	tables, err := newTables(func(string) (io.WriteCloser, error) { return os.OpenFile(os.DevNull, os.O_WRONLY, 0) }, tl.Reader)
 	if err != nil {
@@ -218,10 +218,10 @@ func (w failing) Close() error              { return nil }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if _, err := Write(func(string) (io.WriteCloser, error) { return failing{full}, nil }, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if _, err := Write(func(string) (io.WriteCloser, error) { return failing{full}, nil }, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
-	if _, err := Write(func(string) (io.WriteCloser, error) { return nil, full }, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if _, err := Write(func(string) (io.WriteCloser, error) { return nil, full }, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -231,7 +231,7 @@ func TestFullOnTheWay(t *testing.T) {
 	defer func(n int) { groupRows = n }(groupRows)
 	groupRows = batchRows
 	full := errors.New("no space left on device")
-	r := story.Long(t, 20*batchRows).Reader
+	r := testtrace.Long(t, 20*batchRows).Reader
 	for _, name := range Tables[:2] {
 		writes := 0
 		_, err := Write(func(table string) (io.WriteCloser, error) {
@@ -261,7 +261,7 @@ func (l later) Write(b []byte) (int, error) {
 func (l later) Close() error { return nil }
 
 func TestNothing(t *testing.T) {
-	dir := written(t, story.New(t).Load())
+	dir := written(t, testtrace.New(t).Load())
 	for _, table := range Tables {
 		if rows := viewertest.Parquet(t, filepath.Join(dir, table+".parquet")); len(rows) != 0 {
 			t.Errorf("%s: %v", table, rows)
@@ -286,7 +286,7 @@ func (counting) Close() error                  { return nil }
 // Calls a second of a processor's time, with their tasks, in the best round.
 func BenchmarkWrite(b *testing.B) {
 	const calls = 1_000_000
-	r := story.Decoding(b, calls, true)
+	r := testtrace.Decoding(b, calls, true)
 	b.ReportAllocs()
 	best := time.Hour
 	var bytes int64

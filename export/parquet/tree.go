@@ -11,7 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -62,7 +62,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 	if err != nil {
 		return err
 	}
-	var parts []*whole.File
+	var parts []*atomicfile.File
 	defer func() {
 		for _, p := range parts {
 			err = errors.Join(err, p.Drop())
@@ -121,15 +121,15 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		sum.Calls, sum.Tasks, sum.Copies, sum.Kernels = sum.Calls+x.res.Calls, sum.Tasks+x.res.Tasks, sum.Copies+x.res.Copies, sum.Kernels+x.res.Kernels
 		sum.Bracketed += x.res.Bracketed
 	}
-	return whole.Keep(parts...)
+	return atomicfile.Keep(parts...)
 }
 
 // newPart makes a file of the tree. Until it is whole its name begins with a point, as of those that readers pass over.
-func newPart(dir, name string) (*whole.File, error) {
+func newPart(dir, name string) (*atomicfile.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return whole.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+whole.Suffix))
+	return atomicfile.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+atomicfile.Suffix))
 }
 
 // hiveName writes a value into the name of a folder as Hive does.

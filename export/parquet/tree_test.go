@@ -13,9 +13,9 @@ import (
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // fleet makes a tree of two jobs: one of two traces, and one of nine ranks in a merged trace. It returns it and what it holds, by job.
@@ -30,12 +30,12 @@ func fleet(t *testing.T) (dir string, calls map[string]int) {
 		}
 		calls[job] += res.Calls
 	}
-	small, long := story.Small(t), story.Long(t, 2_000)
+	small, long := testtrace.Small(t), testtrace.Long(t, 2_000)
 	add("a/b = 50%", 3, small.Reader)
 	add("a/b = 50%", 1, long.Reader)
 	var readers []*format.Reader
 	for i := range 9 {
-		r := story.Small(t).Reader
+		r := testtrace.Small(t).Reader
 		r.Meta().Host = fmt.Sprint("node", i)
 		readers = append(readers, r)
 	}
@@ -91,10 +91,10 @@ func TestTree(t *testing.T) {
 	}
 	// Of a merged trace each rank has its own calls, with the merged trace's times.
 	one := viewertest.Parquet(t, glob(t, filepath.Join(dir, "fleet/calls/job=merged/rank=7/*.parquet")))
-	if small := story.Small(t); len(one) != len(small.Calls) {
+	if small := testtrace.Small(t); len(one) != len(small.Calls) {
 		t.Errorf("%d calls of rank 7, want %d", len(one), len(small.Calls))
 	}
-	if _, err := WriteTree(story.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir}); err == nil {
+	if _, err := WriteTree(testtrace.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir}); err == nil {
 		t.Error("a job without a name")
 	}
 }
@@ -114,7 +114,7 @@ func TestTreeIsWholeOrNot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tasks"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteTree(story.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir, Job: "j"}); err == nil {
+	if _, err := WriteTree(testtrace.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir, Job: "j"}); err == nil {
 		t.Fatal("no error")
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, "calls", "*", "*", "*"))
@@ -160,7 +160,7 @@ func TestFleetInDuckDB(t *testing.T) {
 		t.Errorf("tasks by rank %q", rows[12])
 	}
 	kernels := 0
-	for _, k := range story.Small(t).Tasks {
+	for _, k := range testtrace.Small(t).Tasks {
 		if k.Kind.String() == "kernel" {
 			kernels++
 		}
@@ -169,7 +169,7 @@ func TestFleetInDuckDB(t *testing.T) {
 		t.Errorf("imbalance %q, want %q", got, want)
 	}
 	failed := map[string]int{}
-	for _, tl := range []*timeline.Timeline{story.Small(t), story.Long(t, 2_000)} {
+	for _, tl := range []*timeline.Timeline{testtrace.Small(t), testtrace.Long(t, 2_000)} {
 		for i := range tl.Calls {
 			if c := &tl.Calls[i]; c.Failed() {
 				failed[tl.Model.ErrorName(int64(int32(c.Ret)))+"\t"+c.Name]++

@@ -23,8 +23,8 @@ import (
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) {
@@ -42,7 +42,7 @@ func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) 
 }
 
 // measured has the device tell when the task ran.
-func measured(from, to uint64) story.Mod {
+func measured(from, to uint64) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: from}, format.Out{Param: api.TaskEndParam, Value: to})
 	}
@@ -50,19 +50,19 @@ func measured(from, to uint64) story.Mod {
 
 // told is a story with ranges of the program's, measured tasks and calls behind one that never returned.
 func told(t *testing.T) *timeline.Timeline {
-	b := story.New(t)
-	ret := func(id uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
-	b.Call(0, 100, 200, "aclrtSetDevice", story.A(3))
-	b.Call(0, 300, 400, "aclrtCreateStream", story.A(0x10), story.Outs("stream", story.StreamA))
-	b.Call(0, 500, 600, "aclrtMalloc", story.A(0x7ffe0000, 1<<20, 0), story.Outs("devPtr", story.DeviceA))
-	b.Call(0, 1000, 1010, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "outer"), ret(1))
-	b.Call(0, 1020, 1040, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "crossing"), ret(2))
-	b.Call(0, 1100, 1200, "aclrtMemcpyAsync", story.A(story.DeviceA, 65536, story.HostA, 65536, 1, story.StreamA), measured(1500, 2500))
-	b.Call(0, 1210, 1300, "aclrtMemcpyAsync", story.A(story.HostA, 4096, story.DeviceA, 4096, 2, story.StreamA), measured(2400, 3000)) // clocks jitter: overlaps
-	b.Call(0, 1400, 1500, "mstxRangeEnd", story.A(1))
-	b.Call(1, 1600, 1700, "mstxRangeEnd", story.A(2))
-	b.Call(0, 1800, 1801, "aclrtSynchronizeStream", story.A(story.StreamA), story.Hangs)
-	b.Call(0, 1900, 2000, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, story.StreamA))
+	b := testtrace.New(t)
+	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
+	b.Call(0, 100, 200, "aclrtSetDevice", testtrace.A(3))
+	b.Call(0, 300, 400, "aclrtCreateStream", testtrace.A(0x10), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 500, 600, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 1000, 1010, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "outer"), ret(1))
+	b.Call(0, 1020, 1040, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "crossing"), ret(2))
+	b.Call(0, 1100, 1200, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 65536, testtrace.HostA, 65536, 1, testtrace.StreamA), measured(1500, 2500))
+	b.Call(0, 1210, 1300, "aclrtMemcpyAsync", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2, testtrace.StreamA), measured(2400, 3000)) // clocks jitter: overlaps
+	b.Call(0, 1400, 1500, "mstxRangeEnd", testtrace.A(1))
+	b.Call(1, 1600, 1700, "mstxRangeEnd", testtrace.A(2))
+	b.Call(0, 1800, 1801, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Hangs)
+	b.Call(0, 1900, 2000, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA))
 	return b.Load()
 }
 
@@ -123,7 +123,7 @@ func drawn(tl *timeline.Timeline) []string {
 
 // The slices and arrows of the trace processor are the timeline's calls and tasks, to the nanosecond.
 func TestSlices(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 5_000), "imported": imported(t)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 5_000), "imported": imported(t)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, nil)
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -212,7 +212,7 @@ func TestTracks(t *testing.T) {
 			{"stream 1 queue depth", "1100", "1"}, {"stream 1 queue depth", "1210", "2"}, {"stream 1 queue depth", "1900", "3"}, {"stream 1 queue depth", "2500", "2"},
 			{"stream 1 queue depth", "3000", "0"},
 		},
-		{{"BOOTTIME", "0"}, {"MONOTONIC", "987654321"}, {"REALTIME", fmt.Sprint(story.StartWall)}},
+		{{"BOOTTIME", "0"}, {"MONOTONIC", "987654321"}, {"REALTIME", fmt.Sprint(testtrace.StartWall)}},
 		{
 			{"debug.acl_call", "5"}, {"debug.acl_stream", "stream 1"}, {"debug.arg_count", "65536"}, {"debug.arg_destMax", "65536"}, {"debug.arg_dst", "0x124000000000"},
 			{"debug.arg_kind", "ACL_MEMCPY_HOST_TO_DEVICE"}, {"debug.arg_src", "0x7f0000001000"}, {"debug.arg_stream", "0x5501"},
@@ -228,7 +228,7 @@ func TestTracks(t *testing.T) {
 
 // Tasks as stages of a GPU are the same tasks, on queues, with arrows from their calls.
 func TestGPU(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 3_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 3_000)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, &Options{GPU: true})
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -269,7 +269,7 @@ func TestGPU(t *testing.T) {
 
 // Files are whole in themselves and together hold all.
 func TestFiles(t *testing.T) {
-	tl := story.Long(t, 12_000)
+	tl := testtrace.Long(t, 12_000)
 	dir := t.TempDir()
 	var paths []string
 	o := &Options{MaxSize: MinSize}
@@ -350,7 +350,7 @@ func plain(t *testing.T, file []byte, field protowire.Number, unpack func([]byte
 
 // Zstd packets hold what packets of deflate hold; the trace processor of the tests is too old to read them.
 func TestZstd(t *testing.T) {
-	tl := story.Long(t, 20_000)
+	tl := testtrace.Long(t, 20_000)
 	var small bytes.Buffer
 	if _, err := Write(&small, tl.Reader, acl.Model, &Options{Zstd: true}); err != nil {
 		t.Fatal(err)
@@ -373,7 +373,7 @@ func TestZstd(t *testing.T) {
 
 // An event that is made from the one before it is what it would be had it been written.
 func TestForms(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 20_000), "imported": imported(t)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 20_000), "imported": imported(t)} {
 		var err error
 		v := &forming{t: t, w: &writer{meta: tl.Reader.Meta()}}
 		if v.w.scene, err = scene.New(tl.Reader, acl.Model, nil); err != nil {
@@ -434,7 +434,7 @@ func (v *forming) Slice(l *scene.Slice) error {
 func (v *forming) Point(*scene.Counter, int64, float64) error { return nil }
 
 func TestNothing(t *testing.T) {
-	path, res := written(t, story.New(t).Load(), nil)
+	path, res := written(t, testtrace.New(t).Load(), nil)
 	if rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*) from slice"); len(rows[0]) > 0 || rows[1][0][0] != "0" || res.Events() != 0 {
 		t.Errorf("%v %+v", rows, res)
 	}
@@ -446,7 +446,7 @@ func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	for _, tl := range []*timeline.Timeline{story.Small(t), story.Long(t, 50_000)} {
+	for _, tl := range []*timeline.Timeline{testtrace.Small(t), testtrace.Long(t, 50_000)} {
 		if _, err := Write(failing{full}, tl.Reader, acl.Model, nil); !errors.Is(err, full) {
 			t.Error(err)
 		}
@@ -455,7 +455,7 @@ func TestWriteError(t *testing.T) {
 
 // The same timeline is the same file each time.
 func TestDeterministic(t *testing.T) {
-	tl := story.Long(t, 20_000)
+	tl := testtrace.Long(t, 20_000)
 	var a, b bytes.Buffer
 	for _, w := range []*bytes.Buffer{&a, &b} {
 		if _, err := Write(w, tl.Reader, acl.Model, nil); err != nil {
@@ -479,7 +479,7 @@ func used() time.Duration {
 // Events a second of a processor's time, in the best round, which is what the code can do on a machine that others use
 // too, and by the clock.
 func BenchmarkWrite(b *testing.B) {
-	r := story.Decoding(b, 2_000_000, true)
+	r := testtrace.Decoding(b, 2_000_000, true)
 	for _, x := range []struct {
 		name string
 		o    Options
@@ -505,7 +505,7 @@ func BenchmarkWrite(b *testing.B) {
 
 // Two ranks whose processes and threads have the same numbers are two processes, and lose nothing to each other.
 func TestRanks(t *testing.T) {
-	tl := story.Ranks(t)
+	tl := testtrace.Ranks(t)
 	for _, o := range []*Options{nil, {GPU: true}} {
 		path, _ := written(t, tl, o)
 		rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*), sum(dur) from slice where category = 'call'",

@@ -19,8 +19,8 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // sums are what the profile of a timeline must hold, by the name of the last frame.
@@ -75,7 +75,7 @@ var topLine = regexp.MustCompile(`(?m)^\s*(-?[0-9.]+)(ns|B)?\s+[0-9.]+%\s+[0-9.]
 
 // What `go tool pprof -top` prints are the timeline's own sums.
 func TestTop(t *testing.T) {
-	tl := story.Long(t, 3_000)
+	tl := testtrace.Long(t, 3_000)
 	path := written(t, tl)
 	want, total := sums(tl)
 	for i, index := range []string{"launches", "host_time", "moved", "device_time"} {
@@ -141,7 +141,7 @@ func TestDeviceTime(t *testing.T) {
 }
 
 func TestRaw(t *testing.T) {
-	tl := story.Small(t)
+	tl := testtrace.Small(t)
 	out := pprof(t, "-raw", written(t, tl))
 	for _, want := range []string{
 		"launches/count host_time/nanoseconds[dflt] moved/bytes device_time/nanoseconds", "tasks: the others were not measured",
@@ -168,7 +168,7 @@ func TestRaw(t *testing.T) {
 // Each stack is process, thread, function and task.
 func TestStacks(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, story.Small(t).Reader, acl.Model, nil); err != nil {
+	if err := Write(&b, testtrace.Small(t).Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&b)
@@ -201,7 +201,7 @@ func TestStacks(t *testing.T) {
 			t.Errorf("%q: %d, want %d", k, stacks[k], want)
 		}
 	}
-	if p.TimeNanos != story.StartWall || p.DurationNanos != 1_000_000 {
+	if p.TimeNanos != testtrace.StartWall || p.DurationNanos != 1_000_000 {
 		t.Errorf("time %d, duration %d", p.TimeNanos, p.DurationNanos)
 	}
 	if p.Mapping[0].File != "/opt/app/train" || p.Mapping[1].File != "/opt/app/loader" {
@@ -211,7 +211,7 @@ func TestStacks(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, story.New(t).Load().Reader, acl.Model, nil); err != nil {
+	if err := Write(&b, testtrace.New(t).Load().Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := profile.Parse(&b); err != nil || len(p.Sample) != 0 {
@@ -225,13 +225,13 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if err := Write(failingWriter{full}, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if err := Write(failingWriter{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
 
 func BenchmarkWrite(b *testing.B) {
-	tl := story.Long(b, 100_000)
+	tl := testtrace.Long(b, 100_000)
 	for b.Loop() {
 		if err := Write(&bytes.Buffer{}, tl.Reader, acl.Model, nil); err != nil {
 			b.Fatal(err)
@@ -242,18 +242,18 @@ func BenchmarkWrite(b *testing.B) {
 
 // Ranges of the program lie between a thread and its calls, and tasks have their device.
 func TestPhases(t *testing.T) {
-	b := story.New(t)
-	ret := func(id uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
-	b.Call(0, 100, 200, "aclrtSetDevice", story.A(3))
-	b.Call(0, 300, 400, "aclrtCreateStream", story.A(0x10), story.Outs("stream", story.StreamA))
+	b := testtrace.New(t)
+	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
+	b.Call(0, 100, 200, "aclrtSetDevice", testtrace.A(3))
+	b.Call(0, 300, 400, "aclrtCreateStream", testtrace.A(0x10), testtrace.Outs("stream", testtrace.StreamA))
 	at := int64(1000)
 	for i := range uint64(2) {
-		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), ret(2*i+1))
-		b.Call(0, at+100, at+110, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "forward"), ret(2*i+2))
-		b.Call(0, at+200, at+210, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, story.StreamA))
-		b.Call(0, at+300, at+310, "mstxRangeEnd", story.A(2*i+2))
-		b.Call(0, at+400, at+410, "aclrtSynchronizeStream", story.A(story.StreamA))
-		b.Call(0, at+500, at+510, "mstxRangeEnd", story.A(2*i+1))
+		b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), ret(2*i+1))
+		b.Call(0, at+100, at+110, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "forward"), ret(2*i+2))
+		b.Call(0, at+200, at+210, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA))
+		b.Call(0, at+300, at+310, "mstxRangeEnd", testtrace.A(2*i+2))
+		b.Call(0, at+400, at+410, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		b.Call(0, at+500, at+510, "mstxRangeEnd", testtrace.A(2*i+1))
 		b.Call(0, at+600, at+610, "aclrtSynchronizeDevice", nil)
 		at += 1000
 	}
@@ -288,7 +288,7 @@ func TestPhases(t *testing.T) {
 
 // Two ranks whose processes have the same number are two frames.
 func TestRanks(t *testing.T) {
-	f, err := os.Open(written(t, story.Ranks(t)))
+	f, err := os.Open(written(t, testtrace.Ranks(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,13 +308,13 @@ func TestRanks(t *testing.T) {
 
 // A call within another one, as profiles have them, is a frame below it, and its time is counted once.
 func TestNestedCalls(t *testing.T) {
-	b := story.New(t)
+	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
-	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", story.A(0))
+	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", testtrace.A(0))
 	b.Call(1, 1150, 1250, "aclrtSynchronizeDevice", nil)
-	b.Call(0, 1200, 1300, "aclrtSetDevice", story.A(0))
-	b.Call(0, 1400, 1900, "aclrtSynchronizeStream", story.A(0))
-	b.Call(0, 2000, 2500, "aclrtSetDevice", story.A(0))
+	b.Call(0, 1200, 1300, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 1400, 1900, "aclrtSynchronizeStream", testtrace.A(0))
+	b.Call(0, 2000, 2500, "aclrtSetDevice", testtrace.A(0))
 	tl := b.Load()
 	var out bytes.Buffer
 	if err := Write(&out, tl.Reader, acl.Model, nil); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/acltrace/acltrace/internal/whole"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // A Chunk is what Append takes.
@@ -49,7 +49,7 @@ type Options struct {
 type Writer struct {
 	path string
 	tag  uint32
-	part *whole.File // nil where it has its name already
+	part *atomicfile.File // nil where it has its name already
 
 	mu      sync.Mutex
 	f       *os.File
@@ -103,15 +103,15 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 }
 
 // create opens the file to write into, and tells whether it has made it.
-func create(path string, all bool) (f *os.File, part *whole.File, made bool, err error) {
+func create(path string, all bool) (f *os.File, part *atomicfile.File, made bool, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && (all || !info.IsDir()) {
 		return nil, nil, false, notRegular(path)
 	}
 	if !all {
-		f, made, err = whole.Open(path)
+		f, made, err = atomicfile.Open(path)
 		return f, nil, made, err
 	}
-	if part, err = whole.Create(path); err != nil {
+	if part, err = atomicfile.Create(path); err != nil {
 		return nil, nil, false, err
 	}
 	return part.File, part, true, nil
@@ -130,8 +130,8 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 		return false, fmt.Errorf("create trace: %w", notRegular(w.path))
 	}
 	// The lock comes before anything that changes the file: it may be a trace that is being written.
-	if err := whole.Lock(w.f); err != nil {
-		return false, fmt.Errorf("create trace: %s %w: %w", w.path, whole.ErrTaken, err)
+	if err := atomicfile.Lock(w.f); err != nil {
+		return false, fmt.Errorf("create trace: %s %w: %w", w.path, atomicfile.ErrTaken, err)
 	}
 	if w.o.Before != nil {
 		if err := w.o.Before(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,7 +29,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/regular"
-	"github.com/acltrace/acltrace/record"
 )
 
 // A Profile is the files of one profile.
@@ -312,7 +312,7 @@ func (im *importer) write(p *Profile, output string) error {
 	})
 	end := im.rows[0].start
 	calls := map[int64]int{} // by connection
-	schema := record.Schema(im.m)
+	schema := schema.Of(im.m)
 	own := map[uint32]uint16{} // functions, by name
 	for i := range im.rows {
 		r := &im.rows[i]

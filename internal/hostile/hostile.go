@@ -8,6 +8,7 @@ package hostile
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"math"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/record"
 )
 
 // Handles and addresses that the traces use.
@@ -53,7 +53,7 @@ func (t *Trace) Write(dir string) (path string, calls uint64, err error) {
 		meta.CapturedBy = "shim"
 	}
 	path = filepath.Join(dir, t.Name+".aclt")
-	f, err := format.Create(path, &meta, record.Schema(t.model), nil)
+	f, err := format.Create(path, &meta, schema.Of(t.model), nil)
 	if err != nil {
 		return "", 0, err
 	}
@@ -453,7 +453,7 @@ func times(with func(string, format.Meta, func(*writer))) {
 
 // functions adds every function of the model: with the same word for each argument, alone and with payloads that are text, and missing.
 func (w *writer) functions(word uint64) {
-	for _, f := range record.Schema(w.model).Functions {
+	for _, f := range schema.Of(w.model).Functions {
 		args := make([]uint64, f.Words)
 		for i := range args {
 			args[i] = word

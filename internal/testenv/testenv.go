@@ -128,13 +128,13 @@ func CompileC(t testing.TB, out string, sources []string, flags ...string) strin
 func FakeCUDA(t testing.TB, flags ...string) string {
 	t.Helper()
 	return CompileC(t, "libcuda.so.1", FakeCUDASources(t), append([]string{"-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-I" + filepath.Join(Root(t), "api/cuda/include"),
-		"-I" + filepath.Join(Root(t), "sim/libcuda/include"), "-ldl", "-lpthread"}, flags...)...)
+		"-I" + filepath.Join(Root(t), "sim/cuda/include"), "-ldl", "-lpthread"}, flags...)...)
 }
 
 // FakeCUDASources are the C files of the fake CUDA driver.
 func FakeCUDASources(t testing.TB) []string {
 	t.Helper()
-	sources, err := filepath.Glob(filepath.Join(Root(t), "sim/libcuda/*.c"))
+	sources, err := filepath.Glob(filepath.Join(Root(t), "sim/cuda/*.c"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func CUDA(t testing.TB, source string, flags ...string) string {
 		t.Fatal(err)
 	}
 	if bytes.Contains(text, []byte("#ifdef KERNEL\n")) {
-		t.Setenv("FAKECUDA_KERNELS", CompileC(t, "kernels.so", []string{source}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(Root(t), "sim/libcuda/include")))
+		t.Setenv("FAKECUDA_KERNELS", CompileC(t, "kernels.so", []string{source}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(Root(t), "sim/cuda/include")))
 	}
 	name := strings.TrimSuffix(filepath.Base(source), ".c")
 	// With libc first, the linker does not take close and the like from the simulator, which these programs do not need.

@@ -10,21 +10,21 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/sim/model"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 const us = 1000
 
 // decoder has launches on streams in turn, each with the share of a synchronization.
 func decoder(b *testing.B, tasks int64, streams int, measured bool) string {
-	s := story.New(b)
-	stream := func(i int) uint64 { return story.StreamA + uint64(i)*0x100 }
+	s := testtrace.New(b)
+	stream := func(i int) uint64 { return testtrace.StreamA + uint64(i)*0x100 }
 	for i := range streams {
-		s.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", stream(i)))
+		s.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", stream(i)))
 	}
 	at := int64(2 * us)
-	times := func(i int64) story.Mod {
+	times := func(i int64) testtrace.Mod {
 		return func(_ *api.Func, c *format.Call) {
 			if measured {
 				c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(2*us + 3*us*i)}, format.Out{Param: api.TaskEndParam, Value: uint64(4*us + 3*us*i)})
@@ -32,11 +32,11 @@ func decoder(b *testing.B, tasks int64, streams int, measured bool) string {
 		}
 	}
 	for i := range tasks {
-		s.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, stream(int(i)%streams)), times(i))
+		s.Call(0, at, at+us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, stream(int(i)%streams)), times(i))
 		at += us
 		if i%400 == 399 {
 			for k := range streams {
-				s.Call(0, at, at+800*us, "aclrtSynchronizeStream", story.A(stream(k)))
+				s.Call(0, at, at+800*us, "aclrtSynchronizeStream", testtrace.A(stream(k)))
 				at += 800 * us
 			}
 		}

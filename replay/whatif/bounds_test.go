@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/sim/model"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // waited is a program that works for so long while a kernel may run, and then waits for it.
 func waited(t *testing.T, work, wait int64) string {
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
-	b.Call(0, 2*us+work, 2*us+work+wait, "aclrtSynchronizeStream", story.A(streamA))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
+	b.Call(0, 2*us+work, 2*us+work+wait, "aclrtSynchronizeStream", testtrace.A(streamA))
 	return b.Load().Reader.Path()
 }
 
@@ -68,11 +68,11 @@ func TestNothingIsPredictedWithoutKnowledge(t *testing.T) {
 // A task that the trace never shows to be done has no upper bound, also if others on its stream have one.
 func TestTasksThatNothingWaitsForAreUnbounded(t *testing.T) {
 	same, slow := plain(t, "same", 1, 1), plain(t, "slow", 2, 1)
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
-	b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", story.A(streamA))
-	b.Call(0, 52*us, 53*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
+	b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", testtrace.A(streamA))
+	b.Call(0, 52*us, 53*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
 	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: slow, Base: same})
 	if r.BoundsNS[1] != whatif.Unbounded || r.Predicted {
 		t.Errorf("%+v", r)
@@ -91,12 +91,12 @@ func TestFewerEnginesMayPutAllInARow(t *testing.T) {
 			m.Copies[k] = c
 		}
 	})
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamB))
-	b.Call(0, 2*us, 3*us, "aclrtMallocHost", story.A(0x7ffe0008, 1<<20), story.Outs("hostPtr", story.HostA))
-	b.Call(0, 3*us, 4*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 100*us, story.HostA, 100*us, 1, streamA))
-	b.Call(0, 4*us, 5*us, "aclrtMemcpyAsync", story.A(story.DeviceB, 100*us, story.HostA, 100*us, 1, streamB))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamB))
+	b.Call(0, 2*us, 3*us, "aclrtMallocHost", testtrace.A(0x7ffe0008, 1<<20), testtrace.Outs("hostPtr", testtrace.HostA))
+	b.Call(0, 3*us, 4*us, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 100*us, testtrace.HostA, 100*us, 1, streamA))
+	b.Call(0, 4*us, 5*us, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceB, 100*us, testtrace.HostA, 100*us, 1, streamB))
 	b.Call(0, 5*us, 105*us, "aclrtSynchronizeDevice", nil)
 	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: one, Base: same})
 	if r.BoundsNS[0] > 105*us || r.BoundsNS[1] < 204*us || r.BoundsNS[1] == whatif.Unbounded || r.Predicted {

@@ -11,21 +11,21 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/story"
 )
 
 const (
 	us      = 1000
-	streamA = story.StreamA
-	streamB = story.StreamB
+	streamA = testtrace.StreamA
+	streamB = testtrace.StreamB
 )
 
 // measured has the call's task take its time from start to end.
-func measured(start, end int64) story.Mod {
+func measured(start, end int64) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(start)}, format.Out{Param: api.TaskEndParam, Value: uint64(end)})
 	}
@@ -65,17 +65,17 @@ func changed(t *testing.T, name string, change func(*model.Model)) string {
 
 // pipeline is a program with two streams: a copy and a kernel on the one, and a kernel that waits for them on the other.
 func pipeline(t *testing.T) string {
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamB))
-	b.Call(0, 2*us, 3*us, "aclrtMallocHost", story.A(0x7ffe0008, 1<<20), story.Outs("hostPtr", story.HostA))
-	b.Call(0, 10*us, 11*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 20*us, story.HostA, 20*us, 1, streamA), measured(11*us, 31*us))
-	b.Call(0, 11*us, 12*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(31*us, 131*us))
-	b.Call(0, 12*us, 13*us, "aclrtRecordEvent", story.A(story.Event, streamA))
-	b.Call(0, 13*us, 14*us, "aclrtStreamWaitEvent", story.A(streamB, story.Event))
-	b.Call(0, 14*us, 15*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamB), measured(131*us, 181*us))
-	b.Call(0, 20*us, 181*us, "aclrtSynchronizeStream", story.A(streamB))
-	b.Call(0, 191*us, 192*us, "aclrtCreateEvent", story.A(0x7ffe0010), story.Outs("event", 0x7799))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamB))
+	b.Call(0, 2*us, 3*us, "aclrtMallocHost", testtrace.A(0x7ffe0008, 1<<20), testtrace.Outs("hostPtr", testtrace.HostA))
+	b.Call(0, 10*us, 11*us, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 20*us, testtrace.HostA, 20*us, 1, streamA), measured(11*us, 31*us))
+	b.Call(0, 11*us, 12*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(31*us, 131*us))
+	b.Call(0, 12*us, 13*us, "aclrtRecordEvent", testtrace.A(testtrace.Event, streamA))
+	b.Call(0, 13*us, 14*us, "aclrtStreamWaitEvent", testtrace.A(streamB, testtrace.Event))
+	b.Call(0, 14*us, 15*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamB), measured(131*us, 181*us))
+	b.Call(0, 20*us, 181*us, "aclrtSynchronizeStream", testtrace.A(streamB))
+	b.Call(0, 191*us, 192*us, "aclrtCreateEvent", testtrace.A(0x7ffe0010), testtrace.Outs("event", 0x7799))
 	tl := b.Load()
 	return tl.Reader.Path()
 }
@@ -171,21 +171,21 @@ func TestEstimates(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const groups, launches = 20, 5
-			b := story.New(t)
+			b := testtrace.New(t)
 			at := int64(0)
 			for _, s := range tt.streams {
-				b.Call(0, at, at+us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", s))
+				b.Call(0, at, at+us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", s))
 				at += us
 			}
 			for range groups {
 				for range launches {
 					for _, s := range tt.streams {
-						b.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 1000, story.DeviceA, 16, s))
+						b.Call(0, at, at+us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1000, testtrace.DeviceA, 16, s))
 						at += us
 					}
 				}
 				for _, s := range tt.streams {
-					b.Call(0, at, at+200*us, "aclrtSynchronizeStream", story.A(s))
+					b.Call(0, at, at+200*us, "aclrtSynchronizeStream", testtrace.A(s))
 					at += 200 * us
 				}
 				at += gap
@@ -208,10 +208,10 @@ func TestScaledBase(t *testing.T) {
 		})
 	}
 	slow := model("slow", 5)
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
-	b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", story.A(streamA))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
+	b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", testtrace.A(streamA))
 	path := b.Load().Reader.Path()
 	for _, name := range []string{slow, model("other", 8)} {
 		if r := simulate(t, path, &whatif.Options{Model: name, Base: slow}); r.VirtualNS != 102*us {
@@ -224,13 +224,13 @@ func TestScaledBase(t *testing.T) {
 func TestKinds(t *testing.T) {
 	same := plain(t, "same", 1, 1)
 	t.Run("polls", func(t *testing.T) {
-		b := story.New(t)
-		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
+		b := testtrace.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(2*us, 52*us))
 		for i := range int64(9) {
-			b.Call(0, (5+5*i)*us, (6+5*i)*us, "aclrtStreamQuery", story.A(streamA, 0x7ffe0010), story.Outs("status", 1))
+			b.Call(0, (5+5*i)*us, (6+5*i)*us, "aclrtStreamQuery", testtrace.A(streamA, 0x7ffe0010), testtrace.Outs("status", 1))
 		}
-		b.Call(0, 53*us, 54*us, "aclrtStreamQuery", story.A(streamA, 0x7ffe0010), story.Outs("status", 0))
+		b.Call(0, 53*us, 54*us, "aclrtStreamQuery", testtrace.A(streamA, 0x7ffe0010), testtrace.Outs("status", 0))
 		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 4, 1), Base: same})
 		// The next question comes half of the time between two later, and takes its time.
 		if r.VirtualNS != 202*us+4*us+1*us {
@@ -238,11 +238,11 @@ func TestKinds(t *testing.T) {
 		}
 	})
 	t.Run("threads", func(t *testing.T) {
-		b := story.New(t)
-		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
-		b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", story.A(streamA))
-		b.Call(1, 60*us, 61*us, "aclrtCreateEvent", story.A(0x7ffe0010), story.Outs("event", 0x7799))
+		b := testtrace.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(2*us, 52*us))
+		b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", testtrace.A(streamA))
+		b.Call(1, 60*us, 61*us, "aclrtCreateEvent", testtrace.A(0x7ffe0010), testtrace.Outs("event", 0x7799))
 		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 2, 1), Base: same})
 		if r.VirtualNS != 111*us {
 			t.Errorf("%d ns", r.VirtualNS)
@@ -250,15 +250,15 @@ func TestKinds(t *testing.T) {
 	})
 	t.Run("graph", func(t *testing.T) {
 		const graph = 0x77
-		b := story.New(t)
-		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-		b.Call(0, 1*us, 2*us, "aclmdlRICaptureBegin", story.A(streamA, 0))
-		b.Call(0, 2*us, 3*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 30*us, story.DeviceB, 30*us, 3, streamA))
-		b.Call(0, 3*us, 4*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 20*us, story.DeviceB, 20*us, 3, streamA))
-		b.Call(0, 4*us, 5*us, "aclmdlRICaptureEnd", story.A(streamA, 0x7ffe0000), story.Outs("modelRI", graph))
-		b.Call(0, 5*us, 6*us, "aclmdlRIExecuteAsync", story.A(graph, streamA))
-		b.Call(0, 6*us, 7*us, "aclmdlRIExecuteAsync", story.A(0x99, streamA))
-		b.Call(0, 7*us, 56*us, "aclrtSynchronizeStream", story.A(streamA))
+		b := testtrace.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclmdlRICaptureBegin", testtrace.A(streamA, 0))
+		b.Call(0, 2*us, 3*us, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 30*us, testtrace.DeviceB, 30*us, 3, streamA))
+		b.Call(0, 3*us, 4*us, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 20*us, testtrace.DeviceB, 20*us, 3, streamA))
+		b.Call(0, 4*us, 5*us, "aclmdlRICaptureEnd", testtrace.A(streamA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+		b.Call(0, 5*us, 6*us, "aclmdlRIExecuteAsync", testtrace.A(graph, streamA))
+		b.Call(0, 6*us, 7*us, "aclmdlRIExecuteAsync", testtrace.A(0x99, streamA))
+		b.Call(0, 7*us, 56*us, "aclrtSynchronizeStream", testtrace.A(streamA))
 		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "narrow", 1, 0.5), Base: same})
 		if r.VirtualNS != 106*us || len(r.Unsupported) != 1 || r.Unsupported[0].Calls != 1 || r.Unsupported[0].Call != 6 {
 			t.Errorf("%+v", r)
@@ -269,18 +269,18 @@ func TestKinds(t *testing.T) {
 // A notify that another process imports by its key was another one in virtual time: the stream that waits for it never went on.
 func TestNotifyOfAnotherProcess(t *testing.T) {
 	const notify, imported, key = 0x7711, 0x7722, "notify-1"
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtCreateNotify", story.A(0x7ffe0010, 0), story.Outs("notify", notify))
-	b.Call(0, 2*us, 3*us, "aclrtNotifyGetExportKey", story.A(notify, 0x7ffe0020, 65, 0), func(f *api.Func, c *format.Call) {
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtCreateNotify", testtrace.A(0x7ffe0010, 0), testtrace.Outs("notify", notify))
+	b.Call(0, 2*us, 3*us, "aclrtNotifyGetExportKey", testtrace.A(notify, 0x7ffe0020, 65, 0), func(f *api.Func, c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: uint8(f.Param("key")), Dir: format.DirOut, Len: uint64(len(key)), Bytes: []byte(key), Time: c.End})
 	})
-	b.Call(0, 3*us, 4*us, "aclrtWaitAndResetNotify", story.A(notify, streamA, 0))
-	b.Call(2, 4*us, 5*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamB))
-	b.Call(2, 5*us, 6*us, "aclrtNotifyImportByKey", story.A(0x7ffe0010, 0x7ffe0020, 0), story.Text("key", key), story.Outs("notify", imported))
-	b.Call(2, 6*us, 7*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, story.StreamB), measured(7*us, 57*us))
-	b.Call(2, 7*us, 8*us, "aclrtRecordNotify", story.A(imported, story.StreamB))
-	b.Call(0, 8*us, 58*us, "aclrtSynchronizeStream", story.A(streamA))
+	b.Call(0, 3*us, 4*us, "aclrtWaitAndResetNotify", testtrace.A(notify, streamA, 0))
+	b.Call(2, 4*us, 5*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamB))
+	b.Call(2, 5*us, 6*us, "aclrtNotifyImportByKey", testtrace.A(0x7ffe0010, 0x7ffe0020, 0), testtrace.Text("key", key), testtrace.Outs("notify", imported))
+	b.Call(2, 6*us, 7*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, testtrace.StreamB), measured(7*us, 57*us))
+	b.Call(2, 7*us, 8*us, "aclrtRecordNotify", testtrace.A(imported, testtrace.StreamB))
+	b.Call(0, 8*us, 58*us, "aclrtSynchronizeStream", testtrace.A(streamA))
 	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 2, 1), Base: plain(t, "same", 1, 1)})
 	if r.VirtualNS < 100*us || len(r.Unsupported) != 0 {
 		t.Errorf("%d ns, want the kernel's 100 us and more: %+v", r.VirtualNS, r.Unsupported)
@@ -291,15 +291,15 @@ func TestNotifyOfAnotherProcess(t *testing.T) {
 // wait for their turn; what is called inside goes on in its place.
 func TestHostFunctions(t *testing.T) {
 	const fn, data, launched, reported = 0x4000, 0x7ffe2000, 0x10, 0x20
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
-	b.Call(0, 2*us, 3*us, "aclrtLaunchHostFunc", story.A(streamA, fn, data+launched))
-	b.Call(0, 3*us, 4*us, "aclrtLaunchCallback", story.A(fn, data+reported, 1, streamA))
-	b.Call(0, 4*us, 92*us, "aclrtSynchronizeStream", story.A(streamA))
-	b.Call(1, 52*us, 82*us, "hostFunction", story.A(fn, data+launched))
-	b.Call(1, 82*us, 93*us, "aclrtProcessReport", story.A(100))
-	b.Call(1, 82*us, 92*us, "hostFunction", story.A(fn, data+reported))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(2*us, 52*us))
+	b.Call(0, 2*us, 3*us, "aclrtLaunchHostFunc", testtrace.A(streamA, fn, data+launched))
+	b.Call(0, 3*us, 4*us, "aclrtLaunchCallback", testtrace.A(fn, data+reported, 1, streamA))
+	b.Call(0, 4*us, 92*us, "aclrtSynchronizeStream", testtrace.A(streamA))
+	b.Call(1, 52*us, 82*us, "hostFunction", testtrace.A(fn, data+launched))
+	b.Call(1, 82*us, 93*us, "aclrtProcessReport", testtrace.A(100))
+	b.Call(1, 82*us, 92*us, "hostFunction", testtrace.A(fn, data+reported))
 	path := b.Load().Reader.Path()
 
 	same := plain(t, "same", 1, 1)
@@ -324,10 +324,10 @@ func TestHostFunctions(t *testing.T) {
 // A launch that nobody has measured is like those that somebody has. Fewer cores take more rows of blocks; a duration that the model
 // gives counts, whatever was recorded.
 func TestKernelDurations(t *testing.T) {
-	b := story.New(t)
-	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
-	b.Call(0, 2*us, 3*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(2*us, 52*us))
+	b.Call(0, 2*us, 3*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
 	path := b.Load().Reader.Path()
 	cores := func(n int) func(*model.Model) { return func(m *model.Model) { m.Cores.Vector = n } }
 	for name, tt := range map[string]struct {

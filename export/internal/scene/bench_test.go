@@ -7,7 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/scene"
-	"github.com/acltrace/acltrace/timeline/story"
+	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
 func used() time.Duration {
@@ -25,7 +25,7 @@ func (nothing) Point(*scene.Counter, int64, float64) error { return nil }
 
 // BenchmarkScene is what all viewers stand on.
 func BenchmarkScene(b *testing.B) {
-	r := story.Decoding(b, 2_000_000, true)
+	r := testtrace.Decoding(b, 2_000_000, true)
 	best := time.Hour
 	var events int
 	for b.Loop() {

@@ -330,7 +330,7 @@ func genFace(m *model, w *writer) error {
 			w.f("#include \"%s\"", h.include())
 		}
 	case m.Name != "acl":
-		w.f("#include \"../../probe/shim/%s_gen.h\"", m.Name)
+		w.f("#include \"%s_gen.h\"", m.Name)
 	}
 	w.f("")
 	for i := range m.Funcs {

@@ -96,7 +96,7 @@ func run() error {
 		{"api/cuda/cuda_gen.go", genModel, cuda},
 		{"api/cuda/include/cuda.h", genHeader, cuda.upper},
 		{"probe/shim/cuda_gen.c", genShim, cuda},
-		{"sim/libcuda/cuda_gen.c", genFake, cuda.upper},
+		{"sim/cuda/cuda_gen.c", genFake, cuda.upper},
 		{"docs/coverage-cuda.md", genCoverage, cuda},
 	}
 	for _, l := range all.layers {
@@ -116,7 +116,7 @@ func run() error {
 		outputs = append(outputs, output{"api/acl/include/" + h.include(), genHeader, h})
 	}
 	for _, l := range all.headers() {
-		outputs = append(outputs, output{"probe/shim/" + l.Name + "_gen.h", genHeader, l})
+		outputs = append(outputs, output{"api/acl/include/" + l.Name + "_gen.h", genHeader, l})
 	}
 	for _, g := range outputs {
 		var w writer

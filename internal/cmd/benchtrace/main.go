@@ -4,6 +4,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"strconv"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/stream"
-	"github.com/acltrace/acltrace/record"
 )
 
 // burst is how many calls a job that waits makes at a time.
@@ -37,7 +37,7 @@ func run(args []string) error {
 		}
 		pace = time.Minute / time.Duration(minute)
 	}
-	schema := record.Schema(acl.Model)
+	schema := schema.Of(acl.Model)
 	w, err := format.Create(args[1], &format.Meta{API: acl.Model.Name}, schema, nil)
 	if err != nil {
 		return err

@@ -1,7 +1,8 @@
-package report
+package main
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"maps"
 	"slices"
@@ -9,27 +10,28 @@ import (
 	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/sim"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Simulator is what is simulated and how.
-type Simulator struct {
-	Device    *sim.Description    `json:"device,omitempty"` // this and the next two where it has a model of times
-	Model     *model.Model        `json:"model,omitempty"`
-	Presets   []string            `json:"presets,omitempty"`
-	Counts    map[string]Counts   `json:"counts"` // by layer
-	Functions []SimulatedFunction `json:"functions"`
+// simulatorReport is what is simulated and how.
+type simulatorReport struct {
+	Device    *sim.Description       `json:"device,omitempty"` // this and the next two where it has a model of times
+	Model     *model.Model           `json:"model,omitempty"`
+	Presets   []string               `json:"presets,omitempty"`
+	Counts    map[string]layerCounts `json:"counts"` // by layer
+	Functions []simulatedFunction    `json:"functions"`
 }
 
-// Counts are the functions of a layer.
-type Counts struct {
+// layerCounts are the functions of a layer.
+type layerCounts struct {
 	Known     int `json:"known"`
 	Simulated int `json:"simulated"`
 }
 
-// SimulatedFunction is one function of the runtime.
-type SimulatedFunction struct {
+// simulatedFunction is one function of the runtime.
+type simulatedFunction struct {
 	Name      string `json:"name"`
 	Layer     string `json:"layer"`
 	Simulated bool   `json:"simulated"`
@@ -38,10 +40,10 @@ type SimulatedFunction struct {
 	Doc       string `json:"doc"`
 }
 
-// NewSimulator describes the simulator: the functions of the runtime whose names begin with one of the given, or all. The model of times
+// newSimulatorReport describes the simulator: the functions of the runtime whose names begin with one of the given, or all. The model of times
 // is nil where it has none.
-func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, error) {
-	s := &Simulator{Counts: map[string]Counts{}}
+func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simulatorReport, error) {
+	s := &simulatorReport{Counts: map[string]layerCounts{}}
 	if cost != nil {
 		d := sim.Describe()
 		s.Device, s.Model, s.Presets = &d, cost, model.Presets()
@@ -62,7 +64,7 @@ func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, 
 			wanted = wanted || strings.HasPrefix(f.Name, n)
 		}
 		if wanted {
-			s.Functions = append(s.Functions, SimulatedFunction{f.Name, f.Layer, f.Simulated, f.Task.String(), f.Sync.String(), f.Doc})
+			s.Functions = append(s.Functions, simulatedFunction{f.Name, f.Layer, f.Simulated, f.Task.String(), f.Sync.String(), f.Doc})
 		}
 	}
 	if len(s.Functions) == 0 {
@@ -72,9 +74,11 @@ func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, 
 }
 
 // Text writes the form for people.
-func (s *Simulator) Text(w io.Writer) error {
+func (s *simulatorReport) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) {
+		report.Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
 	if s.Model != nil {
 		s.times(row)
 	}
@@ -83,36 +87,36 @@ func (s *Simulator) Text(w io.Writer) error {
 			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
 		}
 	}
-	Printf(t, "\n")
-	Printf(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS\n")
+	report.Printf(t, "\n")
+	report.Printf(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS\n")
 	for _, f := range s.Functions {
 		yes := "no"
 		if f.Simulated {
 			yes = "yes"
 		}
-		Printf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
+		report.Printf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
 	}
 	return t.Flush()
 }
 
 // times writes the device and how long what takes on it.
-func (s *Simulator) times(row func(name, format string, args ...any)) {
-	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, Bytes(s.Device.Memory), s.Device.Devices)
+func (s *simulatorReport) times(row func(name, format string, args ...any)) {
+	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
 	row("limits", "%d streams a device, %d unfinished tasks a stream, %d events, %d notifies, %d blocks a launch",
 		s.Device.Streams, s.Device.Depth, s.Device.Events, s.Device.Notifies, s.Device.Blocks)
 	c := s.Model
 	row("times", "model %s (presets: %s)", c.Name, strings.Join(s.Presets, ", "))
 	row("", "%s", c.Source)
-	row("launch", "%v until an idle stream begins, %v between tasks", Duration(c.Launch.Latency), Duration(c.Launch.Overhead))
+	row("launch", "%v until an idle stream begins, %v between tasks", human.Duration(c.Launch.Latency), human.Duration(c.Launch.Overhead))
 	row("cores", "%s cube, %s vector; %s streams at once", some(c.Cores.Cube), some(c.Cores.Vector), some(c.Streams))
 	for k := range model.NumCopyKinds {
 		var sizes []string
 		for _, z := range c.Copies[k].Sizes {
 			upTo := ""
 			if z.UpTo > 0 {
-				upTo = " up to " + Bytes(z.UpTo)
+				upTo = " up to " + human.Bytes(z.UpTo)
 			}
-			sizes = append(sizes, fmt.Sprintf("%v and %g GB/s%s", Duration(z.Latency), z.Rate, upTo))
+			sizes = append(sizes, fmt.Sprintf("%v and %g GB/s%s", human.Duration(z.Latency), z.Rate, upTo))
 		}
 		row(strings.ReplaceAll(k.String(), "_", " "), "%s", strings.Join(sizes, ", then "))
 	}
@@ -121,12 +125,12 @@ func (s *Simulator) times(row func(name, format string, args ...any)) {
 		if cores == "" {
 			cores = "vector"
 		}
-		how := fmt.Sprintf("%v", Duration(k.Fixed))
+		how := fmt.Sprintf("%v", human.Duration(k.Fixed))
 		if k.Duration > 0 {
-			how = fmt.Sprintf("%v", Duration(k.Duration))
+			how = fmt.Sprintf("%v", human.Duration(k.Duration))
 		} else {
 			if k.Block > 0 {
-				how += fmt.Sprintf(", %v for each row of blocks", Duration(k.Block))
+				how += fmt.Sprintf(", %v for each row of blocks", human.Duration(k.Block))
 			}
 			if k.Rate > 0 {
 				how += fmt.Sprintf(", %g GB/s", k.Rate)

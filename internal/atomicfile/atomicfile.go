@@ -1,4 +1,4 @@
-// Package whole makes files and folders that have their names once they are whole. Half a trace, or half of most that is
+// Package atomicfile makes files and folders that have their names once they are whole. Half a trace, or half of most that is
 // made of one, can be read, and would be taken for all of it where whoever wrote it was killed or found the disk full;
 // and what had the name before would be gone.
 //
@@ -10,7 +10,7 @@
 //
 // Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
 // file, never through a link or into a file that another user has put there. Package private refuses such folders for code.
-package whole
+package atomicfile
 
 import (
 	"cmp"

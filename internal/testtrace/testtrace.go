@@ -1,10 +1,11 @@
-// Package story makes small traces for the tests of exporters, with all that an exporter has to show: two processes, three
+// Package testtrace makes small traces for the tests of exporters, with all that an exporter has to show: two processes, three
 // threads, streams, kernels, copies, a failed call, one that never returned, a gap and tasks that nothing waited for.
 //
 // A Builder belongs to one goroutine. Only tests import this package.
-package story
+package testtrace
 
 import (
+	"github.com/acltrace/acltrace/internal/schema"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/internal/stream"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -57,7 +57,7 @@ func begin(tb testing.TB, uuid string) *Builder {
 	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: acl.Model.Name, CapturedBy: "shim",
 		Simulated: true, Device: format.Device{Name: "simulator"}, StartWall: StartWall, StartMono: 987654321, EndNS: 1_000_000}
 	var err error
-	b.w, err = format.Create(b.path, meta, record.Schema(acl.Model), nil)
+	b.w, err = format.Create(b.path, meta, schema.Of(acl.Model), nil)
 	b.check(err)
 	for i, p := range []format.Process{
 		{PID: 4001, Exe: "/opt/app/train", Argv: meta.Argv},
@@ -198,7 +198,7 @@ func Ranks(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
 	var err error
-	b.w, err = format.Create(b.path, &format.Meta{UUID: UUID, Host: "node7", API: acl.Model.Name, StartWall: StartWall, EndNS: 100_000}, record.Schema(acl.Model), nil)
+	b.w, err = format.Create(b.path, &format.Meta{UUID: UUID, Host: "node7", API: acl.Model.Name, StartWall: StartWall, EndNS: 100_000}, schema.Of(acl.Model), nil)
 	b.check(err)
 	for rank := range 2 {
 		p, err := b.w.Process(format.Process{PID: 7, Exe: "/opt/app/train", Rank: rank, Host: []string{"node7", "node8"}[rank]})
@@ -274,7 +274,7 @@ func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	tb.Helper()
 	b := begin(tb, LongUUID)
 	sync := uint16(acl.Model.Lookup("aclrtSynchronizeStream").ID)
-	s := stream.New(record.Schema(acl.Model))
+	s := stream.New(schema.Of(acl.Model))
 	var c format.Call
 	for range calls {
 		if s.Next(&c); c.Func == sync && !waits {
