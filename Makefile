@@ -119,9 +119,10 @@ lib/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS)
 
 # It lies apart: a program that finds the folder of the others finds the driver of the machine.
 # Its calls of itself go past whoever comes before it, as those of a GPU's driver do.
+# It stays loaded after dlclose: its threads run until the process ends.
 lib/fakecuda/libcuda.so.1: $(wildcard sim/cuda/*.c sim/cuda/*.h sim/cuda/include/*.h) api/cuda/include/cuda.h
 	@mkdir -p lib/fakecuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/cuda/include -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/cuda/*.c) -ldl -lpthread
+	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/cuda/include -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/cuda/*.c) -ldl -lpthread
 	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
 
 # What scripts/test-gpu.sh counts calls with.
