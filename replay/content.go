@@ -14,8 +14,31 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// pointers knows the device addresses of the trace: where they may be, and what they are in the replay.
+type pointers struct {
+	window         api.Window                // recorded device allocations
+	addressed      api.Window                // payload words in it may be addresses
+	pinned         api.Window                // argument words in it may be addresses too: host memory that the device reaches
+	hostReached    map[*timeline.Object]bool // host memory that kernels may use
+	copied         map[uint64]operand        // payload words that were taken for addresses
+	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
+	contents       map[*timeline.Object]*content
+	payloadMissing bool                      // a missing payload may have had addresses
+	zeros          uint64                    // bytes of the memory that replaces missing payloads
+	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
+	spareAt        uint64                    // first free address after all allocations, see behind
+	mapped         bool                      // the player maps memory at its recorded address
+}
+
+func newPointers() pointers {
+	return pointers{
+		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]operand{}, payloads: map[format.BlobID]uint64{},
+		contents: map[*timeline.Object]*content{}, zeroed: map[*timeline.Object]bool{},
+	}
+}
+
 // reader gives the content of data.
-func (p *planner) reader(d *format.Data) (io.Reader, error) {
+func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
 	if d.Blob == 0 {
 		return strings.NewReader(string(d.Bytes)), nil
 	}
@@ -23,7 +46,7 @@ func (p *planner) reader(d *format.Data) (io.Reader, error) {
 	return r, p.inBlob(d, err)
 }
 
-func (p *planner) inBlob(d *format.Data, err error) error {
+func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -31,7 +54,7 @@ func (p *planner) inBlob(d *format.Data, err error) error {
 }
 
 // bytes is the content of small data.
-func (p *planner) bytes(d *format.Data) ([]byte, error) {
+func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	r, err := p.reader(d)
 	if err != nil {
 		return nil, err
@@ -42,8 +65,8 @@ func (p *planner) bytes(d *format.Data) ([]byte, error) {
 
 // content puts what was recorded into the plan's data. Where it may hold device addresses, each 8-byte word that lies
 // in a live device allocation gets a relocation; those that the runtime reads are listed for the report.
-func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, error) {
-	if at, ok := p.shared[d.Blob]; ok {
+func (p *callCompiler) content(d *format.Data, addresses bool) (operand, []reloc, error) {
+	if at, ok := p.pointers.payloads[d.Blob]; ok {
 		return operand{Slot: slotData, Addend: at}, nil, nil
 	}
 	r, err := p.reader(d)
@@ -58,8 +81,8 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	var relocs []reloc
 	suspect, reaches := false, p.reachesHost(d)
 	most := uint64(0) // bytes of what is looked for
-	if p.paramOf(d).Role != api.Image && p.tokens.byWord != nil {
-		most = p.tokens.most
+	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
+		most = p.objects.tokens.most
 	}
 	in := bufio.NewReaderSize(r, int(min(d.Len, 1<<20)))
 	for off := uint64(0); off < d.Len; {
@@ -85,7 +108,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 					continue
 				}
 			}
-			if !addresses || (w < p.addressed.From || w > p.addressed.To) && !(reaches && w >= p.pinned.From && w <= p.pinned.To) {
+			if !addresses || (w < p.pointers.addressed.From || w > p.pointers.addressed.To) && !(reaches && w >= p.pointers.pinned.From && w <= p.pointers.pinned.To) {
 				continue
 			}
 			suspect = true
@@ -110,13 +133,13 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 	}
 	// A copy leaves what it reads as it is; argument blocks are patched.
 	if role := p.paramOf(d).Role; d.Blob != 0 && !suspect && (role == api.Reads || role == api.Writes) {
-		p.shared[d.Blob] = at
+		p.pointers.payloads[d.Blob] = at
 	}
 	return op, relocs, nil
 }
 
 // reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
-func (p *planner) reachesHost(d *format.Data) bool {
+func (p *callCompiler) reachesHost(d *format.Data) bool {
 	if p.f.Task != api.Kernel {
 		return false
 	}
@@ -128,20 +151,20 @@ func (p *planner) reachesHost(d *format.Data) bool {
 }
 
 // zeroCopy notes that kernels may use memory of the host's.
-func (p *planner) zeroCopy(o *timeline.Object) {
+func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	p.unseen = o
-	if !p.reached[o] {
-		p.reached[o] = true
+	if !p.pointers.hostReached[o] {
+		p.pointers.hostReached[o] = true
 		p.doubt(verify.Managed, "kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
 	}
 }
 
 // relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
 // there as an address is the same address, even when its allocation is gone by then.
-func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
+func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 	q := p.paramOf(d)
 	if d.Dir == format.DirOut {
-		if op, ok := p.sent[w]; ok {
+		if op, ok := p.pointers.copied[w]; ok {
 			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 		}
 	}
@@ -157,7 +180,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
 		return reloc{}, false
 	}
-	op, ok := p.objects[o]
+	op, ok := p.objects.operands[o]
 	if !ok {
 		return reloc{}, false
 	}
@@ -177,7 +200,7 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 	if d.Dir == format.DirIn {
 		how := touchNames
 		if q.Role == api.Reads {
-			p.sent[w] = op
+			p.pointers.copied[w] = op
 			how = touchPoints
 		}
 		p.touch(o, 0, 0, how)
@@ -187,14 +210,14 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 }
 
 // layout is what the binary of the kernel that is launched says of its arguments.
-func (p *planner) layout() []kernelbin.Arg {
+func (p *callCompiler) layout() []kernelbin.Arg {
 	if !p.asked {
 		p.asked, p.args = true, p.state.Arguments(p.e)
 	}
 	return p.args
 }
 
-func (p *planner) relocated(r Relocated) {
+func (p *compiler) relocated(r Relocated) {
 	p.found.relocations++
 	if len(p.found.relocated) < maxListed {
 		p.found.relocated = append(p.found.relocated, r)
@@ -205,7 +228,7 @@ func (p *planner) relocated(r Relocated) {
 var memoryParam = api.Param{Name: "memory", Role: api.Reads}
 
 // paramOf is the parameter that data belongs to.
-func (p *planner) paramOf(d *format.Data) *api.Param {
+func (p *callCompiler) paramOf(d *format.Data) *api.Param {
 	if d.Param == api.MemoryParam {
 		return &memoryParam
 	}

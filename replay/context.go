@@ -32,19 +32,19 @@ func newContexts(m *api.Model) contexts {
 }
 
 // ownContext is the first device's own context. Each thread asks for it itself, and so waits for no other.
-func (p *planner) ownContext() operand {
-	s, ok := p.contexts.slots[p.at.thread]
+func (p *callCompiler) ownContext() operand {
+	s, ok := p.objects.contexts.slots[p.at.thread]
 	if !ok {
 		s = p.slot("the device's own context", nil)
-		p.contexts.slots[p.at.thread] = s
-		p.aside(p.contexts.finds, operand{Slot: slotSlots, Addend: 8 * uint64(s)}, imm(0))
+		p.objects.contexts.slots[p.at.thread] = s
+		p.aside(p.objects.contexts.finds, operand{Slot: slotSlots, Addend: 8 * uint64(s)}, imm(0))
 	}
 	return operand{Slot: s}
 }
 
 // settle makes the device's own context current to a thread that uses a context without having said which.
-func (p *planner) settle() {
-	switch c := &p.contexts; {
+func (p *callCompiler) settle() {
+	switch c := &p.objects.contexts; {
 	case c.finds == nil || c.selects == nil || !p.ok || c.current[p.at.thread]:
 	case p.f.Selects >= 0:
 		c.current[p.at.thread] = true
@@ -55,11 +55,11 @@ func (p *planner) settle() {
 }
 
 // usesContext reports whether the call at hand could not have been made, or not have had its answer, without a current context.
-func (p *planner) usesContext() bool {
+func (p *callCompiler) usesContext() bool {
 	if p.f.Task != api.NoTask || p.f.Sync == api.SyncDevice {
 		return true
 	}
-	return p.f != p.contexts.finds && slices.ContainsFunc(p.e.Uses, func(u timeline.Use) bool {
+	return p.f != p.objects.contexts.finds && slices.ContainsFunc(p.e.Uses, func(u timeline.Use) bool {
 		if u.Param < 0 || u.Param >= len(p.f.Params) {
 			return false
 		}
@@ -74,6 +74,6 @@ func (p *planner) usesContext() bool {
 }
 
 // aside is a call of the player's own, before the one at hand.
-func (p *planner) aside(f *api.Func, ops ...operand) {
+func (p *callCompiler) aside(f *api.Func, ops ...operand) {
 	p.before = append(p.before, instruction{Op: opCall, Flags: instAside, Fn: p.function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.operands(ops...)})
 }

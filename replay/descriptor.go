@@ -31,7 +31,7 @@ type taker struct {
 }
 
 // handOver finds out which descriptor each call that takes one is given.
-func (p *planner) handOver() error {
+func (p *compiler) handOver() error {
 	counts, err := p.r.Counts()
 	if err != nil {
 		return err
@@ -89,10 +89,10 @@ func (p *planner) handOver() error {
 			}
 		}
 	}
-	p.taken = map[uint64]uint64{}
+	p.sharing.importedFDs = map[uint64]uint64{}
 	for _, t := range takers {
 		if g, ok := t.from(gifts, told[t.makes]); ok {
-			p.taken[t.call] = g.call
+			p.sharing.importedFDs[t.call] = g.call
 		}
 	}
 	return nil
@@ -122,9 +122,9 @@ func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) 
 }
 
 // descriptor is the operand for a descriptor. One of another process is taken over before the call at hand.
-func (p *planner) descriptor(w uint64) operand {
-	call, known := p.taken[p.c.Index]
-	o := p.given[call]
+func (p *callCompiler) descriptor(w uint64) operand {
+	call, known := p.sharing.importedFDs[p.c.Index]
+	o := p.sharing.exportedFDs[call]
 	if !known || o == nil {
 		p.cant = fmt.Sprintf("the file descriptor %d may be another process's, and nothing in the trace tells of what", w)
 		return imm(w)

@@ -127,7 +127,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 		return err
 	}
 	defer p.file.Close()
-	err = survey(ctx, x.r, p, o, func(q *planner) {
+	err = survey(ctx, x.r, p, o, func(q *callCompiler) {
 		k := known{
 			index: q.c.Index, fn: q.f, stream: q.e.Stream, kernel: q.e.Kernel, thread: q.c.Thread, ok: q.ok,
 			graph: q.e.Captured != nil, touches: slices.Clone(q.touches),

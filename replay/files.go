@@ -28,7 +28,7 @@ type ownFile struct {
 }
 
 // fileName is the path of a file that the call reads.
-func (p *planner) fileName(i int) (operand, error) {
+func (p *callCompiler) fileName(i int) (operand, error) {
 	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
 		return p.zero(1), nil // which names no file
 	}
@@ -70,7 +70,7 @@ func (p *planner) fileName(i int) (operand, error) {
 }
 
 // newPath is the path of a file that does not exist: the call writes it, or failed to read it.
-func (p *planner) newPath(i int) (operand, error) {
+func (p *callCompiler) newPath(i int) (operand, error) {
 	dir := ownDir(p.dir)
 	if p.o.relative {
 		dir = p.dir
@@ -84,7 +84,7 @@ func (p *planner) newPath(i int) (operand, error) {
 }
 
 // ownPath returns a new path in a folder of the replay that ends like the recorded one.
-func (p *planner) ownPath(dir string, i int) (string, error) {
+func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 	base := "file"
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
 		b, err := p.bytes(d)
@@ -97,7 +97,7 @@ func (p *planner) ownPath(dir string, i int) (string, error) {
 	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
 }
 
-func (p *planner) pathOperand(path string) (operand, error) {
+func (p *compiler) pathOperand(path string) (operand, error) {
 	if p.o.relative {
 		path = filepath.Base(path)
 	}

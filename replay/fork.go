@@ -6,7 +6,7 @@ import "math"
 // too, from the process that plays its parent.
 
 // forks has each such process forked after the last call of its parent that had ended before its own first call.
-func (p *planner) forks() {
+func (p *compiler) forks() {
 	processes := p.r.Processes()
 	for i := range p.procs {
 		pr := &p.procs[i]
@@ -36,7 +36,7 @@ func (p *planner) forks() {
 }
 
 // begins returns when the first call of a process began.
-func (p *planner) begins(process int) int64 {
+func (p *compiler) begins(process int) int64 {
 	pr := &p.procs[process]
 	first := int64(math.MaxInt64)
 	for t := pr.first; t < pr.first+pr.count; t++ {

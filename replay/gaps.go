@@ -82,7 +82,7 @@ func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
 }
 
 // markGaps marks all device memory that lives, before the current call, if calls are missing since the call before it.
-func (p *planner) markGaps() {
+func (p *callCompiler) markGaps() {
 	if len(p.gaps.all) == 0 || !p.o.compares() {
 		return
 	}
@@ -91,14 +91,14 @@ func (p *planner) markGaps() {
 		return
 	}
 	var live []*timeline.Object
-	for o := range p.objects {
+	for o := range p.objects.operands {
 		if o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
 			live = append(live, o)
 		}
 	}
 	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.ID, b.ID) })
 	for _, o := range live {
-		p.before = append(p.before, p.mark(p.objects[o], o.Size, code))
+		p.before = append(p.before, p.mark(p.objects.operands[o], o.Size, code))
 	}
 }
 
@@ -109,23 +109,23 @@ func (p *Plan) mark(at operand, size uint64, code verify.Reason) instruction {
 
 // zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
 // of data that the trace lacks.
-func (p *planner) zerosIn(pinned *timeline.Object, at operand, n uint64) {
+func (p *callCompiler) zerosIn(pinned *timeline.Object, at operand, n uint64) {
 	p.gaps.since(verify.Data, p.c.Start)
 	p.found.substituted[len(p.found.substituted)-1].marked = true
 	if pinned != nil {
-		p.zeroed[pinned] = true
+		p.pointers.zeroed[pinned] = true
 		p.before = append(p.before, p.mark(at, n, verify.Data))
 	}
 }
 
 // unknown marks memory, from before the current call on.
-func (p *planner) unknown(at operand, size uint64, code verify.Reason) {
+func (p *callCompiler) unknown(at operand, size uint64, code verify.Reason) {
 	p.gaps.since(code, p.c.Start)
 	p.before = append(p.before, p.mark(at, size, code))
 }
 
 // because describes why results have a reason.
-func (p *planner) because(code verify.Reason, why string) {
+func (p *compiler) because(code verify.Reason, why string) {
 	if p.found.because == nil {
 		p.found.because = map[verify.Reason]string{}
 	}
@@ -133,18 +133,18 @@ func (p *planner) because(code verify.Reason, why string) {
 }
 
 // markZeros marks the memory of zeros in each process before its first call.
-func (p *planner) markZeros() {
-	if !p.gaps.has(verify.Data) || !p.o.compares() || p.zeros == 0 {
+func (p *compiler) markZeros() {
+	if !p.gaps.has(verify.Data) || !p.o.compares() || p.pointers.zeros == 0 {
 		return
 	}
 	for i := range p.procs {
 		g := &p.threads[p.procs[i].first].groups[0]
-		g.insts = append([]instruction{p.mark(operand{Slot: zerosSlot}, p.zeros, verify.Data)}, g.insts...)
+		g.insts = append([]instruction{p.mark(operand{Slot: zerosSlot}, p.pointers.zeros, verify.Data)}, g.insts...)
 	}
 }
 
 // afterGap gives the comparison of a result that came at a time the reason for which it proves nothing on a library that can't mark memory.
-func (p *planner) afterGap(in *instruction, at int64) {
+func (p *compiler) afterGap(in *instruction, at int64) {
 	if code := p.gaps.reason(at); code != "" {
 		in.Bits, in.Flags = code.Code(), in.Flags|instUnmarked
 	}

@@ -11,6 +11,23 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// graphs knows the captured and the built graphs of the trace.
+type graphs struct {
+	captures  map[*timeline.Object]*capture         // by graph; before the capture ends by the stream that began it
+	owners    map[*timeline.Object]*capture         // by node
+	originals map[*timeline.Object]*timeline.Object // of nodes that were found in clones
+	copies    []*graphCopy                          // of all graphs
+	owns      map[ownKey]*own
+	accessed  map[*timeline.Object]bool // memory that graph tasks access
+}
+
+func newGraphs() graphs {
+	return graphs{
+		captures: map[*timeline.Object]*capture{}, owners: map[*timeline.Object]*capture{},
+		originals: map[*timeline.Object]*timeline.Object{}, owns: map[ownKey]*own{}, accessed: map[*timeline.Object]bool{},
+	}
+}
+
 // capture is what a graph has that a replay must look after, or a stream's capture that becomes one.
 type capture struct {
 	copies  []*graphCopy
@@ -63,27 +80,27 @@ type graphRun struct {
 const noTime = -1 << 63
 
 // captureOf is the capture that a stream has begun, or what a graph came of.
-func (p *planner) captureOf(o *timeline.Object) *capture {
-	c := p.captures[o]
+func (p *compiler) captureOf(o *timeline.Object) *capture {
+	c := p.graphs.captures[o]
 	if c == nil {
 		c = &capture{}
-		p.captures[o] = c
+		p.graphs.captures[o] = c
 	}
 	return c
 }
 
 // target is what the call at hand puts its task into.
-func (p *planner) target() *capture {
-	if c := p.homes[p.e.Captured]; c != nil {
+func (p *callCompiler) target() *capture {
+	if c := p.graphs.owners[p.e.Captured]; c != nil {
 		return c // of a node that was found there
 	}
 	return p.captureOf(p.e.Captured)
 }
 
 // capture keeps in mind that the call at hand puts a copy to the host into a graph.
-func (p *planner) capture(g graphCopy) {
+func (p *callCompiler) capture(g graphCopy) {
 	g.call = p.c.Index
-	p.copies = append(p.copies, &g)
+	p.graphs.copies = append(p.graphs.copies, &g)
 	c := p.target()
 	if g.node = p.node(); g.node == nil || !c.replace(&g) {
 		c.copies = append(c.copies, &g)
@@ -91,7 +108,7 @@ func (p *planner) capture(g graphCopy) {
 }
 
 // captureSource notes that the current call puts a copy from host memory into a graph.
-func (p *planner) captureSource(g graphSource) {
+func (p *callCompiler) captureSource(g graphSource) {
 	c := p.target()
 	g.call, g.node = p.c.Index, p.node()
 	c.sources = append(c.sources, &g)
@@ -157,7 +174,7 @@ func (c *capture) each(maybe bool, visit func(*capture, bool)) {
 }
 
 // node is the node that the call at hand makes or sets anew, nil for none. One of a clone is what it is there for.
-func (p *planner) node() *timeline.Object {
+func (p *callCompiler) node() *timeline.Object {
 	for i := range p.f.Params {
 		if u, ok := p.e.Use(i); ok && u.Object.Kind == api.Node && p.f.Params[i].Role != api.Uses {
 			return p.original(u.Object)
@@ -167,7 +184,7 @@ func (p *planner) node() *timeline.Object {
 }
 
 // graph follows what becomes of captures.
-func (p *planner) graph() error {
+func (p *callCompiler) graph() error {
 	switch {
 	case !p.ok:
 	case p.f.Graph >= 0 && p.e.Captured != nil:
@@ -179,7 +196,7 @@ func (p *planner) graph() error {
 			for _, in := range of.inner {
 				c.put(in)
 			}
-			delete(p.captures, p.e.Stream)
+			delete(p.graphs.captures, p.e.Stream)
 		}
 	case p.f.Task == api.GraphRun:
 		if graph := p.graphUsed(); graph != nil {
@@ -194,7 +211,7 @@ func (p *planner) graph() error {
 	return nil
 }
 
-func (p *planner) graphUsed() *timeline.Object {
+func (p *callCompiler) graphUsed() *timeline.Object {
 	for _, u := range p.e.Uses {
 		if u.Object.Kind == api.Graph {
 			return u.Object
@@ -204,13 +221,13 @@ func (p *planner) graphUsed() *timeline.Object {
 }
 
 // nodes follows a call that puts a node into a graph, or sets one anew.
-func (p *planner) nodes() {
+func (p *callCompiler) nodes() {
 	c, node := p.target(), p.node()
 	if node == nil {
 		return
 	}
-	if p.f.Params[p.f.Graph].Object == api.Graph && p.homes[node] == nil {
-		p.homes[node] = c
+	if p.f.Params[p.f.Graph].Object == api.Graph && p.graphs.owners[node] == nil {
+		p.graphs.owners[node] = c
 	}
 	if p.f.Task == api.Copy || p.f.Task == api.System {
 		c.drop(node, p.c.Index)
@@ -230,7 +247,7 @@ func (p *planner) nodes() {
 }
 
 // conditions follows a call that makes graphs which run as parts of another when a condition says so.
-func (p *planner) conditions(node *timeline.Object) {
+func (p *callCompiler) conditions(node *timeline.Object) {
 	for i := range p.f.Params {
 		if !p.f.Params[i].Inside() {
 			continue
@@ -244,7 +261,7 @@ func (p *planner) conditions(node *timeline.Object) {
 }
 
 // inherits follows what graphs are made of, or become anew.
-func (p *planner) inherits() {
+func (p *callCompiler) inherits() {
 	into, from := p.f.Graphs()
 	if into < 0 {
 		for i := range p.f.Params {
@@ -269,7 +286,7 @@ func (p *planner) inherits() {
 }
 
 // finds follows calls that end nodes, find the one of a clone by the one that it was made of, or the graph that a node runs.
-func (p *planner) finds() {
+func (p *callCompiler) finds() {
 	var graph, node, found *timeline.Object
 	for i := range p.f.Params {
 		u, ok := p.e.Use(i)
@@ -278,7 +295,7 @@ func (p *planner) finds() {
 		}
 		switch q := &p.f.Params[i]; {
 		case q.Object == api.Node && q.Role == api.End:
-			if c := p.homes[u.Object]; c != nil {
+			if c := p.graphs.owners[u.Object]; c != nil {
 				c.drop(p.original(u.Object), timeline.NoCall)
 			}
 		case q.Object == api.Node && q.Role == api.Use:
@@ -292,26 +309,26 @@ func (p *planner) finds() {
 	switch {
 	case node == nil || found == nil || found == node:
 	case found.Kind == api.Node && graph != nil:
-		p.homes[found], p.originals[found] = p.captureOf(graph), p.original(node)
-	case found.Kind == api.Graph && p.captures[found] == nil:
-		if c := p.homes[node]; c != nil {
+		p.graphs.owners[found], p.graphs.originals[found] = p.captureOf(graph), p.original(node)
+	case found.Kind == api.Graph && p.graphs.captures[found] == nil:
+		if c := p.graphs.owners[node]; c != nil {
 			if i := slices.IndexFunc(c.inner, func(in subgraph) bool { return in.node == p.original(node) && !in.maybe }); i >= 0 {
-				p.captures[found] = c.inner[i].graph
+				p.graphs.captures[found] = c.inner[i].graph
 			}
 		}
 	}
 }
 
 // original is the node that one of a clone was made of.
-func (p *planner) original(node *timeline.Object) *timeline.Object {
-	if o := p.originals[node]; o != nil {
+func (p *compiler) original(node *timeline.Object) *timeline.Object {
+	if o := p.graphs.originals[node]; o != nil {
 		return o
 	}
 	return node
 }
 
 // followRun follows a run of a graph: what it copies to one piece of memory is compared once.
-func (p *planner) followRun(graph *capture) error {
+func (p *callCompiler) followRun(graph *capture) error {
 	type key struct {
 		to   operand
 		addr uint64
@@ -356,8 +373,8 @@ func (p *planner) followRun(graph *capture) error {
 	var flights []func()
 	for _, c := range all {
 		run := graphRun{call: p.c.Index, start: p.c.Start, maybe: c.maybe}
-		p.spare(c.addr, c.addr+c.size.span())
-		f := flight{shift: c.shift(), sure: !c.maybe}
+		p.orderAfterReaders(c.addr, c.addr+c.size.span())
+		f := inFlightCopy{shift: c.shift(), sure: !c.maybe}
 		switch {
 		case apart[c.graphCopy]:
 			run.result = "another copy of its graph comes to some of the same memory, which no call has allocated"
@@ -377,7 +394,7 @@ func (p *planner) followRun(graph *capture) error {
 			}
 			o, off := p.hostAt(c.addr)
 			f.off, f.end = off, off+c.size.span()
-			flights = append(flights, func() { p.flying[o] = append(p.flying[o], f) })
+			flights = append(flights, func() { p.ordering.inFlight[o] = append(p.ordering.inFlight[o], f) })
 		}
 		c.runs = append(c.runs, run)
 	}
@@ -389,7 +406,7 @@ func (p *planner) followRun(graph *capture) error {
 
 // sources stores what the host memory that a graph copies from held at the current run of it. If the trace lacks that, what depends on it
 // is unproved.
-func (p *planner) sources(graph *capture) error {
+func (p *callCompiler) sources(graph *capture) error {
 	type key struct {
 		op  operand
 		len uint64
@@ -424,7 +441,7 @@ func (p *planner) sources(graph *capture) error {
 				return
 			}
 			p.store(g.op, from, relocs, g.size)
-			if g.unknown || p.zeroed[o] {
+			if g.unknown || p.pointers.zeroed[o] {
 				g.unknown = false
 				p.before = append(p.before, p.mark(g.op, g.size.span(), ""))
 			}
@@ -445,7 +462,7 @@ func memoryOf(o *timeline.Object) string {
 func (c *graphCopy) shift() operand { return operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr} }
 
 // pieceAt is what the call at hand, a run of a graph, has found or left at an address.
-func (p *planner) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
+func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 	for k := range p.pieces {
 		if d := &p.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
 			return d
@@ -456,7 +473,7 @@ func (p *planner) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 
 // laidBefore puts where a copy goes what the program had there before the call at hand, since nothing tells whether the copy was made: what lies
 // there afterwards is compared, whichever it was. It returns why that can't be, "" for nothing.
-func (p *planner) laidBefore(c *graphCopy) (string, error) {
+func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	o, off := p.hostAt(c.addr)
 	under, covered := false, false
 	for _, f := range p.flights(o) {
@@ -488,7 +505,7 @@ func (p *planner) laidBefore(c *graphCopy) (string, error) {
 }
 
 // graphResult has what a run of a graph has brought to the host compared.
-func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
+func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
 	switch d.Status {
 	case format.Whole:
 	case format.HashOnly:
@@ -518,8 +535,8 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 
 // graphResults lists what runs of graphs have brought to the host and the recording does not have. Where it has none of a copy's results
 // by run, what lay there at one moment is compared behind the run that had brought it.
-func (p *planner) graphResults() {
-	for _, c := range p.copies {
+func (p *compiler) graphResults() {
+	for _, c := range p.graphs.copies {
 		byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
 		last := -1 // the run that had brought what lay there at one moment
 		for i := range c.runs {

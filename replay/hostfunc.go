@@ -37,17 +37,17 @@ type own struct {
 	took  []int64 // nanoseconds
 }
 
-func (p *planner) own(k ownKey) *own {
-	o := p.owns[k]
+func (p *compiler) own(k ownKey) *own {
+	o := p.graphs.owns[k]
 	if o == nil {
 		o = &own{}
-		p.owns[k] = o
+		p.graphs.owns[k] = o
 	}
 	return o
 }
 
 // called takes in a run of a function of the program's.
-func (p *planner) called(e *timeline.Event, process uint32) {
+func (p *compiler) called(e *timeline.Event, process uint32) {
 	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
 		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
 		o.took = append(o.took, max(c.End-c.Start, 0))
@@ -55,7 +55,7 @@ func (p *planner) called(e *timeline.Event, process uint32) {
 }
 
 // callback is what stands for a function of the program's.
-func (p *planner) callback(q *api.Param) operand {
+func (p *callCompiler) callback(q *api.Param) operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
 			p.doubt(verify.HostFunction, "what the program's function "+q.Name+" does is not repeated")
@@ -69,7 +69,7 @@ func (p *planner) callback(q *api.Param) operand {
 }
 
 // hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
-func (p *planner) hostLaunch(ops uint32) {
+func (p *callCompiler) hostLaunch(ops uint32) {
 	fn := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback })
 	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
 	if p.f.Task != api.HostFunc || !p.ok || fn < 0 || data < 0 {
@@ -89,7 +89,7 @@ func (p *planner) hostLaunch(ops uint32) {
 }
 
 // ask notes that a launch, or a graph that it is in, will have its function run once.
-func (p *planner) ask(l *hostLaunch) {
+func (p *compiler) ask(l *hostLaunch) {
 	l.want++
 	o := p.own(l.key)
 	o.asked = append(o.asked, l)
@@ -97,8 +97,8 @@ func (p *planner) ask(l *hostLaunch) {
 
 // hostFunctions gives each launch the times of its runs, once all are known. Runs of one function with one argument that several streams
 // were to call come in the order in which that was asked.
-func (p *planner) hostFunctions() error {
-	for _, o := range p.owns {
+func (p *compiler) hostFunctions() error {
+	for _, o := range p.graphs.owns {
 		for i, l := range o.asked[:min(len(o.asked), len(o.took))] {
 			l.runs = append(l.runs, o.took[i])
 		}
@@ -138,15 +138,15 @@ type exceptionHandler struct {
 }
 
 // exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
-func (p *planner) exception() (skip bool) {
-	h := p.handlers[p.owner()]
+func (p *callCompiler) exception() (skip bool) {
+	h := p.objects.exceptionHandlers[p.owner()]
 	if h == nil {
 		h = &exceptionHandler{name: "which was set before the trace begins"}
-		p.handlers[p.owner()] = h
+		p.objects.exceptionHandlers[p.owner()] = h
 	}
 	for _, q := range p.f.Params {
 		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 && p.ok {
-			p.handlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
+			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
 			return false
 		}
 	}
@@ -162,6 +162,6 @@ func (p *planner) exception() (skip bool) {
 }
 
 // doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
-func (p *planner) doubt(code verify.Reason, reason string) {
+func (p *callCompiler) doubt(code verify.Reason, reason string) {
 	p.found.doubts = unverified(p.found.doubts, p.c.Index, code, reason)
 }

@@ -43,8 +43,8 @@ type pendingNumber struct {
 }
 
 // numbers takes note of the words among arguments that may be numbers of objects. Until all launches are known they are what they were.
-func (p *planner) numbers(i int, d *format.Data, from operand) error {
-	if p.counted == 0 {
+func (p *callCompiler) numbers(i int, d *format.Data, from operand) error {
+	if p.objects.counted == 0 {
 		return nil
 	}
 	b, err := p.bytes(d)
@@ -59,10 +59,10 @@ func (p *planner) numbers(i int, d *format.Data, from operand) error {
 		if n >= 0 {
 			key.kernel = p.e.Uses[n].Object
 		}
-		at := p.numbered[key]
+		at := p.objects.numbered[key]
 		if at == nil {
 			at = &numbered{not: make([]bool, len(kinds))}
-			p.numbered[key] = at
+			p.objects.numbered[key] = at
 		}
 		if !slices.Contains(at.not, false) {
 			continue
@@ -71,8 +71,8 @@ func (p *planner) numbers(i int, d *format.Data, from operand) error {
 			say: Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(w), Evidence: ByHandle}}
 		for n, kind := range kinds {
 			o := p.state.Known(p.owner(), kind, w)
-			op, ok := p.objects[o]
-			if _, was := p.former[objectKey{p.owner(), kind, w}]; !was {
+			op, ok := p.objects.operands[o]
+			if _, was := p.objects.former[objectKey{p.owner(), kind, w}]; !was {
 				at.not[n] = true
 			} else if ok && o != nil { // else it is gone, and the kernel does not look at it
 				word.to[n], word.made[n] = &op, o.Created
@@ -91,9 +91,9 @@ func (p *planner) numbers(i int, d *format.Data, from operand) error {
 }
 
 // settleNumbers puts the numbers of this run in the place of those that are objects in all launches.
-func (p *planner) settleNumbers() {
+func (p *compiler) settleNumbers() {
 	var all []Relocated
-	for _, at := range p.numbered {
+	for _, at := range p.objects.numbered {
 		n := slices.Index(at.not, false)
 		for _, w := range at.words {
 			if n < 0 || w.to[n] == nil || w.reloc < 0 {

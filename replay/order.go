@@ -9,6 +9,46 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// ordering knows which calls must wait for calls of other threads.
+type ordering struct {
+	next        []int // by thread: the group that is compiled next
+	streams     map[memoryKey][]task
+	laneOf      map[*timeline.Object]int // index into Plan.lanes
+	allocSpans  map[uint32][]allocSpan   // by process
+	inFlight    map[*timeline.Object][]inFlightCopy
+	resultWaits []resultWait // by time
+}
+
+func newOrdering() ordering {
+	return ordering{
+		streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{}, allocSpans: map[uint32][]allocSpan{},
+		inFlight: map[*timeline.Object][]inFlightCopy{},
+	}
+}
+
+// inFlightCopy is an asynchronous copy to the host, or one of a graph, whose result the program has not waited for yet.
+type inFlightCopy struct {
+	off, end uint64
+	until    int64
+	shift    operand // from where to where the replay has moved the memory
+	sure     bool    // what lies there then is known, whether the copy is made or not
+}
+
+// resultWait is when a thread had waited for a result, where that lies in pinned memory.
+type resultWait struct {
+	time     int64
+	owner    uint32
+	from, to uint64
+	at       place // of the wait
+}
+
+// task is a call that put work on a stream.
+type task struct {
+	at         place
+	start, end int64
+	call       uint64
+}
+
 // maxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
 const maxListed = 1000
 
@@ -18,7 +58,7 @@ const allocations = ^uint64(0)
 // contend notes pairs of overlapping calls of different threads that put work on one stream, or that allocate memory of the
 // device. Their order there is not recorded: they keep the order of their ends. Every edge leads from an earlier end to a
 // later one, as does the order within a thread, so edges can't form a circle.
-func (p *planner) contend(e *timeline.Event) {
+func (p *callCompiler) contend(e *timeline.Event) {
 	if len(p.threads) < 2 || !p.ok {
 		return
 	}
@@ -34,8 +74,8 @@ func (p *planner) contend(e *timeline.Event) {
 	p.reuse(e)
 }
 
-// A holding is device memory that a call makes or gives back.
-type holding struct {
+// An allocSpan is device memory that a call allocates or frees.
+type allocSpan struct {
 	task
 	o     *timeline.Object
 	given bool
@@ -44,16 +84,16 @@ type holding struct {
 // reuse orders an allocation behind the overlapping calls of other threads that gave back the addresses that it got. Of such edges one may
 // lead from a later end to an earlier one. There is no circle even so: nothing but time puts a call that gives back behind another, and
 // it began before the allocation ended.
-func (p *planner) reuse(e *timeline.Event) {
+func (p *callCompiler) reuse(e *timeline.Event) {
 	c := e.Call
 	for _, u := range e.Uses {
 		given := u.Object.Ended == c.Index
 		if !placeable(u.Object.Kind) || given == (u.Object.Created == c.Index) || given && e.Fn.Task != api.NoTask {
 			continue
 		}
-		me := holding{task{p.at, c.Start, c.End, c.Index}, u.Object, given}
-		open := p.holdings[p.owner()][:0]
-		for _, h := range p.holdings[p.owner()] {
+		me := allocSpan{task{p.at, c.Start, c.End, c.Index}, u.Object, given}
+		open := p.ordering.allocSpans[p.owner()][:0]
+		for _, h := range p.ordering.allocSpans[p.owner()] {
 			if h.end < c.Start {
 				continue
 			}
@@ -68,15 +108,15 @@ func (p *planner) reuse(e *timeline.Event) {
 			g := &p.threads[second.at.thread].groups[second.at.group]
 			g.waits = append(g.waits, first.at)
 		}
-		p.holdings[p.owner()] = append(open, me)
+		p.ordering.allocSpans[p.owner()] = append(open, me)
 	}
 }
 
 // overlap orders a call behind or before those that overlap it and share a stream with it, or the allocations.
-func (p *planner) overlap(c *format.Call, shared memoryKey, reason string) {
+func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) {
 	me := task{p.at, c.Start, c.End, c.Index}
-	open := p.streams[shared][:0]
-	for _, t := range p.streams[shared] {
+	open := p.ordering.streams[shared][:0]
+	for _, t := range p.ordering.streams[shared] {
 		if t.end < c.Start {
 			continue
 		}
@@ -95,20 +135,20 @@ func (p *planner) overlap(c *format.Call, shared memoryKey, reason string) {
 			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: reason})
 		}
 	}
-	p.streams[shared] = append(open, me)
+	p.ordering.streams[shared] = append(open, me)
 }
 
 // arrives takes note of a result that is compared behind the call of another thread that had waited for it.
-func (p *planner) arrives(d *format.Data, at place, s rows) {
-	i := sort.Search(len(p.arrivals), func(i int) bool { return p.arrivals[i].time > d.Time })
-	p.arrivals = slices.Insert(p.arrivals, i, arrival{d.Time, p.owner(), d.Addr, d.Addr + s.span(), at})
+func (p *callCompiler) arrives(d *format.Data, at place, s rows) {
+	i := sort.Search(len(p.ordering.resultWaits), func(i int) bool { return p.ordering.resultWaits[i].time > d.Time })
+	p.ordering.resultWaits = slices.Insert(p.ordering.resultWaits, i, resultWait{d.Time, p.owner(), d.Addr, d.Addr + s.span(), at})
 }
 
-// spare orders the call at hand, which runs a graph that writes to host memory or gives that back, behind the waits for results there that came
+// orderAfterReaders orders the call at hand, which runs a graph that writes to host memory or gives that back, behind the waits for results there that came
 // while it was under way: what it does began only then.
-func (p *planner) spare(from, to uint64) {
-	for i := sort.Search(len(p.arrivals), func(i int) bool { return p.arrivals[i].time > p.c.Start }); i < len(p.arrivals) && p.arrivals[i].time < p.c.End; i++ {
-		a := &p.arrivals[i]
+func (p *callCompiler) orderAfterReaders(from, to uint64) {
+	for i := sort.Search(len(p.ordering.resultWaits), func(i int) bool { return p.ordering.resultWaits[i].time > p.c.Start }); i < len(p.ordering.resultWaits) && p.ordering.resultWaits[i].time < p.c.End; i++ {
+		a := &p.ordering.resultWaits[i]
 		if a.owner != p.owner() || a.at.thread == p.at.thread || a.from >= to || from >= a.to {
 			continue
 		}
@@ -118,7 +158,7 @@ func (p *planner) spare(from, to uint64) {
 }
 
 // order makes every call wait for the calls of other threads that were over before it began.
-func (p *planner) order() {
+func (p *compiler) order() {
 	for t := range p.threads {
 		known := make([]int, len(p.threads)) // groups of each other thread that are played for sure
 		gs := p.threads[t].groups

@@ -24,7 +24,7 @@ func newOutsiders() outsiders {
 }
 
 // exports follows memory that the current call maps or exports.
-func (p *planner) exports() {
+func (p *callCompiler) exports() {
 	if !p.ok {
 		return
 	}
@@ -37,23 +37,23 @@ func (p *planner) exports() {
 	if memory == nil {
 		return
 	}
-	if p.f.Shares == api.Export && !p.imported[timeline.ExportKey(p.c)] {
-		p.outsiders.memory[memory] = true
+	if p.f.Shares == api.Export && !p.sharing.imported[timeline.ExportKey(p.c)] {
+		p.sharing.outsiders.memory[memory] = true
 	}
 	for _, u := range p.e.Uses {
 		switch o := u.Object; {
 		case o.Created != p.c.Index:
 		case o.Kind == api.Device && memory.Kind == api.Physical:
-			p.outsiders.backing[o] = memory
-		case o.Kind == api.SharedMemory && !p.imported[fmt.Sprint(o.Handle)], o.Kind == api.Descriptor && !p.handedOver(p.c.Index):
-			p.outsiders.memory[memory] = true
+			p.sharing.outsiders.backing[o] = memory
+		case o.Kind == api.SharedMemory && !p.sharing.imported[fmt.Sprint(o.Handle)], o.Kind == api.Descriptor && !p.handedOver(p.c.Index):
+			p.sharing.outsiders.memory[memory] = true
 		}
 	}
 }
 
 // handedOver reports whether a call of the trace takes the descriptor that a call has made.
-func (p *planner) handedOver(call uint64) bool {
-	for _, by := range p.taken {
+func (p *compiler) handedOver(call uint64) bool {
+	for _, by := range p.sharing.importedFDs {
 		if by == call {
 			return true
 		}
@@ -62,8 +62,8 @@ func (p *planner) handedOver(call uint64) bool {
 }
 
 // markOutsiders marks the memory that the current call can read and that processes outside the trace may have written.
-func (p *planner) markOutsiders() {
-	if len(p.outsiders.memory) == 0 || !p.ok || !p.o.compares() {
+func (p *callCompiler) markOutsiders() {
+	if len(p.sharing.outsiders.memory) == 0 || !p.ok || !p.o.compares() {
 		return
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
@@ -74,18 +74,18 @@ func (p *planner) markOutsiders() {
 			continue
 		}
 		shared := o
-		if b := p.outsiders.backing[o]; b != nil {
+		if b := p.sharing.outsiders.backing[o]; b != nil {
 			shared = b
 		}
-		if p.outsiders.memory[o] || p.outsiders.memory[shared] {
+		if p.sharing.outsiders.memory[o] || p.sharing.outsiders.memory[shared] {
 			read = append(read, o)
 		}
 	}
 	for _, o := range read {
 		p.unknown(p.object(o), o.Size, verify.Peer)
-		p.outsiders.told[o] = true
+		p.sharing.outsiders.told[o] = true
 		more := ""
-		if n := len(p.outsiders.told) - 1; n > 0 {
+		if n := len(p.sharing.outsiders.told) - 1; n > 0 {
 			more = fmt.Sprintf(" (and of %d more)", n)
 		}
 		p.because(verify.Peer, fmt.Sprintf("memory of call %d%s was exported to a process that is not in the trace", o.Created, more))

@@ -15,30 +15,30 @@ import (
 func imm(v uint64) operand { return operand{Addend: v} }
 
 // newSlot makes the slot that a new object's handle or address will be in.
-func (p *planner) newSlot(o *timeline.Object) uint32 {
+func (p *compiler) newSlot(o *timeline.Object) uint32 {
 	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
 	p.bind(o, operand{Slot: s})
 	return s
 }
 
-func (p *planner) bind(o *timeline.Object, op operand) {
-	p.objects[o] = op
-	p.former[objectKey{o.Process, o.Kind, o.Handle}] = op
+func (p *compiler) bind(o *timeline.Object, op operand) {
+	p.objects.operands[o] = op
+	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 
 // object is the operand for a handle of an object.
-func (p *planner) object(o *timeline.Object) operand {
-	if op, ok := p.objects[o]; ok {
+func (p *callCompiler) object(o *timeline.Object) operand {
+	if op, ok := p.objects.operands[o]; ok {
 		return op
 	}
 	if op, ok := p.shareable(o); ok {
 		return op
 	}
 	// A handle of what is gone is given again as such, for the same error.
-	if op, ok := p.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
+	if op, ok := p.objects.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
 		return op
 	}
-	if o.Kind == api.Context && p.contexts.finds != nil && p.ok {
+	if o.Kind == api.Context && p.objects.contexts.finds != nil && p.ok {
 		return p.ownContext()
 	}
 	if p.ok {
@@ -48,7 +48,7 @@ func (p *planner) object(o *timeline.Object) operand {
 }
 
 // temporary is scratch memory of the thread that the next call uses again.
-func (p *planner) temporary(n uint64) operand {
+func (p *callCompiler) temporary(n uint64) operand {
 	if !p.ok {
 		n = min(n, 1<<30) // a call may have failed for its size
 	}
@@ -58,24 +58,24 @@ func (p *planner) temporary(n uint64) operand {
 }
 
 // region is scratch memory that stands for memory of the program's at an address, for as long as the program runs.
-func (p *planner) region(addr, n uint64) operand {
+func (p *callCompiler) region(addr, n uint64) operand {
 	k := memoryKey{p.owner(), addr}
-	r, ok := p.regions[k]
+	r, ok := p.objects.regions[k]
 	if !ok || r.size < n {
 		// As far from the beginning of a page as it was.
 		r = region{p.reserve(n+pageSize) + addr%pageSize, n}
 		r.at = (r.at-addr%pageSize+pageSize-1)/pageSize*pageSize + addr%pageSize
-		p.regions[k] = r
+		p.objects.regions[k] = r
 	}
 	return operand{Slot: slotScratch, Addend: r.at}
 }
 
 // hostRange is memory that stands for memory of the program's that the device is to reach: at its recorded address, unless PlaceMove moves it.
-func (p *planner) hostRange(addr, n uint64) operand {
+func (p *callCompiler) hostRange(addr, n uint64) operand {
 	proc := p.threads[p.at.thread].process
 	from, to := addr&^(pageSize-1), (addr+n+pageSize-1)&^(pageSize-1)
 	k := memoryKey{p.owner(), from}
-	i, ok := p.hostMaps[k]
+	i, ok := p.objects.hostMaps[k]
 	if !ok {
 		for j := range p.found.maps { // it may lie in a range that was registered before
 			if m := &p.found.maps[j]; m.Process == uint32(proc) && m.recorded <= from && to <= m.recorded+m.Size {
@@ -85,7 +85,7 @@ func (p *planner) hostRange(addr, n uint64) operand {
 	}
 	if !ok {
 		i = len(p.found.maps)
-		p.hostMaps[k] = i
+		p.objects.hostMaps[k] = i
 		s := p.slot(fmt.Sprintf("host memory at %#x", from), nil)
 		p.found.maps = append(p.found.maps, hostMap{planMap{Size: to - from, Slot: s, Process: uint32(proc)}, from})
 		if p.o.Place != PlaceMove {
@@ -103,7 +103,7 @@ const pageSize = 4096
 const placeSize = 64 << 10
 
 // param is the operands for the words of a parameter; what the call needs besides goes before or after it.
-func (p *planner) param(i int) ([]operand, error) {
+func (p *callCompiler) param(i int) ([]operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
 	one := func(o operand, err error) ([]operand, error) { return []operand{o}, err }
@@ -121,7 +121,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		}
 		if p.f.Shares == api.Import && q.Words > 1 {
 			// A key by value: the words that the other process got.
-			if first, ok := p.keys[timeline.ImportKey(p.f, p.c)]; ok {
+			if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
 				for k := range ops {
 					ops[k] = operand{Slot: uint32(first.Addend/8) + uint32(k)}
 				}
@@ -203,7 +203,7 @@ func (p *planner) param(i int) ([]operand, error) {
 }
 
 // size is the extent of a parameter's memory.
-func (p *planner) size(q *api.Param) rows {
+func (p *callCompiler) size(q *api.Param) rows {
 	n, ok := q.Size.Bytes(p.f, p.c.Args)
 	if !ok {
 		n = 0
@@ -226,11 +226,11 @@ func (s rows) span() uint64 {
 }
 
 // constant reports whether a handle is none, or one that no call makes.
-func (p *planner) constant(kind api.Object, w uint64) bool {
+func (p *compiler) constant(kind api.Object, w uint64) bool {
 	return w == 0 || kind == api.Stream && w <= p.model.Constants
 }
 
-func (p *planner) handle(i int, w uint64) (operand, error) {
+func (p *callCompiler) handle(i int, w uint64) (operand, error) {
 	if p.constant(p.f.Params[i].Object, w) {
 		return imm(w), nil
 	}
@@ -248,7 +248,7 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 		return op, nil
 	}
 	// An allocation that is not live: the program has given back what it did not have, or no longer.
-	if op, ok := p.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
+	if op, ok := p.objects.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
 		return op, nil
 	}
 	if p.ok {
@@ -258,11 +258,11 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 }
 
 // owner is the process that makes the call.
-func (p *planner) owner() uint32 { return p.procs[p.threads[p.at.thread].process].process }
+func (p *callCompiler) owner() uint32 { return p.procs[p.threads[p.at.thread].process].process }
 
 // fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
-func (p *planner) fillBuffers(i int, list *timeline.Object) error {
-	buffers, filled := p.buffers[list], map[uint64]bool{}
+func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
+	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
 	for k := range p.pieces {
 		d := &p.pieces[k]
 		if int(d.Param) != i || d.Item == 0 {
@@ -301,7 +301,7 @@ type pieceKey struct {
 }
 
 // find returns the data of a parameter.
-func (p *planner) find(param int, item uint32, dir format.Dir) *format.Data {
+func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
 	if len(p.pieces) > 32 && p.index == nil {
 		// A batch has thousands.
 		p.index = make(map[pieceKey]*format.Data, len(p.pieces))
@@ -321,7 +321,7 @@ func (p *planner) find(param int, item uint32, dir format.Dir) *format.Data {
 	return nil
 }
 
-func (p *planner) stored(param int) (uint64, bool) {
+func (p *callCompiler) stored(param int) (uint64, bool) {
 	for _, o := range p.c.Outs {
 		if int(o.Param) == param {
 			return o.Value, true
@@ -331,7 +331,7 @@ func (p *planner) stored(param int) (uint64, bool) {
 }
 
 // output is the operand for a pointer to where the call stores something.
-func (p *planner) output(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 	v, has := p.stored(i)
 	switch q.Role {
 	case api.New, api.Find:
@@ -339,7 +339,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		if !ok {
 			break
 		}
-		if known, ok := p.objects[u.Object]; ok {
+		if known, ok := p.objects.operands[u.Object]; ok {
 			op := p.temporary(8)
 			at, err := p.put(make([]byte, 8))
 			if err != nil {
@@ -351,9 +351,9 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		s := p.newSlot(u.Object)
 		switch q.Object {
 		case api.Descriptor:
-			p.given[p.c.Index] = u.Object
+			p.sharing.exportedFDs[p.c.Index] = u.Object
 		case api.SharedMemory:
-			p.keys[fmt.Sprint(v)] = operand{Slot: s}
+			p.sharing.keys[fmt.Sprint(v)] = operand{Slot: s}
 		}
 		if placeable(q.Object) {
 			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object, p.c.End})
@@ -365,9 +365,9 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		}
 		s := p.slot(fmt.Sprintf("buffer %#x", v), nil)
 		if u, ok := p.e.Use(0); ok {
-			bs := slices.DeleteFunc(p.buffers[u.Object], func(b buffer) bool { return b.addr == v })
+			bs := slices.DeleteFunc(p.objects.buffers[u.Object], func(b buffer) bool { return b.addr == v })
 			n, _ := q.Size.Bytes(p.f, p.c.Args)
-			p.buffers[u.Object] = append(bs, buffer{v, n, s})
+			p.objects.buffers[u.Object] = append(bs, buffer{v, n, s})
 		}
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Out, api.InOut:
@@ -402,7 +402,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			for k := range (len(b) + 7) / 8 {
 				p.slot(fmt.Sprintf("key of call %d, word %d", p.c.Index, k), nil)
 			}
-			p.keys[string(b)] = op
+			p.sharing.keys[string(b)] = op
 		}
 		switch {
 		case !has && d == nil:
@@ -416,7 +416,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 				return op, err
 			}
 			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), outputOf(q))
-			if q.RangeQuery && p.maps {
+			if q.RangeQuery && p.pointers.mapped {
 				// What the player maps is as large as the program has asked for, or larger.
 				for _, u := range p.e.Uses {
 					if p.f.Params[u.Param].Role == api.Address {
@@ -439,7 +439,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 				return op, err
 			}
 			op = p.Plan.share(n)
-			p.keys[string(b)] = op
+			p.sharing.keys[string(b)] = op
 		}
 		switch {
 		case d == nil:
@@ -463,7 +463,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 }
 
 // argumentsKnown reports whether the trace has all memory that the call at hand read as its arguments. Large arguments of failed calls are not recorded.
-func (p *planner) argumentsKnown() bool {
+func (p *callCompiler) argumentsKnown() bool {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
 		if q.Role != api.In && q.ItemSizes < 0 || p.c.Args[q.Word] == 0 {
@@ -482,7 +482,7 @@ func (p *planner) argumentsKnown() bool {
 
 func contiguous(n uint64) rows { return rows{n, n, n} }
 
-func (p *planner) checkData(i int, op operand, d *format.Data) error {
+func (p *callCompiler) checkData(i int, op operand, d *format.Data) error {
 	if d.Status != format.Whole {
 		return nil
 	}
@@ -492,7 +492,7 @@ func (p *planner) checkData(i int, op operand, d *format.Data) error {
 }
 
 // address is the operand for an address that may lie in an allocation: the recorded one plays no part where it does.
-func (p *planner) address(i int, w uint64) operand {
+func (p *callCompiler) address(i int, w uint64) operand {
 	op, in, _, own := p.locate(i, 0, w)
 	switch {
 	case own && p.f.Params[i].Role == api.Address:
@@ -507,7 +507,7 @@ func (p *planner) address(i int, w uint64) operand {
 // deviceArgs looks at the arguments that a launch finds in device memory, where they are known: they are addresses again if the copies that
 // have brought them there have made them so. An allocation that was made since lies elsewhere in the replay: its address is put in place
 // behind what the stream has to do before the launch.
-func (p *planner) deviceArgs(i int) {
+func (p *callCompiler) deviceArgs(i int) {
 	b, known, _ := p.state.DevArgs(p.e)
 	if !known || !p.ok {
 		return
@@ -520,10 +520,10 @@ func (p *planner) deviceArgs(i int) {
 			continue
 		}
 		p.touch(o, 0, 0, touchNames)
-		to, made := p.objects[o]
+		to, made := p.objects.operands[o]
 		to.Addend += in
 		switch {
-		case !made || p.sent[w] == to:
+		case !made || p.pointers.copied[w] == to:
 		case p.upload(i, uint64(k), to):
 			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in, Evidence: ByRange})
 		default:
@@ -534,7 +534,7 @@ func (p *planner) deviceArgs(i int) {
 
 // upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
 // graph nothing is put.
-func (p *planner) upload(i int, off uint64, addr operand) bool {
+func (p *callCompiler) upload(i int, off uint64, addr operand) bool {
 	f, words := p.model.Upload(8)
 	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
 		return false
@@ -568,14 +568,14 @@ func (p *planner) upload(i int, off uint64, addr operand) bool {
 }
 
 // nowhere notes a device address that a call has used with success and that the trace does not explain.
-func (p *planner) nowhere(i int, w uint64) {
+func (p *callCompiler) nowhere(i int, w uint64) {
 	if p.ok {
 		p.cant = fmt.Sprintf("its parameter %s, %#x, lies in no allocation that the trace shows", p.f.Params[i].Name, w)
 	}
 }
 
 // resolve is the operand for an address of the device that is in no allocation.
-func (p *planner) resolve(w uint64) operand {
+func (p *callCompiler) resolve(w uint64) operand {
 	if o, off, ok := p.state.FindEnd(p.owner(), w); ok {
 		op := p.object(o)
 		op.Addend += off
@@ -586,7 +586,7 @@ func (p *planner) resolve(w uint64) operand {
 
 // locate is the operand for memory of a parameter, and the allocation that it lies in: nil for memory of the program's own
 // and for device memory that nobody has allocated.
-func (p *planner) locate(i int, item uint32, w uint64) (op operand, in *timeline.Object, off uint64, own bool) {
+func (p *callCompiler) locate(i int, item uint32, w uint64) (op operand, in *timeline.Object, off uint64, own bool) {
 	if item == 0 {
 		if u, ok := p.e.Use(i); ok {
 			op = p.object(u.Object)
@@ -611,13 +611,13 @@ func (p *planner) locate(i int, item uint32, w uint64) (op operand, in *timeline
 }
 
 // onDevice reports whether an address is one of device memory, allocated or not.
-func (p *planner) onDevice(w uint64) bool {
+func (p *compiler) onDevice(w uint64) bool {
 	d := p.model.Device
-	return w >= d.From && w < d.To || w >= p.window.From && w < p.window.To
+	return w >= d.From && w < d.To || w >= p.pointers.window.From && w < p.pointers.window.To
 }
 
 // memory is the operand for memory that a copy or a fill reads or writes.
-func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (operand, error) {
+func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (operand, error) {
 	op, in, off, own := p.locate(i, item, w)
 	if how := touchWrites; s.len > 0 {
 		if q.Role == api.Reads {
@@ -648,7 +648,7 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 }
 
 // source is host memory that a copy reads: what the program had there is put there again.
-func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+func (p *callCompiler) source(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		addr := p.c.Args[p.f.Params[i].Word]
@@ -695,14 +695,14 @@ func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, of
 		op = p.lasting(s.span())
 	}
 	p.store(op, from, relocs, s)
-	if p.zeroed[in] {
+	if p.pointers.zeroed[in] {
 		p.before = append(p.before, p.mark(op, s.span(), ""))
 	}
 	return op, nil
 }
 
 // lasting is scratch memory of the call's own: an asynchronous copy may use it after the call, as may a graph.
-func (p *planner) lasting(n uint64) operand {
+func (p *callCompiler) lasting(n uint64) operand {
 	if p.f.Stream < 0 && p.e.Captured == nil {
 		return p.temporary(n)
 	}
@@ -710,7 +710,7 @@ func (p *planner) lasting(n uint64) operand {
 }
 
 // destination is host memory that a copy writes: what came there is compared once the program has waited for it.
-func (p *planner) destination(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
 	d := p.find(i, item, format.DirOut)
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
@@ -732,12 +732,12 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		op = p.lasting(s.span())
 	}
 	if async && p.ok && p.e.Captured == nil {
-		p.flying[in] = append(p.flying[in], flight{off: off, end: off + s.span(), until: comes(d), shift: operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
+		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
 	}
 	if !p.ok || s.len == 0 || !p.o.compares() {
 		return op, nil
 	}
-	if o, _ := p.origin(item); p.tainted[o] && p.o.StubComm {
+	if o, _ := p.origin(item); p.sharing.tainted[o] && p.o.StubComm {
 		p.unverified(verify.Peer, "the result may come from a peer that is not in the trace")
 		return op, nil
 	}
@@ -805,7 +805,7 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 }
 
 // compareAt has results of the call at hand compared behind a call.
-func (p *planner) compareAt(at place, checks []instruction) {
+func (p *callCompiler) compareAt(at place, checks []instruction) {
 	if at == p.at {
 		p.after = append(p.after, checks...)
 		return
@@ -819,7 +819,7 @@ func (p *planner) compareAt(at place, checks []instruction) {
 
 // waitedAt is the call behind which a result is there, false where that is one that the trace does not have: the program had gone on from
 // the copy before the result was seen.
-func (p *planner) waitedAt(d *format.Data) (place, bool) {
+func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 	if p.f.Stream < 0 {
 		return p.at, true // it has waited itself
 	}
@@ -830,12 +830,12 @@ func (p *planner) waitedAt(d *format.Data) (place, bool) {
 
 const nobodyWaits = "nothing in the trace waits for the result"
 
-func (p *planner) unverified(code verify.Reason, reason string) {
+func (p *callCompiler) unverified(code verify.Reason, reason string) {
 	p.found.unverified = unverified(p.found.unverified, p.c.Index, code, reason)
 }
 
 // synchronized is the call that was over when a result was captured: the one that the program waited with.
-func (p *planner) synchronized(captured int64) place {
+func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
 	// One that waited for the copy, if there is one; else one that did so and had begun while the copy's call had not returned. Others may
 	// have ended later by chance.
@@ -873,7 +873,7 @@ func (p *planner) synchronized(captured int64) place {
 
 // waitsFor reports whether a call behind the copy at hand has waited for it: for the device, for the copy's stream, or for an event behind
 // the copy there.
-func (p *planner) waitsFor(g *group) bool {
+func (p *callCompiler) waitsFor(g *group) bool {
 	stream := p.model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 	switch g.fn.Sync {
 	case api.SyncDevice:
@@ -888,7 +888,7 @@ func (p *planner) waitsFor(g *group) bool {
 }
 
 // recordedOn is the stream that the event of a wait was recorded on last, if that was behind the copy at hand.
-func (p *planner) recordedOn(w *group) (stream uint64, ok bool) {
+func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
 	for t := range p.threads {
 		gs := p.threads[t].groups
@@ -918,37 +918,37 @@ func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 }
 
 // hostAt is the memory of the host's that an address lies in, and where: what no call has allocated is one piece of memory for each process.
-func (p *planner) hostAt(addr uint64) (*timeline.Object, uint64) {
+func (p *callCompiler) hostAt(addr uint64) (*timeline.Object, uint64) {
 	if o, off, ok := p.state.Find(p.owner(), addr); ok {
 		return aliased(o, off)
 	}
-	o := p.ownMemory[p.owner()]
+	o := p.objects.ownMemory[p.owner()]
 	if o == nil {
 		o = &timeline.Object{}
-		p.ownMemory[p.owner()] = o
+		p.objects.ownMemory[p.owner()] = o
 	}
 	return o, addr
 }
 
 // flights are the copies to memory of the host's that may be on their way.
-func (p *planner) flights(o *timeline.Object) []flight {
-	fs := slices.DeleteFunc(p.flying[o], func(f flight) bool { return f.until <= p.c.Start })
-	p.flying[o] = fs
+func (p *callCompiler) flights(o *timeline.Object) []inFlightCopy {
+	fs := slices.DeleteFunc(p.ordering.inFlight[o], func(f inFlightCopy) bool { return f.until <= p.c.Start })
+	p.ordering.inFlight[o] = fs
 	return fs
 }
 
 // inFlight reports whether a copy to some of the memory may be on its way.
-func (p *planner) inFlight(o *timeline.Object, from, to uint64) bool {
-	return slices.ContainsFunc(p.flights(o), func(f flight) bool { return f.off < to && from < f.end })
+func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
+	return slices.ContainsFunc(p.flights(o), func(f inFlightCopy) bool { return f.off < to && from < f.end })
 }
 
 // zero is memory of zeros that stands for data that the trace lacks.
-func (p *planner) zero(n uint64) operand {
-	p.zeros = max(p.zeros, n)
+func (p *compiler) zero(n uint64) operand {
+	p.pointers.zeros = max(p.pointers.zeros, n)
 	return operand{Slot: zerosSlot}
 }
 
-func (p *planner) substitute(i int, n uint64, d *format.Data) {
+func (p *callCompiler) substitute(i int, n uint64, d *format.Data) {
 	reason := "not recorded"
 	switch {
 	case d == nil:
@@ -959,11 +959,11 @@ func (p *planner) substitute(i int, n uint64, d *format.Data) {
 	default:
 		reason = fmt.Sprintf("recorded with %d bytes", d.Len)
 	}
-	p.blind = true
+	p.pointers.payloadMissing = true
 	p.found.substituted = append(p.found.substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
 }
 
-func (p *planner) store(to, from operand, relocs []reloc, s rows) {
+func (p *callCompiler) store(to, from operand, relocs []reloc, s rows) {
 	if s.len == 0 {
 		return
 	}
@@ -989,7 +989,7 @@ func (in *instruction) ofResult() bool {
 
 // lengthCheck is a check that always fails: the copy at hand has n bytes, but its recorded result has another length. Bytes that both have
 // in common prove nothing, so they are not compared.
-func (p *planner) lengthCheck(i int, item uint32, n, recorded uint64) (instruction, error) {
+func (p *callCompiler) lengthCheck(i int, item uint32, n, recorded uint64) (instruction, error) {
 	got, err := p.put(binary.LittleEndian.AppendUint64(nil, n))
 	if err != nil {
 		return instruction{}, err
@@ -1007,7 +1007,7 @@ func outputOf(q *api.Param) uint64 {
 	return isOutput
 }
 
-func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
+func (p *callCompiler) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
 	in := instruction{
 		Op: opCheck, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(op, operand{Slot: slotData, Addend: at}, imm(s.pitch)),
 		Len: s.len, Width: s.width, Want: kind, Words: uint8(i),
@@ -1016,18 +1016,18 @@ func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc,
 	return in
 }
 
-func (p *planner) check(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) {
+func (p *callCompiler) check(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) {
 	p.after = append(p.after, p.checkInstruction(i, op, at, relocs, s, kind))
 }
 
-func (p *planner) addRelocs(rs []reloc) (first, n uint32) {
+func (p *compiler) addRelocs(rs []reloc) (first, n uint32) {
 	first = uint32(len(p.relocs))
 	p.relocs = append(p.relocs, rs...)
 	return first, uint32(len(rs))
 }
 
 // input is host memory that the call reads before it returns, or may keep.
-func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, error) {
+func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if !p.ok || n == 0 {
@@ -1040,7 +1040,7 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 		return p.tokensIn(q, d)
 	}
 	if p.f.Shares == api.Import && q.Role == api.In {
-		if first, ok := p.keys[timeline.ImportKey(p.f, p.c)]; ok {
+		if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
 			return first, nil // where the other process has got it
 		}
 	}
@@ -1057,14 +1057,14 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 
 // takes reports whether the call at hand puts a task on a stream. Such a call must have read its arguments when it returns, since programs use
 // their memory for the next call while the task waits for its turn. Other functions may keep pointers, as those that load binaries do.
-func (p *planner) takes() bool { return p.f.Task != api.NoTask }
+func (p *callCompiler) takes() bool { return p.f.Task != api.NoTask }
 
 // spoilLimit is how much of an argument the player overwrites at most.
 const spoilLimit = 4 << 10
 
 // spoil has the player overwrite an argument of the call at hand once the call has returned, as the program does when it prepares the next call.
 // A runtime that reads the argument later gives another result.
-func (p *planner) spoil(at operand, n uint64) {
+func (p *callCompiler) spoil(at operand, n uint64) {
 	if at.Slot != slotData || n == 0 {
 		return
 	}
@@ -1080,7 +1080,7 @@ func (p *planner) spoil(at operand, n uint64) {
 type stretch struct{ from, to uint64 }
 
 // addSpoils adds the spoils of a call after its relocations.
-func (p *planner) addSpoils(in *instruction) {
+func (p *callCompiler) addSpoils(in *instruction) {
 	for i, s := range p.spoils {
 		r := reloc{At: s.from, Addend: s.to - s.from}
 		if i+1 < len(p.spoils) {
@@ -1092,7 +1092,7 @@ func (p *planner) addSpoils(in *instruction) {
 }
 
 // image is a binary that tells its own size.
-func (p *planner) image(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) image(i int, q *api.Param) (operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1105,7 +1105,7 @@ func (p *planner) image(i int, q *api.Param) (operand, error) {
 }
 
 // packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
-func (p *planner) packed(i int, item uint32) (operand, error) {
+func (p *callCompiler) packed(i int, item uint32) (operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1128,7 +1128,7 @@ func (p *planner) packed(i int, item uint32) (operand, error) {
 }
 
 // arguments are those of a kernel, whose words may be addresses.
-func (p *planner) arguments(i int, item uint32, n uint64) (operand, error) {
+func (p *callCompiler) arguments(i int, item uint32, n uint64) (operand, error) {
 	q := p.f.Params[i]
 	q.Addresses = true
 	from, err := p.input(i, &q, item, n)
@@ -1139,7 +1139,7 @@ func (p *planner) arguments(i int, item uint32, n uint64) (operand, error) {
 }
 
 // array is an array of pointers to the arguments of a kernel, which are the items behind one.
-func (p *planner) array(i int, base uint32) (operand, error) {
+func (p *callCompiler) array(i int, base uint32) (operand, error) {
 	var words []byte
 	var relocs []reloc
 	for k := range p.pieces {
@@ -1169,7 +1169,7 @@ func grown(b []byte, n int) []byte {
 }
 
 // table puts data with relocations that count from its beginning.
-func (p *planner) table(b []byte, relocs []reloc) (operand, error) {
+func (p *callCompiler) table(b []byte, relocs []reloc) (operand, error) {
 	at, err := p.put(b)
 	for _, r := range relocs {
 		r.At += at
@@ -1183,7 +1183,7 @@ func (p *planner) table(b []byte, relocs []reloc) (operand, error) {
 }
 
 // list is a structure {pointer, number of elements}.
-func (p *planner) list(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) list(i int, q *api.Param) (operand, error) {
 	b := make([]byte, 16)
 	var relocs []reloc
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
@@ -1201,7 +1201,7 @@ func (p *planner) list(i int, q *api.Param) (operand, error) {
 }
 
 // text is a string that the call reads.
-func (p *planner) text(i int) (operand, error) {
+func (p *callCompiler) text(i int) (operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1213,7 +1213,7 @@ func (p *planner) text(i int) (operand, error) {
 	if err != nil {
 		return operand{}, err
 	}
-	if op, ok := p.keys[string(b)]; ok {
+	if op, ok := p.sharing.keys[string(b)]; ok {
 		return op, nil
 	}
 	at, err := p.put(append(slices.Clip(b), 0))
@@ -1221,7 +1221,7 @@ func (p *planner) text(i int) (operand, error) {
 }
 
 // items is an array of pointers to memory that a batch of copies reads or writes.
-func (p *planner) items(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) items(i int, q *api.Param) (operand, error) {
 	n := p.c.Args[p.f.Params[q.ItemCount].Word]
 	addrs, err := p.array64(i, n)
 	if err != nil || addrs == nil {
@@ -1246,7 +1246,7 @@ func (p *planner) items(i int, q *api.Param) (operand, error) {
 }
 
 // array64 is the n words of an array that the call was given; nil where they are not in the trace.
-func (p *planner) array64(i int, n uint64) ([]uint64, error) {
+func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	if ws := p.arrays[i]; ws != nil && uint64(len(ws)) == n {
 		return ws, nil
 	}

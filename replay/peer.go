@@ -10,6 +10,24 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// sharing knows what processes pass to each other: keys, descriptors and memory.
+type sharing struct {
+	keys         map[string]operand          // by the key's recorded bytes
+	imported     map[string]bool             // keys that a process of the trace imports
+	importedFDs  map[uint64]uint64           // by importing call: the call that exported the descriptor, if known
+	exportedFDs  map[uint64]*timeline.Object // by exporting call
+	missingPeers map[*timeline.Object]bool   // shared with a process that is not in the trace
+	tainted      map[*timeline.Object]bool   // memory that such a process may have written
+	outsiders    outsiders
+}
+
+func newSharing() sharing {
+	return sharing{
+		keys: map[string]operand{}, imported: map[string]bool{}, exportedFDs: map[uint64]*timeline.Object{},
+		missingPeers: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, outsiders: newOutsiders(),
+	}
+}
+
 // Processes find each other's memory, notifies and events by keys that the runtime makes anew in each run. Where both sides
 // are in the trace the key that one gets in the replay is given to the other. A side that is not in the trace is an absent
 // peer: what would wait for it is refused by name, or, with Options.StubComm, is left out.
@@ -18,7 +36,7 @@ import (
 const standSize = 64 << 20
 
 // match finds the keys that some process of the trace imports.
-func (p *planner) match() error {
+func (p *compiler) match() error {
 	counts, err := p.r.Counts()
 	if err != nil {
 		return err
@@ -38,16 +56,16 @@ func (p *planner) match() error {
 		if f == nil || f.Shares != api.Import || len(c.Args) != int(f.Words) {
 			continue
 		}
-		p.imported[timeline.ImportKey(f, c)] = true
+		p.sharing.imported[timeline.ImportKey(f, c)] = true
 	}
 	return nil
 }
 
 // peers sees to what a call has to do with other processes. It reports whether the call is left out.
-func (p *planner) peers() (skip bool) {
+func (p *callCompiler) peers() (skip bool) {
 	f := p.f
 	for _, u := range p.e.Uses {
-		if o := u.Object; p.absent[o] && (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok {
+		if o := u.Object; p.sharing.missingPeers[o] && (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok {
 			if !p.o.StubComm {
 				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
 				return false
@@ -61,15 +79,15 @@ func (p *planner) peers() (skip bool) {
 	}
 	switch {
 	case f.Shares == api.Export:
-		if !p.imported[timeline.ExportKey(p.c)] {
+		if !p.sharing.imported[timeline.ExportKey(p.c)] {
 			for _, u := range p.e.Uses {
 				// Who exports a notify waits for it; who exports an event records it.
-				p.absent[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
-				p.tainted[u.Object] = true
+				p.sharing.missingPeers[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
+				p.sharing.tainted[u.Object] = true
 			}
 		}
 	case f.Shares == api.Import:
-		if _, ok := p.keys[timeline.ImportKey(f, p.c)]; ok {
+		if _, ok := p.sharing.keys[timeline.ImportKey(f, p.c)]; ok {
 			break
 		}
 		if f.StandIn == "" || !p.o.StubComm {
@@ -81,23 +99,23 @@ func (p *planner) peers() (skip bool) {
 		}
 		for _, u := range p.e.Uses {
 			if u.Object.Created == p.c.Index {
-				p.absent[u.Object], p.tainted[u.Object] = true, true
+				p.sharing.missingPeers[u.Object], p.sharing.tainted[u.Object] = true, true
 				u.Object.Size = max(u.Object.Size, standSize)
 			}
 		}
 	case f.Shares == api.Unshare:
-		_, ok := p.keys[timeline.ImportKey(f, p.c)]
+		_, ok := p.sharing.keys[timeline.ImportKey(f, p.c)]
 		return !ok && p.o.StubComm
 	}
 	return false
 }
 
 // replace makes a call of what stands in for an import that has no peer, and says so.
-func (p *planner) replace(in *instruction, words []operand) []operand {
+func (p *callCompiler) replace(in *instruction, words []operand) []operand {
 	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
 		return words
 	}
-	if _, known := p.keys[timeline.ImportKey(p.f, p.c)]; known {
+	if _, known := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; known {
 		return words
 	}
 	made := func(f *api.Func) *api.Param {
@@ -116,24 +134,24 @@ func (p *planner) replace(in *instruction, words []operand) []operand {
 }
 
 // taint follows what may come from absent peers: whatever a task writes that can read such memory is such memory.
-func (p *planner) taint() {
-	if len(p.tainted) == 0 {
+func (p *callCompiler) taint() {
+	if len(p.sharing.tainted) == 0 {
 		return
 	}
-	from := slices.ContainsFunc(p.touches, func(t touch) bool { return t.how != touchWrites && p.tainted[t.object] })
+	from := slices.ContainsFunc(p.touches, func(t touch) bool { return t.how != touchWrites && p.sharing.tainted[t.object] })
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	for _, t := range p.touches {
 		if from && (t.how == touchWrites || t.how == touchNames && kernel) {
-			p.tainted[t.object] = true
+			p.sharing.tainted[t.object] = true
 		}
 	}
 }
 
 // shareable is the slot of a handle that another process has made for all.
-func (p *planner) shareable(o *timeline.Object) (operand, bool) {
+func (p *compiler) shareable(o *timeline.Object) (operand, bool) {
 	if o.Kind != api.SharedMemory {
 		return operand{}, false
 	}
-	op, ok := p.keys[fmt.Sprint(o.Handle)]
+	op, ok := p.sharing.keys[fmt.Sprint(o.Handle)]
 	return op, ok
 }

@@ -22,7 +22,7 @@ const moveBy = 0x10000000000
 
 // placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
 // allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
-func (p *planner) placement() {
+func (p *callCompiler) placement() {
 	if p.o.Place == PlaceMove || p.o.Backend == Null || !p.simulated() {
 		return
 	}
@@ -43,16 +43,16 @@ func (p *planner) placement() {
 }
 
 // behind returns addresses after those of all allocations of the trace, false if there are none.
-func (p *planner) behind(size uint64) (uint64, bool) {
+func (p *compiler) behind(size uint64) (uint64, bool) {
 	const unit = 2 << 20
-	if p.spareAt == 0 && p.window.To != 0 {
-		p.spareAt = (p.window.To + unit) / unit * unit
+	if p.pointers.spareAt == 0 && p.pointers.window.To != 0 {
+		p.pointers.spareAt = (p.pointers.window.To + unit) / unit * unit
 	}
-	at := p.spareAt
+	at := p.pointers.spareAt
 	if at == 0 || at > 1<<46 || size > 1<<40 {
 		return 0, false
 	}
-	p.spareAt += (size + 2*unit) / unit * unit
+	p.pointers.spareAt += (size + 2*unit) / unit * unit
 	return at, true
 }
 

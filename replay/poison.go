@@ -7,7 +7,7 @@ var poisons = [...]byte{0xa5, 0x5a}
 
 // poison fills the device memory that the current call has allocated, on the stream of the call if it has one. Memory that the host can
 // access without a call and mapped physical memory stay as they are.
-func (p *planner) poison() {
+func (p *callCompiler) poison() {
 	if !p.o.Poison || !p.ok {
 		return
 	}
@@ -24,7 +24,7 @@ func (p *planner) poison() {
 		for k := range f.Params {
 			switch q := &f.Params[k]; {
 			case q.Role == api.Fills:
-				ops[q.Word] = p.objects[o]
+				ops[q.Word] = p.objects.operands[o]
 			case k == value:
 				ops[q.Word] = operand{Slot: slotPoison}
 			case k == int(f.Stream):

@@ -12,12 +12,12 @@ import (
 )
 
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
-func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
+func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	if q.Object != api.Thread || w == 0 {
 		return 0, false
 	}
 	key := w
-	if t, ok := p.reports[key]; ok {
+	if t, ok := p.objects.reporters[key]; ok {
 		return t, true
 	}
 	// The trace does not tell which thread the number is. It is one that processes such reports and is nobody else.
@@ -28,7 +28,7 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 			return g.fn != nil && g.fn.Name == p.f.Subscribes
 		})
 		taken := false
-		for _, u := range p.reports {
+		for _, u := range p.objects.reporters {
 			taken = taken || u == t
 		}
 		if processes && !taken {
@@ -44,12 +44,12 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not tell which of them is %#x", len(some), p.f.Subscribes, w)
 		}
 	}
-	p.reports[key] = some[0]
+	p.objects.reporters[key] = some[0]
 	return some[0], true
 }
 
 // mapping is an address that memory is given: in a reservation, or the program's own that the device is to reach.
-func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
+func (p *callCompiler) mapping(i int, q *api.Param, w uint64) operand {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	var op operand
 	if q.Object == api.Registered {
@@ -78,7 +78,7 @@ func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
 }
 
 // registered returns the memory that the current call registers, and the place in it, if a call of the trace has allocated or registered it.
-func (p *planner) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
+func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
 	if u, ok := p.e.Use(i); ok {
 		o, off := aliased(u.Object, 0)
 		return o, off, o != u.Object
@@ -88,7 +88,7 @@ func (p *planner) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
 }
 
 // handles is an array of handles.
-func (p *planner) handles(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) handles(i int, q *api.Param) (operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	ws, err := p.array64(i, n/8)
 	if err != nil || ws == nil {
@@ -98,9 +98,9 @@ func (p *planner) handles(i int, q *api.Param) (operand, error) {
 	return p.table(make([]byte, 8*len(ws)), relocs)
 }
 
-func (p *planner) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []reloc) {
+func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []reloc) {
 	for k, w := range ws {
-		op, ok := p.former[objectKey{p.owner(), kind, w}]
+		op, ok := p.objects.former[objectKey{p.owner(), kind, w}]
 		if !ok {
 			if w != 0 && p.ok {
 				p.cant = fmt.Sprintf("%s has the %s %#x, which nothing in the trace makes", name, kind, w)
@@ -113,7 +113,7 @@ func (p *planner) handleRelocs(name string, kind api.Object, ws []uint64) (reloc
 }
 
 // answer is memory that the call fills.
-func (p *planner) answer(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) answer(i int, q *api.Param) (operand, error) {
 	if q.ItemSizes >= 0 {
 		n := p.c.Args[p.f.Params[q.ItemCount].Word]
 		sizes, err := p.array64(int(q.ItemSizes), n)
@@ -172,7 +172,7 @@ func (p *planner) answer(i int, q *api.Param) (operand, error) {
 }
 
 // structure is a structure with pointers or handles in it.
-func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
+func (p *callCompiler) structure(i int, q *api.Param) ([]operand, error) {
 	pointer := q.Words == 1 && q.Type[len(q.Type)-1] == '*'
 	w := p.c.Args[q.Word]
 	if pointer && w == 0 {
@@ -256,9 +256,9 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 }
 
 // field is a pointer or a handle in a structure.
-func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, error) {
+func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (operand, error) {
 	if f.Item == 0 && !f.Stored {
-		op, ok := p.former[objectKey{p.owner(), f.Object, v}]
+		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
 		if !ok && p.ok {
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
 		}
@@ -313,7 +313,7 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 }
 
 // handlesOut is memory where the call stores handles of what it makes.
-func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error) {
+func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (operand, error) {
 	op := operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
 	n := uint64(0)
 	for _, u := range p.e.Uses {
@@ -335,14 +335,14 @@ func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error)
 }
 
 // handlesFound is where the call stores the address of memory of the runtime's with handles: those of new objects are taken from there.
-func (p *planner) handlesFound(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) handlesFound(i int, q *api.Param) (operand, error) {
 	s := p.slot("memory of the runtime's", nil)
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
 		}
 		at := operand{Slot: s, Addend: u.Offset}
-		known, ok := p.objects[u.Object]
+		known, ok := p.objects.operands[u.Object]
 		if !ok {
 			p.load(p.newSlot(u.Object), at)
 			continue
@@ -357,7 +357,7 @@ func (p *planner) handlesFound(i int, q *api.Param) (operand, error) {
 }
 
 // fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
-func (p *planner) fetch(i int, q *api.Param, f *api.Field, at operand) {
+func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at operand) {
 	if !p.ok {
 		return
 	}
@@ -371,7 +371,7 @@ func (p *planner) fetch(i int, q *api.Param, f *api.Field, at operand) {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
 			p.load(p.newSlot(u.Object), operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
 			if o := u.Object; o.Kind.Memory() {
-				p.addressed.From, p.addressed.To = min(p.addressed.From, o.Handle), max(p.addressed.To, o.Handle+o.Size)
+				p.pointers.addressed.From, p.pointers.addressed.To = min(p.pointers.addressed.From, o.Handle), max(p.pointers.addressed.To, o.Handle+o.Size)
 			}
 		}
 	}
@@ -381,13 +381,13 @@ func (p *planner) fetch(i int, q *api.Param, f *api.Field, at operand) {
 }
 
 // load fills a slot from memory behind the call at hand.
-func (p *planner) load(slot uint32, from operand) {
+func (p *callCompiler) load(slot uint32, from operand) {
 	p.after = append(p.after, instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Len: 8, Width: 8,
 		Operands: p.operands(operand{Slot: slotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
 }
 
 // tagged adds the handles in an array of structures, each of which says by a tag what is in it.
-func (p *planner) tagged(f *api.Field, d *format.Data, from operand, relocs []reloc) ([]reloc, error) {
+func (p *callCompiler) tagged(f *api.Field, d *format.Data, from operand, relocs []reloc) ([]reloc, error) {
 	l := p.model.Layout(f.Type)
 	if l == nil || l.Tag == nil {
 		return relocs, nil
@@ -403,7 +403,7 @@ func (p *planner) tagged(f *api.Field, d *format.Data, from operand, relocs []re
 				continue
 			}
 			v := number(e[m.Offset:][:m.Size])
-			op, ok := p.former[objectKey{p.owner(), m.Object, v}]
+			op, ok := p.objects.former[objectKey{p.owner(), m.Object, v}]
 			if !ok {
 				if v != 0 && p.ok {
 					p.cant = fmt.Sprintf("an attribute has the %s %#x, which nothing in the trace makes", m.Object, v)
@@ -419,7 +419,7 @@ func (p *planner) tagged(f *api.Field, d *format.Data, from operand, relocs []re
 }
 
 // block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
-func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err error) {
+func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []reloc, err error) {
 	d := q.CopyDesc
 	at := func(off uint32, none uint64) uint64 {
 		if off == api.NoField || int(off)+8 > len(b) {
@@ -468,7 +468,7 @@ func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err erro
 }
 
 // processes puts the numbers of the processes that run now in place of the recorded ones.
-func (p *planner) processes(d *format.Data, from operand) error {
+func (p *callCompiler) processes(d *format.Data, from operand) error {
 	b, err := p.bytes(d)
 	if err != nil {
 		return err

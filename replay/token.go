@@ -44,7 +44,7 @@ func tokenBit(w uint64) (word int, bit uint64) {
 }
 
 // makeTokens takes note of the tokens that the call at hand makes, and returns where it stores this run's. What is overwritten there gets a place of its own.
-func (p *planner) makeTokens(q *api.Param, b []byte, anew bool) operand {
+func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) operand {
 	size := int(q.Token)
 	var leads []*timeline.Object
 	var from []operand
@@ -60,7 +60,7 @@ func (p *planner) makeTokens(q *api.Param, b []byte, anew bool) operand {
 	if len(b) == size && len(from) > 0 && !anew {
 		// Programs describe the same memory over and over.
 		t := &token{process: p.owner(), bytes: b, from: from}
-		all := p.tokens.byWord[number(b[:8])]
+		all := p.objects.tokens.byWord[number(b[:8])]
 		if k := slices.IndexFunc(all, t.equal); k >= 0 {
 			t = all[k]
 			p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
@@ -83,23 +83,23 @@ func (p *planner) makeTokens(q *api.Param, b []byte, anew bool) operand {
 }
 
 // addTokens makes known what the call at hand has made, which may be as what it was given.
-func (p *planner) addTokens() {
+func (p *callCompiler) addTokens() {
 	for _, t := range p.fresh {
-		if p.tokens.byWord == nil {
-			p.tokens.byWord = map[uint64][]*token{}
+		if p.objects.tokens.byWord == nil {
+			p.objects.tokens.byWord = map[uint64][]*token{}
 		}
 		w := number(t.bytes[:8])
-		all := slices.DeleteFunc(p.tokens.byWord[w], func(o *token) bool { return o == t })
-		p.tokens.byWord[w] = append(all, t)
-		p.tokens.most = max(p.tokens.most, uint64(len(t.bytes)))
+		all := slices.DeleteFunc(p.objects.tokens.byWord[w], func(o *token) bool { return o == t })
+		p.objects.tokens.byWord[w] = append(all, t)
+		p.objects.tokens.most = max(p.objects.tokens.most, uint64(len(t.bytes)))
 		word, bit := tokenBit(w)
-		p.tokens.seen[word] |= bit
+		p.objects.tokens.seen[word] |= bit
 	}
 	p.fresh = p.fresh[:0]
 }
 
 // tokensIn is memory with tokens that earlier calls have made.
-func (p *planner) tokensIn(q *api.Param, d *format.Data) (operand, error) {
+func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (operand, error) {
 	b, err := p.bytes(d)
 	if err != nil {
 		return operand{}, err
@@ -122,11 +122,11 @@ func (t *token) equal(o *token) bool {
 func (t *token) place() operand { return operand{Slot: slotSlots, Addend: 8 * uint64(t.first)} }
 
 // token is the newest one that data begins with, nil where that is none.
-func (p *planner) token(w uint64, b []byte) *token {
-	if word, bit := tokenBit(w); p.tokens.seen[word]&bit == 0 {
+func (p *callCompiler) token(w uint64, b []byte) *token {
+	if word, bit := tokenBit(w); p.objects.tokens.seen[word]&bit == 0 {
 		return nil
 	}
-	for _, t := range slices.Backward(p.tokens.byWord[w]) {
+	for _, t := range slices.Backward(p.objects.tokens.byWord[w]) {
 		if t.process == p.owner() && bytes.HasPrefix(b, t.bytes) {
 			return t
 		}
@@ -135,7 +135,7 @@ func (p *planner) token(w uint64, b []byte) *token {
 }
 
 // putToken is what makes recorded bytes this run's token, at an offset of data that lies at a place of the plan's.
-func (p *planner) putToken(t *token, d *format.Data, off, at uint64) []reloc {
+func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []reloc {
 	relocs := make([]reloc, 0, len(t.bytes)/8)
 	for k := range len(t.bytes) / 8 {
 		relocs = append(relocs, reloc{At: at + off + 8*uint64(k), Slot: t.first + uint32(k)})

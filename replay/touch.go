@@ -38,7 +38,7 @@ type content struct {
 
 type span struct{ lo, hi uint64 }
 
-func (p *planner) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
+func (p *callCompiler) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
 	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
 		p.visible.host = append(p.visible.host, touch{o, lo, hi, how})
 	}
@@ -48,7 +48,7 @@ func (p *planner) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
 }
 
 // touchRange is touch for a range of addresses, which may go over several mappings beside each other.
-func (p *planner) touchRange(o *timeline.Object, addr, off, n uint64, how touchKind) {
+func (p *callCompiler) touchRange(o *timeline.Object, addr, off, n uint64, how touchKind) {
 	for o != nil && n > 0 {
 		here := n
 		if o.Kind == api.Device && off < o.Size {
@@ -63,17 +63,17 @@ func (p *planner) touchRange(o *timeline.Object, addr, off, n uint64, how touchK
 	}
 }
 
-func (p *planner) contentOf(o *timeline.Object) *content {
-	c := p.contents[o]
+func (p *compiler) contentOf(o *timeline.Object) *content {
+	c := p.pointers.contents[o]
 	if c == nil {
 		c = &content{}
-		p.contents[o] = c
+		p.pointers.contents[o] = c
 	}
 	return c
 }
 
 // arraysTouched adds the arrays that a copy names: what of them it comes to is not looked at.
-func (p *planner) arraysTouched() {
+func (p *callCompiler) arraysTouched() {
 	if p.f.Task != api.Copy {
 		return
 	}
@@ -93,7 +93,7 @@ func (p *planner) arraysTouched() {
 }
 
 // effects turns the touches of a call into what it may read and write, and follows where addresses go.
-func (p *planner) effects() {
+func (p *callCompiler) effects() {
 	e, f := p.e, p.f
 	if !p.ok || len(p.touches) == 0 && f.Task != api.Kernel && f.Task != api.GraphRun {
 		return
@@ -102,7 +102,7 @@ func (p *planner) effects() {
 	switch {
 	case f.Task == api.Kernel:
 	case f.Task == api.GraphRun:
-		for o := range p.captured {
+		for o := range p.graphs.accessed {
 			p.touches = append(p.touches, touch{object: o, how: touchNames})
 		}
 	default:
@@ -147,13 +147,13 @@ func (p *planner) effects() {
 			c.write(t.lo, t.hi)
 		}
 		if e.Captured != nil {
-			p.captured[t.object] = true
+			p.graphs.accessed[t.object] = true
 		}
 	}
 }
 
 // reach adds to what a kernel names all that it can come to from there.
-func (p *planner) reach() {
+func (p *callCompiler) reach() {
 	seen := map[*timeline.Object]bool{}
 	var next []*timeline.Object
 	for _, t := range p.touches {
@@ -169,7 +169,7 @@ func (p *planner) reach() {
 	}
 	next = append(next, p.named...)
 	for len(next) > 0 {
-		c := p.contents[next[0]]
+		c := p.pointers.contents[next[0]]
 		next = next[1:]
 		if c == nil {
 			continue
@@ -214,13 +214,13 @@ type part struct {
 const maxParts = 256
 
 // parts cuts a result into what something on the device has written and what nothing in the trace has.
-func (p *planner) parts(item uint32, s rows) []part {
+func (p *callCompiler) parts(item uint32, s rows) []part {
 	all := []part{{0, s.len, false}}
 	o, off := p.origin(item)
-	if o == nil || o.Kind != api.Device || o.Hosted || o.Created == timeline.NoCall || o.Parent != nil || p.blind {
+	if o == nil || o.Kind != api.Device || o.Hosted || o.Created == timeline.NoCall || o.Parent != nil || p.pointers.payloadMissing {
 		return all
 	}
-	c := p.contents[o]
+	c := p.pointers.contents[o]
 	if c == nil {
 		c = &content{}
 	}
@@ -257,7 +257,7 @@ func (p *planner) parts(item uint32, s rows) []part {
 }
 
 // origin is the allocation that the copy at hand, or an item of it, reads, nil where that is not known.
-func (p *planner) origin(item uint32) (*timeline.Object, uint64) {
+func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
 		if q.CopyDesc != nil && len(p.arrays[i]) == api.BlockTo {
@@ -324,7 +324,7 @@ func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Opt
 	}
 	log := map[*timeline.Object][]entry{}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
-	return survey(ctx, r, p, o, func(q *planner) {
+	return survey(ctx, r, p, o, func(q *callCompiler) {
 		e := q.e
 		for _, d := range want[q.c.Index] {
 			if o, off := q.origin(d.item); o != nil {
@@ -395,7 +395,7 @@ func (d *Difference) chain(log []entry, at uint64) {
 }
 
 // survey plans a trace for nothing but to see what every call touches.
-func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func(*planner)) error {
+func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func(*callCompiler)) error {
 	dir, err := os.MkdirTemp("", "acltrace-replay-")
 	if err != nil {
 		return err
@@ -407,8 +407,8 @@ func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func
 	}
 	plan.o = o
 	defer plan.file.Close()
-	q := newPlanner(plan, r, dir, o)
-	q.see = func(q *planner) error {
+	q := newCompiler(plan, r, dir, o)
+	q.see = func(q *callCompiler) error {
 		see(q)
 		return ctx.Err()
 	}

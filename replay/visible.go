@@ -62,7 +62,7 @@ func newVisibleState() visibleState {
 }
 
 // visibleOf returns the host-visible memory that an object is or maps, nil if it is none.
-func (p *planner) visibleOf(o *timeline.Object) *visibleMemory {
+func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
 	if o == nil || len(p.visible.of) == 0 {
 		return nil
 	}
@@ -73,12 +73,12 @@ func (p *planner) visibleOf(o *timeline.Object) *visibleMemory {
 }
 
 // visibleRanges returns the host-visible memory in the order in which it was made.
-func (p *planner) visibleRanges() []*visibleMemory {
+func (p *compiler) visibleRanges() []*visibleMemory {
 	return slices.SortedFunc(maps.Values(p.visible.of), func(a, b *visibleMemory) int { return cmp.Compare(a.object.ID, b.object.ID) })
 }
 
 // visibleBefore takes in the memory that the current call makes host-visible, and the content that was recorded before the call.
-func (p *planner) visibleBefore() error {
+func (p *callCompiler) visibleBefore() error {
 	p.visible.host = p.visible.host[:0]
 	if !p.model.KeepsVisible() {
 		return nil
@@ -94,7 +94,7 @@ func (p *planner) visibleBefore() error {
 }
 
 // visibleContent takes in the content that was recorded before or after the current call.
-func (p *planner) visibleContent(dir format.Dir) error {
+func (p *callCompiler) visibleContent(dir format.Dir) error {
 	if len(p.visible.of) == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (p *planner) visibleContent(dir format.Dir) error {
 }
 
 // level says how a result in an object depends on host-visible memory.
-func (p *planner) level(o *timeline.Object) doubtLevel {
+func (p *callCompiler) level(o *timeline.Object) doubtLevel {
 	v := p.visibleOf(o)
 	switch {
 	case v == nil:
@@ -139,7 +139,7 @@ func (p *planner) level(o *timeline.Object) doubtLevel {
 }
 
 // unseenStores reports whether the program may have stored to the memory since the recorder read it before the current task.
-func (p *planner) unseenStores() bool {
+func (p *callCompiler) unseenStores() bool {
 	if !p.visible.looked[p.owner()] {
 		return false
 	}
@@ -164,13 +164,13 @@ func (l doubtLevel) mark(in *instruction) {
 }
 
 // visibleTask stores the content that the current task may read, and follows what depends on it.
-func (p *planner) visibleTask() {
+func (p *callCompiler) visibleTask() {
 	if len(p.visible.of) == 0 || !p.ok || !p.f.Task.Works() {
 		return
 	}
 	if p.e.Captured != nil {
 		for _, t := range p.visible.host {
-			p.captured[t.object] = true
+			p.graphs.accessed[t.object] = true
 		}
 		return
 	}
@@ -217,7 +217,7 @@ func (p *planner) visibleTask() {
 }
 
 // visibleUse prepares memory for the current task.
-func (p *planner) visibleUse(v *visibleMemory, kernel bool) {
+func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 	switch {
 	case !v.known:
 		if kernel {
@@ -241,12 +241,12 @@ func (p *planner) visibleUse(v *visibleMemory, kernel bool) {
 	}
 }
 
-func (p *planner) visibleStream() uint64 {
+func (p *callCompiler) visibleStream() uint64 {
 	return p.model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 }
 
 // visibleAfter follows what the program has waited for, and has the memory compared that no task uses any more.
-func (p *planner) visibleAfter() error {
+func (p *callCompiler) visibleAfter() error {
 	if len(p.visible.of) == 0 || !p.ok {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (p *planner) visibleAfter() error {
 }
 
 // visibleLeft reports memory that no wait has made comparable.
-func (p *planner) visibleLeft(v *visibleMemory) {
+func (p *callCompiler) visibleLeft(v *visibleMemory) {
 	if v.named && v.known && p.o.compares() {
 		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
 	}
@@ -294,7 +294,7 @@ func (p *planner) visibleLeft(v *visibleMemory) {
 }
 
 // visibleWaits follows events: what a stream, or who waits for an event, has waited for.
-func (p *planner) visibleWaits() {
+func (p *callCompiler) visibleWaits() {
 	if p.e.Captured != nil || p.f.Event < 0 || p.f.Stream < 0 {
 		return
 	}
@@ -320,7 +320,7 @@ func (p *planner) visibleWaits() {
 }
 
 // visibleWaited reports whether the program has waited for something, and removes the tasks that have ended.
-func (p *planner) visibleWaited() bool {
+func (p *callCompiler) visibleWaited() bool {
 	f := p.f
 	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.model, f, p.c) {
 		return false
@@ -354,14 +354,14 @@ func (p *planner) visibleWaited() bool {
 }
 
 // visibleOverlapped reports whether another thread of the process has begun a task before the current wait was over.
-func (p *planner) visibleOverlapped() bool {
+func (p *callCompiler) visibleOverlapped() bool {
 	pr := &p.procs[p.threads[p.at.thread].process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
 		if t == p.at.thread {
 			continue
 		}
 		gs := p.threads[t].groups
-		for k := p.next[t]; k < len(gs) && gs[k].start <= p.c.End; k++ {
+		for k := p.ordering.next[t]; k < len(gs) && gs[k].start <= p.c.End; k++ {
 			if gs[k].fn != nil && gs[k].fn.Task.Works() {
 				return true
 			}

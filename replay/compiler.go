@@ -17,70 +17,38 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// planner goes through a trace in the order of time and compiles call after call. An error of its methods is one of the
-// trace or of a file and ends the planning; what can't be replayed is a finding.
-type planner struct {
+// A compiler turns a trace into a plan, one call at a time, in the order in which the calls began. It holds the state
+// that lives for the whole trace. callCompiler holds the state of one call.
+//
+// An error of its methods means that the trace or a file can't be read, and ends the planning. A call that can't be
+// replayed is no error but an entry in Plan.found.
+type compiler struct {
 	*Plan
-	r      *format.Reader
-	o      *Options
-	dir    string // for files that the program had loaded
-	state  *timeline.State
-	late   map[uint64][]format.Data
-	next   []int          // group of each thread that is compiled next
-	thread map[uint32]int // index into Plan.threads
+	r       *format.Reader
+	o       *Options
+	dir     string // for files that the program had loaded
+	files   int    // in dir
+	state   *timeline.State
+	late    map[uint64][]format.Data // data recorded after its call, by call
+	thread  map[uint32]int           // index into Plan.threads, by the trace's thread
+	process map[uint32]int           // index into Plan.procs, by the trace's process
 
-	process   map[uint32]int // index into Plan.procs
-	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region  // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand    // names that processes tell each other, as the runtime has made them
-	imported  map[string]bool       // keys that a process of the trace imports
-	taken     map[uint64]uint64     // of calls that are given a descriptor, the one that has made it, where that is known
-	tokens    tokens
-	given     map[uint64]*timeline.Object           // descriptors, by that call
-	absent    map[*timeline.Object]bool             // shared with a process that is not in the trace
-	tainted   map[*timeline.Object]bool             // memory that such a process may have written
-	reports   map[uint64]int                        // threads that process reports, by the number that the program has for them
-	captures  map[*timeline.Object]*capture         // of each graph; before its end by the stream that began it
-	copies    []*graphCopy                          // of all of them
-	homes     map[*timeline.Object]*capture         // of nodes
-	originals map[*timeline.Object]*timeline.Object // of nodes that were found in clones
-	owns      map[ownKey]*own
-	hosts     []*hostLaunch
-	handlers  map[uint32]*exceptionHandler // by process, the function that exceptions are given to
-	buffers   map[*timeline.Object][]buffer
-	shared    map[format.BlobID]uint64  // payloads without addresses, by their place in the data
-	window    api.Window                // where device allocations of the trace lie
-	addressed api.Window                // where words of payloads may be addresses
-	pinned    api.Window                // where arguments of kernels may be, too: in the host's memory that the device reaches
-	reached   map[*timeline.Object]bool // memory of the host's that kernels may use
-	unseen    *timeline.Object          // such that the call at hand does
-	sent      map[uint64]operand        // words of payloads that were taken for addresses
-	flying    map[*timeline.Object][]flight
-	ownMemory map[uint32]*timeline.Object // memory of the host's in each process that no call has allocated
-	spareAt   uint64                      // first free address after all allocations, see behind
-	zeros     uint64                      // size of the memory that stands for payloads that are missing
-	files     int
-	streams   map[memoryKey][]task
-	arrivals  []arrival                // by time
-	holdings  map[uint32][]holding     // by process
-	laneOf    map[*timeline.Object]int // index into Plan.lanes
+	objects  objects
+	pointers pointers
+	graphs   graphs
+	sharing  sharing
+	ordering ordering
+	visible  visibleState
+	gaps     gaps
+	hosts    []*hostLaunch
 
-	contexts  contexts
-	maps      bool // the player has memory mapped where it was
-	numbered  map[numberPlace]*numbered
-	counted   int // calls that make objects of api.Model.Numbers
-	contents  map[*timeline.Object]*content
-	captured  map[*timeline.Object]bool // what tasks of graphs touch
-	blind     bool                      // a payload is missing that may have had addresses
-	gaps      gaps
-	outsiders outsiders
-	zeroed    map[*timeline.Object]bool // pinned memory in which zeros took the place of data
-	see       func(*planner) error      // is called for every call, where it is not nil
-	visible   visibleState
-	hostMaps  map[memoryKey]int // indices into findings.maps
+	see func(*callCompiler) error // called for every call, nil if nobody looks
+}
 
-	// Of the call at hand.
+// callCompiler compiles one call. Its fields hold the state of that call alone.
+type callCompiler struct {
+	*compiler
+	unseen  *timeline.Object // host memory without recorded content that its kernel may read
 	touches []touch
 	e       *timeline.Event
 	c       *format.Call
@@ -104,50 +72,6 @@ type planner struct {
 	cant    string             // why the call can't be replayed
 }
 
-type objectKey struct {
-	process uint32
-	kind    api.Object
-	handle  uint64
-}
-
-// memoryKey is an address, or a handle, in a process.
-type memoryKey struct {
-	process uint32
-	addr    uint64
-}
-
-// buffer is memory behind a placeholder of an argument list.
-type buffer struct {
-	addr, size uint64
-	slot       uint32
-}
-
-// region is a piece of scratch memory.
-type region struct{ at, size uint64 }
-
-// flight is an asynchronous copy to the host, or one of a graph, whose result the program has not waited for yet.
-type flight struct {
-	off, end uint64
-	until    int64
-	shift    operand // from where to where the replay has moved the memory
-	sure     bool    // what lies there then is known, whether the copy is made or not
-}
-
-// arrival is when a thread had waited for a result, where that lies in pinned memory.
-type arrival struct {
-	time     int64
-	owner    uint32
-	from, to uint64
-	at       place // of the wait
-}
-
-// task is a call that put work on a stream.
-type task struct {
-	at         place
-	start, end int64
-	call       uint64
-}
-
 // pollKey tells runs of the same question about the same object apart; the zero value is no poll.
 type pollKey struct {
 	fn     api.ID
@@ -167,7 +91,7 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 	if plan.simulated() {
 		_, plan.found.ignored = recordedVariables(&m.Simulator, r.Meta())
 	}
-	p := newPlanner(plan, r, dir, o)
+	p := newCompiler(plan, r, dir, o)
 	err = p.compile()
 	if err == nil {
 		err = p.finish()
@@ -179,31 +103,27 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 	return plan, nil
 }
 
-func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
-	p := &planner{
+func newCompiler(plan *Plan, r *format.Reader, dir string, o *Options) *compiler {
+	p := &compiler{
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
-		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
-		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, given: map[uint64]*timeline.Object{}, captures: map[*timeline.Object]*capture{}, homes: map[*timeline.Object]*capture{}, originals: map[*timeline.Object]*timeline.Object{}, ownMemory: map[uint32]*timeline.Object{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
-		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, reached: map[*timeline.Object]bool{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
-		visible: newVisibleState(), handlers: map[uint32]*exceptionHandler{}, hostMaps: map[memoryKey]int{},
-		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}, numbered: map[numberPlace]*numbered{}, zeroed: map[*timeline.Object]bool{},
+		thread: map[uint32]int{}, process: map[uint32]int{},
+		objects: newObjects(plan.model), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
+		visible: newVisibleState(),
 	}
-	p.contexts, p.outsiders = newContexts(plan.model), newOutsiders()
-	p.maps = o.Place == PlaceSame && !p.simulated()
+	p.pointers.mapped = o.Place == PlaceSame && !p.simulated()
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
 	p.tolerance = o.Tolerance
 	return p
 }
 
-func (p *planner) compile() error {
+func (p *compiler) compile() error {
 	if err := p.o.Limits.Check(p.r, p.model); err != nil {
 		return err
 	}
 	if err := p.survey(); err != nil {
 		return err
 	}
-	p.next = make([]int, len(p.threads))
+	p.ordering.next = make([]int, len(p.threads))
 	for _, s := range slotNames {
 		p.slot(s, nil)
 	}
@@ -225,12 +145,13 @@ func (p *planner) compile() error {
 		return err
 	}
 	threads := p.r.Threads()
+	cc := &callCompiler{compiler: p}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
 		e := p.state.Apply(threads[c.Thread].Process, c)
-		if err := p.call(e); err != nil {
+		if err := cc.call(e); err != nil {
 			return err
 		}
 	}
@@ -238,7 +159,7 @@ func (p *planner) compile() error {
 		return &d[0]
 	}
 	for _, v := range p.visibleRanges() {
-		p.visibleLeft(v)
+		cc.visibleLeft(v)
 	}
 	p.settleNumbers()
 	p.graphResults()
@@ -246,7 +167,7 @@ func (p *planner) compile() error {
 		return err
 	}
 	p.markZeros()
-	zeros := p.reserve(p.zeros)
+	zeros := p.reserve(p.pointers.zeros)
 	for t := range p.threads {
 		for g := range p.threads[t].groups {
 			insts := p.threads[t].groups[g].insts
@@ -304,7 +225,7 @@ func widened(w api.Window, at, size uint64) api.Window {
 
 // survey learns what must be known before the first call is compiled: the threads with their calls, the data that
 // comes long after its call, and where device memory was.
-func (p *planner) survey() error {
+func (p *compiler) survey() error {
 	f := &p.found
 	complete := p.r.Completeness()
 	f.cut = complete.Cut
@@ -312,7 +233,7 @@ func (p *planner) survey() error {
 		return err
 	}
 	p.gaps, f.scope = newGaps(complete), complete.Scope()
-	p.window, p.addressed, p.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
+	p.pointers.window, p.pointers.addressed, p.pointers.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {
 			return err
@@ -345,7 +266,7 @@ func (p *planner) survey() error {
 		for i := range fn.Params {
 			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && len(c.Args) == int(fn.Words) {
 				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pinned = widened(p.pinned, c.Args[q.Word], n)
+				p.pointers.pinned = widened(p.pointers.pinned, c.Args[q.Word], n)
 			}
 		}
 		for _, o := range c.Outs {
@@ -354,19 +275,19 @@ func (p *planner) survey() error {
 			}
 			q := &fn.Params[o.Param]
 			if slices.Contains(p.model.Numbers, q.Object) {
-				p.counted++
+				p.objects.counted++
 			}
 			if len(c.Args) == int(fn.Words) && q.Role == api.New && q.Object == api.Host {
 				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pinned = widened(p.pinned, o.Value, n)
+				p.pointers.pinned = widened(p.pointers.pinned, o.Value, n)
 			}
 			if len(c.Args) != int(fn.Words) || !q.Role.Makes() || !placeable(q.Object) && q.Object != api.Mapped && q.Object != api.Owned {
 				continue
 			}
 			n, _ := q.Size.Bytes(fn, c.Args)
-			p.addressed = widened(p.addressed, o.Value, n)
+			p.pointers.addressed = widened(p.pointers.addressed, o.Value, n)
 			if placeable(q.Object) {
-				p.window = widened(p.window, o.Value, n)
+				p.pointers.window = widened(p.pointers.window, o.Value, n)
 			}
 		}
 	}
@@ -416,7 +337,7 @@ func (p *planner) survey() error {
 func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
 
 // cast finds the threads that have calls, those of one process beside each other.
-func (p *planner) cast() error {
+func (p *compiler) cast() error {
 	threads, ps := p.r.Threads(), p.r.Processes()
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {
@@ -469,7 +390,7 @@ func sortedKeys(m map[string]uint64) []string {
 }
 
 // call compiles one call into its group.
-func (p *planner) call(e *timeline.Event) error {
+func (p *callCompiler) call(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
 	switch {
 	case f != nil && f.HostCallback:
@@ -482,17 +403,13 @@ func (p *planner) call(e *timeline.Event) error {
 		return nil
 	}
 	t := p.thread[c.Thread]
-	p.e, p.c, p.f, p.at = e, c, f, place{t, p.next[t]}
-	p.next[t]++
-	g := &p.threads[t].groups[p.at.group]
+	at := place{t, p.ordering.next[t]}
+	p.ordering.next[t]++
+	g := &p.threads[t].groups[at.group]
 	if g.call != c.Index {
 		return fmt.Errorf("call %d is not in the order of its thread %d", c.Index, c.Thread)
 	}
-	p.touches = p.touches[:0]
-	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
-	p.pending, p.named, p.made, p.spoils = p.pending[:0], p.named[:0], p.made[:0], p.spoils[:0]
-	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
-	p.args, p.asked, p.unseen = nil, false, nil
+	p.reset(e, at)
 	switch {
 	case f == nil:
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), "the function is not in the model")
@@ -539,7 +456,7 @@ func (p *planner) call(e *timeline.Event) error {
 	p.addTokens()
 	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c)}
 	if f.Ret.Makes() && c.Ret != 0 {
-		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects[u.Object] == (operand{}) {
+		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects.operands[u.Object] == (operand{}) {
 			in.RetSlot = p.newSlot(u.Object)
 			in.Flags |= instStop
 		}
@@ -595,11 +512,20 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index {
-			p.spare(u.Object.Handle, u.Object.Handle+u.Object.Size)
-			delete(p.flying, u.Object)
+			p.orderAfterReaders(u.Object.Handle, u.Object.Handle+u.Object.Size)
+			delete(p.ordering.inFlight, u.Object)
 		}
 	}
 	return nil
+}
+
+// reset makes the state that of a new call. The lists keep their memory.
+func (p *callCompiler) reset(e *timeline.Event, at place) {
+	*p = callCompiler{
+		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: append(slices.Clip(e.Call.Data), p.late[e.Call.Index]...),
+		touches: p.touches[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
+		fresh: p.fresh[:0],
+	}
 }
 
 // streamOf is the number of the stream that a call names, 0 for the default one of a context.
@@ -611,30 +537,30 @@ func streamOf(e *timeline.Event) uint64 {
 }
 
 // lane is the stream that a call names, as an index into Plan.lanes, -1 for none.
-func (p *planner) lane(e *timeline.Event) int {
+func (p *compiler) lane(e *timeline.Event) int {
 	if e.Fn.Stream < 0 {
 		return -1
 	}
-	i, ok := p.laneOf[e.Stream]
+	i, ok := p.ordering.laneOf[e.Stream]
 	if !ok {
 		i = len(p.lanes)
 		name := "default stream"
 		if e.Stream != nil {
 			name = fmt.Sprintf("stream#%d", e.Stream.ID)
 		}
-		p.laneOf[e.Stream], p.lanes = i, append(p.lanes, name)
+		p.ordering.laneOf[e.Stream], p.lanes = i, append(p.lanes, name)
 	}
 	return i
 }
 
 const maxWords = 63 // what the player holds, one less for the output of a poll
 
-func (p *planner) unsupported(c *format.Call, name, reason string) {
+func (p *compiler) unsupported(c *format.Call, name, reason string) {
 	count(&p.found.unsupported, c, name, reason)
 }
 
 // leaveOut notes a call that encloses others.
-func (p *planner) leaveOut(c *format.Call, f *api.Func) {
+func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
 	count(&p.found.leftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
 }
 
@@ -677,7 +603,7 @@ func retBits(f *api.Func, c *format.Call) uint8 {
 }
 
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
-func (p *planner) poll(in *instruction, words []operand) []operand {
+func (p *callCompiler) poll(in *instruction, words []operand) []operand {
 	f := p.f
 	if f.PollsCallbacks {
 		in.Op = opUntil // there is something to run, sooner or later
@@ -715,7 +641,7 @@ func (p *planner) poll(in *instruction, words []operand) []operand {
 }
 
 // pollReturned is poll for a question that is answered by the returned value alone.
-func (p *planner) pollReturned(in *instruction, words []operand) []operand {
+func (p *callCompiler) pollReturned(in *instruction, words []operand) []operand {
 	key := pollKey{fn: p.f.ID}
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
@@ -735,7 +661,7 @@ func (p *planner) pollReturned(in *instruction, words []operand) []operand {
 }
 
 // completeValue is the value of an enumeration that says that what was asked about is complete.
-func (p *planner) completeValue(ctype string) (uint64, bool) {
+func (p *compiler) completeValue(ctype string) (uint64, bool) {
 	for _, e := range p.model.Enums {
 		if e.Type != strings.TrimRight(ctype, "*") {
 			continue
