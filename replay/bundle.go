@@ -68,6 +68,7 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	if err != nil {
 		return nil, naming(trace, err)
 	}
+	defer p.close()
 	if us := p.found.unsupported; len(us) > 0 {
 		return nil, fmt.Errorf("%s: %w: %s", trace, ErrMissing, listUnsupported(us))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -42,6 +43,10 @@ type compiler struct {
 	gaps     gaps
 	hosts    []*hostLaunch
 
+	look       lookahead
+	used       []*group // to be used again
+	sinceEmits int      // calls compiled since the last emit
+
 	see func(*callCompiler) error // called for every call, nil if nobody looks
 }
 
@@ -65,6 +70,7 @@ type callCompiler struct {
 	relo    []reloc
 	spoils  []stretch // overwritten after it
 	temp    uint64    // bytes of the thread's own scratch memory in use
+	err     error     // of reading ahead
 	pending []pendingNumber
 	fresh   []*token           // that it makes, which may be as those that it was given
 	made    []*timeline.Object // stand for them
@@ -97,7 +103,7 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 		err = p.finish()
 	}
 	if err != nil {
-		p.file.Close()
+		plan.close()
 		return nil, err
 	}
 	return plan, nil
@@ -123,7 +129,6 @@ func (p *compiler) compile() error {
 	if err := p.survey(); err != nil {
 		return err
 	}
-	p.ordering.next = make([]int, len(p.threads))
 	for _, s := range slotNames {
 		p.slot(s, nil)
 	}
@@ -145,6 +150,8 @@ func (p *compiler) compile() error {
 		return err
 	}
 	threads := p.r.Threads()
+	p.look = p.newLookahead()
+	defer p.look.stop()
 	cc := &callCompiler{compiler: p}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
@@ -161,58 +168,19 @@ func (p *compiler) compile() error {
 	for _, v := range p.visibleRanges() {
 		cc.visibleLeft(v)
 	}
+	p.emit(math.MaxInt64)
 	p.settleNumbers()
 	p.graphResults()
 	if err := p.hostFunctions(); err != nil {
 		return err
 	}
-	p.markZeros()
-	zeros := p.reserve(p.pointers.zeros)
-	for t := range p.threads {
-		for g := range p.threads[t].groups {
-			insts := p.threads[t].groups[g].insts
-			for i := range insts {
-				// The memory of zeros is as large as the largest payload that is missing, so its place is known only now.
-				for k := range p.operandCount(&insts[i]) {
-					if op := &p.ops[insts[i].Operands+k]; op.Slot == zerosSlot {
-						*op = operand{Slot: slotScratch, Addend: zeros}
-					}
-				}
-			}
-		}
-	}
-	for i := range p.relocs {
-		if p.relocs[i].Slot == zerosSlot {
-			p.relocs[i].Slot, p.relocs[i].Addend = slotScratch, zeros
-		}
-	}
-	p.forks()
-	p.order()
-	return nil
+	p.clockLast()
+	p.zeros.size, p.zeros.reason = p.pointers.zeros, p.zerosReason()
+	return p.parts.err
 }
 
 // untilLimit is how long one run of polls may take.
 const untilLimit = 30 * time.Second
-
-// zerosSlot stands for the memory of zeros until its place is known.
-const zerosSlot = ^uint32(0)
-
-func (p *Plan) operandCount(in *instruction) uint32 {
-	switch in.Op {
-	case opCall:
-		return uint32(in.Words)
-	case opUntil:
-		if in.Width == 0 {
-			return uint32(in.Words)
-		}
-		return uint32(in.Words) + 1
-	case opStore, opCheck, opTake:
-		return 3
-	case opMark:
-		return 1
-	}
-	return 0
-}
 
 // identity is the slot of a thread's pthread_t, processID that of a process's number.
 func (p *Plan) identity(thread int) uint32 { return uint32(slotThreads + len(p.threads) + thread) }
@@ -243,8 +211,6 @@ func (p *compiler) survey() error {
 		if fn != nil && (fn.Composite || fn.Annotation) {
 			continue
 		}
-		pr := &p.threads[p.thread[c.Thread]]
-		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
 		if f.to == 0 || c.Start < f.from {
 			f.from = c.Start
 		}
@@ -253,15 +219,12 @@ func (p *compiler) survey() error {
 		if fn == nil {
 			continue
 		}
-		if (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
-			g := &pr.groups[len(pr.groups)-1]
-			if fn.Stream >= 0 {
-				g.names = p.model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
+		if fn.PollsCallbacks {
+			pr := &p.threads[p.thread[c.Thread]]
+			if pr.polls == nil {
+				pr.polls = map[*api.Func]bool{}
 			}
-			if fn.Event >= 0 {
-				g.event = c.Args[fn.Params[fn.Event].Word]
-			}
-			g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.model, fn, c)
+			pr.polls[fn] = true
 		}
 		for i := range fn.Params {
 			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && len(c.Args) == int(fn.Words) {
@@ -288,18 +251,6 @@ func (p *compiler) survey() error {
 			p.pointers.addressed = widened(p.pointers.addressed, o.Value, n)
 			if placeable(q.Object) {
 				p.pointers.window = widened(p.pointers.window, o.Value, n)
-			}
-		}
-	}
-	for t := range p.threads {
-		// A call that encloses others is recorded behind them. All others are in their order, whatever the clock said.
-		gs := p.threads[t].groups
-		for i := range gs {
-			if gs[i].fn == nil || !gs[i].fn.PollsCallbacks {
-				continue
-			}
-			for k := i; k > 0 && gs[k-1].start > gs[k].start; k-- {
-				gs[k-1], gs[k] = gs[k], gs[k-1]
 			}
 		}
 	}
@@ -351,7 +302,7 @@ func (p *compiler) cast() error {
 		}
 		if _, ok := p.thread[c.Thread]; !ok {
 			p.thread[c.Thread] = 0
-			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID})
+			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID, pollsAt: -1, insts: spool[instruction]{in: &p.parts}, calls: spool[playedCall]{in: &p.parts}})
 		}
 	}
 	order := map[uint32]int{} // of a process, by its first call
@@ -403,11 +354,22 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		return nil
 	}
 	t := p.thread[c.Thread]
-	at := place{t, p.ordering.next[t]}
-	p.ordering.next[t]++
-	g := &p.threads[t].groups[at.group]
-	if g.call != c.Index {
+	if err := p.ahead(c.Start); err != nil {
+		return err
+	}
+	if p.sinceEmits++; p.sinceEmits >= max(64, len(p.threads)) {
+		p.sinceEmits = 0
+		p.emit(c.Start)
+	}
+	pr := &p.threads[t]
+	at := place{t, pr.compiled}
+	g := pr.group(at.group)
+	if g == nil || g.call != c.Index {
 		return fmt.Errorf("call %d is not in the order of its thread %d", c.Index, c.Thread)
+	}
+	pr.compiled++
+	if at.group == 0 {
+		p.fork(pr.process, c.Start)
 	}
 	p.reset(e, at)
 	switch {
@@ -499,10 +461,13 @@ func (p *callCompiler) call(e *timeline.Event) error {
 	if err := p.visibleAfter(); err != nil {
 		return err
 	}
-	g.insts = append(append(p.before, in), p.after...)
-	pr := &p.threads[p.at.thread]
+	g.insts = append(append(append(g.insts, p.before...), in), p.after...)
 	pr.scratch = max(pr.scratch, p.temp)
+	if p.err != nil {
+		return p.err
+	}
 	p.contend(e)
+	p.order(g)
 	g.stream = p.lane(e)
 	if f.Task == api.Kernel && p.ok {
 		g.kernel = cmp.Or(e.Kernel, f.Name)
@@ -524,7 +489,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
 		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: append(slices.Clip(e.Call.Data), p.late[e.Call.Index]...),
 		touches: p.touches[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
-		fresh: p.fresh[:0],
+		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
 	}
 }
 
@@ -628,14 +593,11 @@ func (p *callCompiler) poll(in *instruction, words []operand) []operand {
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
 	}
-	gs := p.threads[p.at.thread].groups
 	if uint64(uint32(v)) != complete {
-		gs[p.at.group].poll = key
+		p.asks(key)
 		return words
 	}
-	for k := p.at.group - 1; k >= 0 && gs[k].poll == key; k-- {
-		gs[k].insts = nil
-	}
+	p.takeBack(key)
 	in.Op, in.Len, in.Width = opUntil, complete, uint64(min(f.Params[out].Elem, 8))
 	return append(words, words[f.Params[out].Word])
 }
@@ -646,15 +608,12 @@ func (p *callCompiler) pollReturned(in *instruction, words []operand) []operand 
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
 	}
-	gs := p.threads[p.at.thread].groups
 	switch int32(p.c.Ret) {
 	case p.f.Pending:
 		in.Bits = 0 // when it is complete is another question each time
-		gs[p.at.group].poll = key
+		p.asks(key)
 	case 0:
-		for k := p.at.group - 1; k >= 0 && gs[k].poll == key; k-- {
-			gs[k].insts = nil
-		}
+		p.takeBack(key)
 		in.Op = opUntil
 	}
 	return words

@@ -126,7 +126,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	defer p.file.Close()
+	defer p.close()
 	err = survey(ctx, x.r, p, o, func(q *callCompiler) {
 		k := known{
 			index: q.c.Index, fn: q.f, stream: q.e.Stream, kernel: q.e.Kernel, thread: q.c.Thread, ok: q.ok,
@@ -556,6 +556,7 @@ func (x *extractor) prove(path string) error {
 	if err != nil {
 		return err
 	}
+	defer p.close()
 	var lacks []string
 	for _, u := range p.found.unsupported {
 		lacks = append(lacks, fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason))

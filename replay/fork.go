@@ -5,44 +5,47 @@ import "math"
 // A process that was forked after its parent had called the runtime has a runtime that does not work: its calls fail. The replay forks it,
 // too, from the process that plays its parent.
 
-// forks has each such process forked after the last call of its parent that had ended before its own first call.
-func (p *compiler) forks() {
+// fork has a process that is such one forked after the last call of its parent that had ended before its own first call, which is
+// compiled next and begins at a time.
+func (p *compiler) fork(process int, first int64) {
 	processes := p.r.Processes()
-	for i := range p.procs {
-		pr := &p.procs[i]
-		if int(pr.process) >= len(processes) || processes[pr.process].ForkedFrom == 0 {
+	pr := &p.procs[process]
+	if pr.begun {
+		return
+	}
+	pr.begun = true
+	if int(pr.process) >= len(processes) || processes[pr.process].ForkedFrom == 0 {
+		return
+	}
+	in := instruction{Op: opFork, Fn: uint32(process)}
+	var at *program
+	last := int64(math.MinInt64)
+	var behind *group // nil if the call has left the window, or has its place already
+	for t := range p.threads {
+		of := &p.threads[t]
+		if of.process == process || p.procs[of.process].pid != processes[pr.process].ForkedFrom {
 			continue
 		}
-		first := p.begins(i)
-		var at *group
-		for t := range p.threads {
-			of := &p.threads[t]
-			if of.process == i || p.procs[of.process].pid != processes[pr.process].ForkedFrom {
-				continue
-			}
-			for k := range of.groups {
-				// A call that runs functions of the program is followed by the calls in them.
-				g := &of.groups[k]
-				if g.end <= first && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks && (at == nil || g.end > at.end) {
-					at = g
+		if of.forker.end > last && of.forker.made {
+			at, last, behind, in.Call = of, of.forker.end, nil, of.forker.call
+		}
+		for n := of.base; n < of.compiled; n++ {
+			// A call that runs functions of the program is followed by the calls in them.
+			if g := of.group(n); g.end <= first && g.end > last && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
+				at, last, behind, in.Call = of, g.end, g, g.call
+				if n < of.laid {
+					behind = nil
 				}
 			}
 		}
-		if at != nil {
-			at.insts = append(at.insts, instruction{Op: opFork, Fn: uint32(i), Call: at.call})
-			pr.forked = true
-		}
 	}
-}
-
-// begins returns when the first call of a process began.
-func (p *compiler) begins(process int) int64 {
-	pr := &p.procs[process]
-	first := int64(math.MaxInt64)
-	for t := pr.first; t < pr.first+pr.count; t++ {
-		if gs := p.threads[t].groups; len(gs) > 0 {
-			first = min(first, gs[0].start)
-		}
+	switch {
+	case at == nil:
+		return
+	case behind != nil:
+		behind.insts = append(behind.insts, in)
+	default:
+		at.prefix = append(at.prefix, in)
 	}
-	return first
+	pr.forked = true
 }

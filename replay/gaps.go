@@ -132,15 +132,12 @@ func (p *compiler) because(code verify.Reason, why string) {
 	p.found.because[code] = why
 }
 
-// markZeros marks the memory of zeros in each process before its first call.
-func (p *compiler) markZeros() {
+// zerosReason is why each process marks the memory of zeros as unknown before its first call, "" if it does not.
+func (p *compiler) zerosReason() verify.Reason {
 	if !p.gaps.has(verify.Data) || !p.o.compares() || p.pointers.zeros == 0 {
-		return
+		return ""
 	}
-	for i := range p.procs {
-		g := &p.threads[p.procs[i].first].groups[0]
-		g.insts = append([]instruction{p.mark(operand{Slot: zerosSlot}, p.pointers.zeros, verify.Data)}, g.insts...)
-	}
+	return verify.Data
 }
 
 // afterGap gives the comparison of a result that came at a time the reason for which it proves nothing on a library that can't mark memory.

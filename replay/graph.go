@@ -19,12 +19,26 @@ type graphs struct {
 	copies    []*graphCopy                          // of all graphs
 	owns      map[ownKey]*own
 	accessed  map[*timeline.Object]bool // memory that graph tasks access
+	once      map[uint64][]place        // by captured copy: the comparisons of its one recorded result, by thread and instruction
+}
+
+// locate notes where comparisons of captured copies are written: instructions of a thread from a number on.
+func (g *graphs) locate(thread, first int, insts []instruction) {
+	if len(g.once) == 0 {
+		return
+	}
+	for i := range insts {
+		in := &insts[i]
+		if at, ok := g.once[in.Call]; ok && in.Op == opCheck {
+			g.once[in.Call] = append(at, place{thread, first + i})
+		}
+	}
 }
 
 func newGraphs() graphs {
 	return graphs{
 		captures: map[*timeline.Object]*capture{}, owners: map[*timeline.Object]*capture{},
-		originals: map[*timeline.Object]*timeline.Object{}, owns: map[ownKey]*own{}, accessed: map[*timeline.Object]bool{},
+		originals: map[*timeline.Object]*timeline.Object{}, owns: map[ownKey]*own{}, accessed: map[*timeline.Object]bool{}, once: map[uint64][]place{},
 	}
 }
 
@@ -101,6 +115,9 @@ func (p *callCompiler) target() *capture {
 func (p *callCompiler) capture(g graphCopy) {
 	g.call = p.c.Index
 	p.graphs.copies = append(p.graphs.copies, &g)
+	if g.recorded != noTime {
+		p.graphs.once[g.call] = nil
+	}
 	c := p.target()
 	if g.node = p.node(); g.node == nil || !c.replace(&g) {
 		c.copies = append(c.copies, &g)
@@ -549,9 +566,9 @@ func (p *compiler) graphResults() {
 		}
 		if last < 0 && c.recorded != noTime {
 			// Nothing had come yet, or it is compared with that of the run, or nothing tells whether it is that of the run.
-			g := &p.threads[c.at.thread].groups[c.at.group]
-			of := func(in instruction) bool { return in.Op == opCheck && in.Call == c.call }
-			g.late, g.insts = slices.DeleteFunc(g.late, of), slices.DeleteFunc(g.insts, of)
+			for _, at := range p.graphs.once[c.call] {
+				p.threads[at.thread].insts.set(at.group, instruction{Op: opNothing, Call: c.call})
+			}
 		}
 		for i, run := range c.runs {
 			if run.there || i == last {

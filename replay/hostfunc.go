@@ -123,7 +123,7 @@ func (p *compiler) hostFunctions() error {
 			if err != nil {
 				return err
 			}
-			p.ops[l.ops] = operand{Slot: slotData, Addend: at}
+			p.ops.set(int(l.ops), pack(operand{Slot: slotData, Addend: at}))
 		}
 		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
 	}

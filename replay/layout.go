@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 14
+	planVersion = 15
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -24,13 +24,15 @@ const (
 	slotStreamFunction // one that is told which stream calls it and how that went, before what the program gave it
 	slotCallback
 	slotPoison // the byte that new device memory is filled with
+	slotZeros  // memory that holds zeros only, in place of missing payloads
 	slotThreads
 )
 
-var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison"}
+var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison", "zeros"}
 
 const (
-	opCall = 1 + iota
+	opNothing = iota // what the compiler took back
+	opCall
 	opUntil
 	opStore
 	opCheck
@@ -41,7 +43,7 @@ const (
 	opFork
 )
 
-var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark", opPlace: "place", opFork: "fork"}
+var opNames = [...]string{opNothing: "nothing", opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait", opTake: "take", opMark: "mark", opPlace: "place", opFork: "fork"}
 
 const (
 	instStop  = 1
@@ -80,12 +82,14 @@ type planHeader struct {
 	Magic                                 [8]byte
 	Version, Checksum                     uint32
 	Size, Data, Scratch, Shared, Slots    uint64
+	Zeros                                 uint64
 	Names, Functions, Processes, Threads  table
 	Instructions, Rest, Ops, Relocs       table
 	Reasons, Doubts, Maps                 table
 	UntilNS                               uint64
 	Paced, Tolerance                      uint32
 	Relative, Absolute                    float64
+	ZerosReason, _                        uint32
 	ResThreads, ResSlots, ResInstructions uint64
 	ResDetails, ResKernels, ResBytes      uint64
 }
@@ -111,18 +115,25 @@ type planProcess struct{ First, Count, Env, Vars, Forked uint32 }
 
 type planThread struct{ First, Count, Scratch uint64 }
 
-// operand is a slot plus an addend. In the file it has 12 bytes: the slot first.
+// operand is a slot plus an addend.
 type operand struct {
 	Addend uint64
 	Slot   uint32
 }
 
-const operandSize = 12
+// packedOperand is an operand as the file has it.
+type packedOperand struct{ Slot, Low, High uint32 }
+
+func pack(o operand) packedOperand {
+	return packedOperand{o.Slot, uint32(o.Addend), uint32(o.Addend >> 32)}
+}
+
+func (p packedOperand) operand() operand { return operand{uint64(p.Low) | uint64(p.High)<<32, p.Slot} }
 
 type reloc struct {
 	At, Addend uint64
 	Slot       uint32
-	Size       uint32 // 0 stands for 8 until the plan is written
+	Size       uint32 // bytes of the word, 8 or 4; addRelocs replaces 0 by 8
 }
 
 // instruction is in two parts in the file: what every call needs lies in a table of its own, and the rest in another.
@@ -179,12 +190,13 @@ type resultDetail struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [312]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [328]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planDoubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planMap{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
 	_ [20]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
+	_ [12]byte   = [unsafe.Sizeof(packedOperand{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(reloc{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(instruction{})]byte{}
 	_ [32]byte   = [unsafe.Offsetof(instruction{}.Call)]byte{}

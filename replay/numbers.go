@@ -99,8 +99,9 @@ func (p *compiler) settleNumbers() {
 			if n < 0 || w.to[n] == nil || w.reloc < 0 {
 				continue
 			}
-			r := &p.relocs[w.reloc]
+			r := p.relocs.at(w.reloc)
 			r.Addend, r.Slot = w.to[n].Addend, w.to[n].Slot
+			p.relocs.set(w.reloc, r)
 			w.say.Allocation = w.made[n]
 			all = append(all, w.say)
 		}

@@ -11,7 +11,6 @@ import (
 
 // ordering knows which calls must wait for calls of other threads.
 type ordering struct {
-	next        []int // by thread: the group that is compiled next
 	streams     map[memoryKey][]task
 	laneOf      map[*timeline.Object]int // index into Plan.lanes
 	allocSpans  map[uint32][]allocSpan   // by process
@@ -105,8 +104,7 @@ func (p *callCompiler) reuse(e *timeline.Event) {
 			if given {
 				first, second = me, h
 			}
-			g := &p.threads[second.at.thread].groups[second.at.group]
-			g.waits = append(g.waits, first.at)
+			p.addWait(second.at, first.at)
 		}
 		p.ordering.allocSpans[p.owner()] = append(open, me)
 	}
@@ -128,8 +126,7 @@ func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) 
 		if me.end < t.end {
 			first, second = me, t
 		}
-		g := &p.threads[second.at.thread].groups[second.at.group]
-		g.waits = append(g.waits, first.at)
+		p.addWait(second.at, first.at)
 		p.found.ambiguities++
 		if len(p.found.ambiguous) < maxListed {
 			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: reason})
@@ -152,31 +149,12 @@ func (p *callCompiler) orderAfterReaders(from, to uint64) {
 		if a.owner != p.owner() || a.at.thread == p.at.thread || a.from >= to || from >= a.to {
 			continue
 		}
-		g := &p.threads[p.at.thread].groups[p.at.group]
-		g.waits = append(g.waits, a.at)
+		p.addWait(p.at, a.at)
 	}
 }
 
-// order makes every call wait for the calls of other threads that were over before it began.
-func (p *compiler) order() {
-	for t := range p.threads {
-		known := make([]int, len(p.threads)) // groups of each other thread that are played for sure
-		gs := p.threads[t].groups
-		for i := range gs {
-			if len(gs[i].insts) == 0 {
-				continue
-			}
-			for u := range p.threads {
-				if u == t {
-					continue
-				}
-				us := p.threads[u].groups
-				n := known[u] + sort.Search(len(us)-known[u], func(k int) bool { return us[known[u]+k].end >= gs[i].start })
-				if n > known[u] {
-					gs[i].waits = append(gs[i].waits, place{u, n - 1})
-					known[u] = n
-				}
-			}
-		}
-	}
+// addWait has a call of another thread wait for the end of one.
+func (p *compiler) addWait(at, until place) {
+	g := p.threads[at.thread].group(at.group)
+	g.waits = append(g.waits, p.waitFor(until))
 }

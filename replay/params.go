@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -810,9 +809,9 @@ func (p *callCompiler) compareAt(at place, checks []instruction) {
 		p.after = append(p.after, checks...)
 		return
 	}
-	g := &p.threads[at.thread].groups[at.group]
+	g := p.threads[at.thread].group(at.group)
 	if at.thread != p.at.thread {
-		g.lateWaits = append(g.lateWaits, p.at)
+		g.lateWaits = append(g.lateWaits, p.waitFor(p.at))
 	}
 	g.late = append(g.late, checks...)
 }
@@ -823,9 +822,12 @@ func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 	if p.f.Stream < 0 {
 		return p.at, true // it has waited itself
 	}
+	if p.err = p.ahead(d.Time); p.err != nil {
+		return p.at, false
+	}
 	at := p.synchronized(d.Time)
-	gs := p.threads[p.at.thread].groups
-	return at, at != p.at || p.at.group+1 == len(gs) || gs[p.at.group+1].start > d.Time
+	next := p.threads[p.at.thread].group(p.at.group + 1)
+	return at, at != p.at || next == nil || next.start > d.Time
 }
 
 const nobodyWaits = "nothing in the trace waits for the result"
@@ -841,32 +843,37 @@ func (p *callCompiler) synchronized(captured int64) place {
 	// have ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {
 		for t := range p.threads {
-			gs := p.threads[t].groups
-			for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1; k >= 0 && gs[k].start >= from; k-- {
-				if t == p.at.thread && k <= p.at.group || gs[k].fn == nil || gs[k].end > captured || gs[k].end <= end || !p.waitsFor(&gs[k]) {
+			pr := &p.threads[t]
+			for i := pr.syncs.before(pr, captured) - 1; i >= 0; i-- {
+				k := pr.syncs[i]
+				g := pr.group(k)
+				if g.start < from {
+					break
+				}
+				if t == p.at.thread && k <= p.at.group || g.end > captured || g.end <= end || !p.waitsFor(g) {
 					continue
 				}
-				best, end = place{t, k}, gs[k].end
+				best, end = place{t, k}, g.end
 			}
 		}
 		if end < 0 {
 			continue
 		}
-		if g := &p.threads[best.thread].groups[best.group]; g.start < p.c.End && best.thread != p.at.thread {
-			g.waits = append(g.waits, p.at) // it has waited for what had begun by then
+		if g := p.threads[best.thread].group(best.group); g.start < p.c.End && best.thread != p.at.thread {
+			p.addWait(best, p.at) // it has waited for what had begun by then
 		}
 		return best
 	}
 	for t := range p.threads {
-		gs := p.threads[t].groups
-		k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1
-		if k < 0 || gs[k].fn == nil || gs[k].fn.Sync == api.NoSync || gs[k].unready || gs[k].end > captured || gs[k].end <= max(end, p.c.Start) {
+		k := p.threads[t].startedBefore(captured) - 1
+		g := p.threads[t].group(k)
+		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.end > captured || g.end <= max(end, p.c.Start) {
 			continue
 		}
 		if t == p.at.thread && k < p.at.group {
 			continue
 		}
-		best, end = place{t, k}, gs[k].end
+		best, end = place{t, k}, g.end
 	}
 	return best
 }
@@ -891,9 +898,14 @@ func (p *callCompiler) waitsFor(g *group) bool {
 func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
 	for t := range p.threads {
-		gs := p.threads[t].groups
-		for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= w.start }) - 1; k >= 0 && gs[k].start >= p.c.Start && gs[k].start > last; k-- {
-			if g := &gs[k]; g.fn != nil && g.fn.Task == api.Record && g.fn.Graph < 0 && g.event == w.event && (t != p.at.thread || k > p.at.group) {
+		pr := &p.threads[t]
+		for i := pr.records.before(pr, w.start) - 1; i >= 0; i-- {
+			k := pr.records[i]
+			g := pr.group(k)
+			if g.start < p.c.Start || g.start <= last {
+				break
+			}
+			if g.event == w.event && (t != p.at.thread || k > p.at.group) {
 				stream, last, ok = g.names, g.start, true
 			}
 		}
@@ -945,7 +957,7 @@ func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
 // zero is memory of zeros that stands for data that the trace lacks.
 func (p *compiler) zero(n uint64) operand {
 	p.pointers.zeros = max(p.pointers.zeros, n)
-	return operand{Slot: zerosSlot}
+	return operand{Slot: slotZeros}
 }
 
 func (p *callCompiler) substitute(i int, n uint64, d *format.Data) {
@@ -1021,9 +1033,12 @@ func (p *callCompiler) check(i int, op operand, at uint64, relocs []reloc, s row
 }
 
 func (p *compiler) addRelocs(rs []reloc) (first, n uint32) {
-	first = uint32(len(p.relocs))
-	p.relocs = append(p.relocs, rs...)
-	return first, uint32(len(rs))
+	for i := range rs {
+		if rs[i].Size == 0 {
+			rs[i].Size = 8
+		}
+	}
+	return uint32(p.relocs.add(rs...)), uint32(len(rs))
 }
 
 // input is host memory that the call reads before it returns, or may keep.
@@ -1082,11 +1097,11 @@ type stretch struct{ from, to uint64 }
 // addSpoils adds the spoils of a call after its relocations.
 func (p *callCompiler) addSpoils(in *instruction) {
 	for i, s := range p.spoils {
-		r := reloc{At: s.from, Addend: s.to - s.from}
+		r := reloc{At: s.from, Addend: s.to - s.from, Size: 8}
 		if i+1 < len(p.spoils) {
 			r.Slot = 1
 		}
-		p.relocs = append(p.relocs, r)
+		p.relocs.add(r)
 		in.Flags |= instSpoil
 	}
 }

@@ -2,13 +2,13 @@ package replay
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -42,9 +42,18 @@ type Plan struct {
 	fns     []*api.Func
 	fnIndex map[api.ID]uint32
 	slots   []slotInfo
-	ops     []operand
-	relocs  []reloc
-	layout  planHeader
+	parts   spoolFile
+	checks  uint64 // instructions that compare
+	zeros   struct {
+		size   uint64
+		reason verify.Reason // for which each process marks it as unknown, "" if it does not
+	}
+	ops         spool[packedOperand]
+	relocs      spool[reloc]
+	kernels     []string          // names
+	kernelIndex map[string]uint32 // number from 1
+	layout      planHeader
+	written     mapped // the file, once it is written
 
 	// env is what the processes of the player begin with, by name. Each value is as long as the longest that the player
 	// puts in its place.
@@ -59,38 +68,8 @@ type planned struct {
 	first, count int    // in Plan.threads
 	pid          int
 	forked       bool // by opFork
+	begun        bool // its first call is compiled
 }
-
-// program is the part of one captured thread: its calls in order, and after layOut its instructions.
-type program struct {
-	thread  uint32 // index into the trace's threads
-	tid     int
-	process int // index into Plan.procs
-	groups  []group
-	scratch uint64 // bytes of its own scratch memory
-	insts   []instruction
-}
-
-// A group is what becomes of one call: what is stored before it, the call, and what is compared after it.
-type group struct {
-	call       uint64
-	fn         *api.Func
-	start, end int64
-	stream     int    // index into Plan.lanes, -1 for none
-	names      uint64 // number of the stream of a wait or of the record of an event
-	event      uint64 // handle of the event of either
-	unready    bool   // it asked, and was told that not all is complete
-	on         uint64 // number of the stream that its task goes to
-	kernel     string // that it launches, "" for none
-	insts      []instruction
-	waits      []place       // before the group
-	late       []instruction // results of earlier copies that are complete after this call
-	lateWaits  []place       // before those
-	poll       pollKey
-}
-
-// place is a group of a thread: in a list of waits, one that must have been played.
-type place struct{ thread, group int }
 
 // slotInfo says what a slot will hold.
 type slotInfo struct {
@@ -151,7 +130,15 @@ func createPlan(path string, m *api.Model) (*Plan, error) {
 		f.Close()
 		return nil, err
 	}
-	return &Plan{model: m, path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), fnIndex: map[api.ID]uint32{}, env: map[string]string{}}, nil
+	p := &Plan{model: m, path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), fnIndex: map[api.ID]uint32{}, kernelIndex: map[string]uint32{}, env: map[string]string{}}
+	if path != os.DevNull {
+		if p.parts.file, err = unnamed(filepath.Dir(path)); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	p.ops.in, p.relocs.in = &p.parts, &p.parts
+	return p, nil
 }
 
 func (p *Plan) write(b []byte) error {
@@ -226,131 +213,28 @@ func (p *Plan) function(f *api.Func) uint32 {
 }
 
 func (p *Plan) operands(ops ...operand) uint32 {
-	at := uint32(len(p.ops))
-	p.ops = append(p.ops, ops...)
-	return at
+	at := p.ops.count()
+	for _, o := range ops {
+		p.ops.add(pack(o))
+	}
+	return uint32(at)
 }
 
-// layOut turns the groups into instructions, once all of them are known, since an edge needs the place of its other end.
-func (p *Plan) layOut() {
-	if p.o.Backend == Null {
-		p.calm()
+// kernel returns the number of a kernel's name, from 1.
+func (p *Plan) kernel(name string) uint32 {
+	n, ok := p.kernelIndex[name]
+	if !ok {
+		p.kernels = append(p.kernels, name)
+		n = uint32(len(p.kernels))
+		p.kernelIndex[name] = n
 	}
-	p.clock()
-	// Instructions up to the end of a group. The comparisons with late results belong to it: whoever waits for the call
-	// that the program waited with may overwrite them next.
-	ends := make([][]uint64, len(p.threads))
-	for t := range p.threads {
-		ends[t] = make([]uint64, len(p.threads[t].groups))
-		n := uint64(0)
-		for i := range p.threads[t].groups {
-			g := &p.threads[t].groups[i]
-			n += uint64(len(g.waits) + len(g.insts) + len(g.lateWaits) + len(g.late))
-			ends[t][i] = n
-		}
-		p.enclose(p.threads[t].groups, ends[t])
-	}
-	for t := range p.threads {
-		pr := &p.threads[t]
-		for i := range pr.groups {
-			g := &pr.groups[i]
-			wait := func(edges []place) {
-				for _, e := range edges {
-					pr.insts = append(pr.insts, instruction{Op: opWait, Fn: uint32(e.thread), Want: ends[e.thread][e.group], Call: g.call})
-				}
-			}
-			wait(g.waits)
-			for k := range g.insts {
-				if in := &g.insts[k]; in.calls() {
-					in.At = uint64(float64(max(g.start-p.found.from, 0)) * p.scale)
-				}
-			}
-			pr.insts = append(pr.insts, g.insts...)
-			wait(g.lateWaits)
-			pr.insts = append(pr.insts, g.late...)
-		}
-	}
-}
-
-// calm takes out of the groups what needs more of a call than that it returns: comparisons, and stores to memory that calls
-// were to make, or of what lies there.
-func (p *Plan) calm() {
-	made := p.processID(len(p.procs)) // the first slot that calls fill
-	idle := func(in instruction) bool {
-		return in.Op == opCheck || in.Op == opTake || in.Op == opMark || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
-	}
-	for t := range p.threads {
-		for i := range p.threads[t].groups {
-			g := &p.threads[t].groups[i]
-			g.insts, g.late = slices.DeleteFunc(g.insts, idle), slices.DeleteFunc(g.late, idle)
-			for k := range g.insts {
-				if in := &g.insts[k]; in.calls() {
-					in.Op, in.Flags, in.Bits, in.Len, in.Width = opCall, in.Flags&^instStop, 0, 0, 0
-				}
-			}
-		}
-	}
-}
-
-// enclose has calls that were made in a function of the program's, which a call of the same thread ran, made in the
-// stub that it runs again.
-func (p *Plan) enclose(gs []group, ends []uint64) {
-	for i := len(gs) - 1; i >= 0; i-- {
-		g := &gs[i]
-		last := i
-		for last+1 < len(gs) && gs[last+1].start < g.end {
-			last++
-		}
-		if g.fn == nil || !g.fn.PollsCallbacks || last == i || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != opUntil {
-			continue
-		}
-		g.insts[len(g.insts)-1].Len = ends[last] - ends[i]
-		ends[i] = ends[last] // they are finished together
-	}
-}
-
-// clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
-// wait, where times of the report begin and end, and around every call where the pace is kept.
-func (p *Plan) clock() {
-	all := p.scale > 0
-	for t := range p.threads {
-		gs := p.threads[t].groups
-		first, last := map[int]bool{}, map[int]*instruction{}
-		mark := func(flags uint8, in *instruction) {
-			if in != nil {
-				in.Flags |= flags
-			}
-		}
-		for i := range gs {
-			g := &gs[i]
-			k := slices.IndexFunc(g.insts, func(in instruction) bool { return in.calls() && in.Flags&instAside == 0 })
-			if k < 0 {
-				continue
-			}
-			in := &g.insts[k]
-			switch {
-			case all:
-				mark(instEnd, in)
-			case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.Repeat > 1, len(first) == 0:
-				mark(instStart|instEnd, in)
-			}
-			if !first[g.stream] {
-				mark(instStart, in)
-			}
-			first[g.stream], first[-1] = true, true
-			last[g.stream], last[-1] = in, in
-		}
-		for _, in := range last {
-			mark(instEnd, in)
-		}
-	}
+	return n
 }
 
 // finish writes everything behind the data, and the header, and closes the file.
 func (p *Plan) finish() error {
-	p.layOut()
 	h := &p.layout
-	*h = planHeader{Version: planVersion, Data: p.data, Slots: uint64(len(p.slots)), UntilNS: p.untilNS}
+	*h = planHeader{Version: planVersion, Data: p.data, Slots: uint64(len(p.slots)), UntilNS: p.untilNS, Zeros: p.zeros.size, ZerosReason: uint32(p.zeros.reason.Code())}
 	copy(h.Magic[:], planMagic)
 	h.Tolerance, h.Relative, h.Absolute = p.tolerance.kind, p.tolerance.Relative, p.tolerance.Absolute
 	if p.scale > 0 {
@@ -360,23 +244,13 @@ func (p *Plan) finish() error {
 	var procs []planProcess
 	var fns []planFunction
 	var names []byte
-	for i := range p.relocs {
-		if p.relocs[i].Size == 0 {
-			p.relocs[i].Size = 8
-		}
-	}
-	checks := uint64(0)
 	for i := range p.threads {
 		pr := &p.threads[i]
-		threads = append(threads, planThread{First: h.Instructions.Count, Count: uint64(len(pr.insts)), Scratch: p.reserve(pr.scratch)})
-		h.Instructions.Count += uint64(len(pr.insts))
-		for k := range pr.insts {
-			if pr.insts[k].Op == opCheck {
-				checks++
-			}
-		}
+		n := uint64(pr.insts.count())
+		threads = append(threads, planThread{First: h.Instructions.Count, Count: n, Scratch: p.reserve(pr.scratch)})
+		h.Instructions.Count += n
 	}
-	if uint64(len(p.ops))>>32 != 0 || uint64(len(p.relocs))>>32 != 0 {
+	if uint64(p.ops.count())>>32 != 0 || uint64(p.relocs.count())>>32 != 0 {
 		return fmt.Errorf("the trace %w: it has too many calls for one plan", errRefused)
 	}
 	for _, f := range p.fns {
@@ -426,28 +300,44 @@ func (p *Plan) finish() error {
 		p.data += uint64(len(b))
 		return p.write(b)
 	}
-	parts := func(at int) []byte {
-		b := make([]byte, 0, instructionPart*int(h.Instructions.Count))
-		for i := range p.threads {
-			for all := bytesOf(p.threads[i].insts); len(all) > 0; all = all[2*instructionPart:] {
-				b = append(b, all[at:at+instructionPart]...)
-			}
+	// list is a section whose elements come in pieces.
+	list := func(t *table, count, size int, each func(func([]byte) error) error) error {
+		if err := section(t, count, nil); err != nil {
+			return err
 		}
-		return b
+		p.data += uint64(count) * uint64(size)
+		return each(p.write)
 	}
-	ops := make([]byte, 0, operandSize*len(p.ops))
-	for _, o := range p.ops {
-		ops = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(ops, o.Slot), o.Addend)
+	parts := func(at int) func(func([]byte) error) error {
+		var some []byte
+		return func(write func([]byte) error) error {
+			for i := range p.threads {
+				if err := p.threads[i].insts.each(func(insts []instruction) error {
+					some = some[:0]
+					for k := range insts {
+						some = append(some, bytesOf(insts[k : k+1])[at:at+instructionPart]...)
+					}
+					return write(some)
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 	}
 	for _, err := range []error{
 		section(&h.Names, len(names), names),
 		section(&h.Functions, len(fns), bytesOf(fns)),
 		section(&h.Processes, len(procs), bytesOf(procs)),
 		section(&h.Threads, len(threads), bytesOf(threads)),
-		section(&h.Instructions, int(h.Instructions.Count), parts(0)),
-		section(&h.Rest, int(h.Instructions.Count), parts(instructionPart)),
-		section(&h.Ops, len(p.ops), ops),
-		section(&h.Relocs, len(p.relocs), bytesOf(p.relocs)),
+		list(&h.Instructions, int(h.Instructions.Count), instructionPart, parts(0)),
+		list(&h.Rest, int(h.Instructions.Count), instructionPart, parts(instructionPart)),
+		list(&h.Ops, p.ops.count(), int(unsafe.Sizeof(packedOperand{})), func(write func([]byte) error) error {
+			return p.ops.each(func(v []packedOperand) error { return write(bytesOf(v)) })
+		}),
+		list(&h.Relocs, p.relocs.count(), int(unsafe.Sizeof(reloc{})), func(write func([]byte) error) error {
+			return p.relocs.each(func(v []reloc) error { return write(bytesOf(v)) })
+		}),
 		section(&h.Reasons, len(reasons), bytesOf(reasons)),
 		section(&h.Doubts, len(doubts), bytesOf(doubts)),
 		section(&h.Maps, len(p.found.maps), bytesOf(maps)),
@@ -462,7 +352,7 @@ func (p *Plan) finish() error {
 	h.ResSlots = (h.ResThreads + 64*uint64(len(threads)) + 8*tokenAlign - 1) &^ (8*tokenAlign - 1)
 	h.ResInstructions = (h.ResSlots + 8*h.Slots + cacheLine - 1) &^ (cacheLine - 1)
 	h.ResDetails = h.ResInstructions + 32*h.Instructions.Count
-	h.ResKernels = h.ResDetails + 56*max(checks, 1)
+	h.ResKernels = h.ResDetails + 56*max(p.checks, 1)
 	h.ResBytes = h.ResKernels + kernelNames*kernelName
 	page := make([]byte, planData)
 	copy(page, bytesOf([]planHeader{*h}))
@@ -474,18 +364,18 @@ func (p *Plan) finish() error {
 	if err := p.file.Close(); err != nil {
 		return fmt.Errorf("write %s: %w", p.path, err)
 	}
-	return nil
+	p.ops, p.relocs = spool[packedOperand]{in: &p.parts}, spool[reloc]{in: &p.parts}
+	for t := range p.threads {
+		p.threads[t].insts = spool[instruction]{in: &p.parts}
+	}
+	return p.open()
 }
 
 // Print writes the plan for people: what it needs, and every instruction of every thread.
 func (p *Plan) Print(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	instructions := 0
-	for i := range p.threads {
-		instructions += len(p.threads[i].insts)
-	}
 	report.Printf(b, "plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
-		p.found.calls, instructions, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
+		p.found.calls, p.layout.Instructions.Count, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
 	for _, u := range p.found.unsupported {
 		report.Printf(b, "unsupported: %s\n", &u)
 	}
@@ -503,8 +393,12 @@ func (p *Plan) Print(w io.Writer) error {
 	}
 	for t := range p.threads {
 		report.Printf(b, "thread %d\n", p.threads[t].thread)
-		for i := range p.threads[t].insts {
-			p.printInstruction(b, i, &p.threads[t].insts[i])
+		first := -1
+		for i, in := range p.instructions(t) {
+			if first < 0 {
+				first = i
+			}
+			p.printInstruction(b, i-first, in)
 		}
 	}
 	return b.Flush()
@@ -512,7 +406,7 @@ func (p *Plan) Print(w io.Writer) error {
 
 func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 	report.Printf(w, "%7d  %-5s  call %-6d ", n, opNames[in.Op], in.Call)
-	op := func(i uint32) string { return p.operandText(p.ops[in.Operands+i]) }
+	op := func(i uint32) string { return p.operandText(p.written.ops[in.Operands+i].operand()) }
 	switch in.Op {
 	case opCall, opUntil:
 		f := p.fns[in.Fn]
@@ -537,7 +431,7 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 	case opStore, opCheck:
 		report.Printf(w, "%s, %d bytes", op(0), in.Len)
 		if in.Width != in.Len {
-			report.Printf(w, " in rows of %d at distance %d", in.Width, p.ops[in.Operands+2].Addend)
+			report.Printf(w, " in rows of %d at distance %d", in.Width, p.written.ops[in.Operands+2].operand().Addend)
 		}
 		report.Printf(w, " with %s", op(1))
 	case opTake:
@@ -553,7 +447,7 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 	}
 	if in.NRelocs > 0 {
 		report.Printf(w, "  [")
-		for i, r := range p.relocs[in.Relocs:][:in.NRelocs] {
+		for i, r := range p.written.relocs[in.Relocs:][:in.NRelocs] {
 			if i == 8 {
 				report.Printf(w, " and %d more", int(in.NRelocs)-i)
 				break
@@ -594,7 +488,7 @@ func returned(f *api.Func, m *api.Model, v uint64) string {
 func (p *Plan) missingFunctions(names []string) []Unsupported {
 	calls, first := map[string]int{}, map[string]uint64{}
 	for t := range p.threads {
-		for _, in := range p.threads[t].insts {
+		for _, in := range p.instructions(t) {
 			if !in.calls() {
 				continue
 			}

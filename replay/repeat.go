@@ -41,44 +41,63 @@ type LaunchTimes struct {
 const maxLaunches = 64
 
 // timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of
-// the one that waited for it.
+// the one that waited for it. It finds none if there are more than maxLaunches.
 func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
-	at := map[uint64]int{} // instruction of a call
-	n := 0
-	for t := range p.threads {
-		for i := range p.threads[t].insts {
-			if in := &p.threads[t].insts[i]; in.calls() && in.Flags&instAside == 0 {
-				at[in.Call] = n
-			}
-			n++
-		}
+	type launch struct {
+		playedCall
+		process int
+		wait    playedCall // Call is that of the launch if none waits
 	}
+	var all []launch
 	for t := range p.threads {
-		for i := range p.threads[t].groups {
-			g := &p.threads[t].groups[i]
-			if g.kernel == "" || of != nil && g.call != of.Launch {
+		for c := range p.played(t) {
+			if c.Kernel == 0 || of != nil && c.Call != of.Launch {
 				continue
 			}
-			var wait *group
-			for u := range p.threads {
-				for k := range p.threads[u].groups {
-					w := &p.threads[u].groups[k]
-					waits := w.fn != nil && p.threads[u].process == p.threads[t].process &&
-						(w.fn.Sync == api.SyncDevice || w.fn.Sync == api.SyncStream && w.names == g.on)
-					if waits && w.start >= g.end && (wait == nil || w.end < wait.end) {
-						wait = w
-					}
-				}
-			}
-			if wait == nil {
-				continue
-			}
-			if len(launches) == maxLaunches {
+			if len(all) == 16*maxLaunches {
 				return nil, nil
 			}
-			launches = append(launches, LaunchTimes{Call: g.call, Kernel: g.kernel, Alone: of != nil && of.Alone})
-			spans = append(spans, [2]int{at[g.call], at[wait.call]})
+			all = append(all, launch{*c, p.threads[t].process, *c})
 		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for t := range p.threads {
+		for w := range p.played(t) {
+			sync := p.fns[w.Fn].Sync
+			if sync != api.SyncDevice && sync != api.SyncStream {
+				continue
+			}
+			for i := range all {
+				l := &all[i]
+				waits := p.threads[t].process == l.process && (sync == api.SyncDevice || w.Names == l.On)
+				if waits && w.Start >= l.End && (l.wait.Call == l.Call || w.End < l.wait.End) {
+					l.wait = *w
+				}
+			}
+		}
+	}
+	at := map[uint64]int{} // instruction of a call
+	for _, l := range all {
+		at[l.Call], at[l.wait.Call] = -1, -1
+	}
+	for t := range p.threads {
+		for n, in := range p.instructions(t) {
+			if _, ok := at[in.Call]; ok && in.calls() && in.Flags&instAside == 0 {
+				at[in.Call] = n
+			}
+		}
+	}
+	for _, l := range all {
+		if l.wait.Call == l.Call {
+			continue
+		}
+		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.kernels[l.Kernel-1], Alone: of != nil && of.Alone})
+		spans = append(spans, [2]int{at[l.Call], at[l.wait.Call]})
+	}
+	if len(launches) > maxLaunches {
+		return nil, nil
 	}
 	return launches, spans
 }
@@ -142,18 +161,6 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 		}
 	}
 	return varying, times, launches, nil
-}
-
-// at is an instruction by its number in the plan.
-func (p *Plan) at(i int) *instruction {
-	for t := range p.threads {
-		if n := len(p.threads[t].insts); i >= n {
-			i -= n
-			continue
-		}
-		return &p.threads[t].insts[i]
-	}
-	return nil
 }
 
 // elapsed is the time from the first call of a run to the end of the last.

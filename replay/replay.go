@@ -193,6 +193,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if err != nil {
 		return nil, naming(path, err)
 	}
+	defer p.close()
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
 		p.found.unverified = unverified(p.found.unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}

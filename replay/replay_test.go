@@ -707,15 +707,21 @@ func TestWaitedWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[uint64]uint64{}
+	got, copied := map[uint64]uint64{}, uint64(0)
 	for i := range p.threads {
-		for k := range p.threads[i].groups {
-			g := &p.threads[i].groups[k]
-			for _, in := range g.late {
-				got[in.Call] = g.call
-				at := slices.IndexFunc(p.threads[0].groups, func(g group) bool { return g.call == early })
-				if in.Call == early && !slices.Contains(g.waits, place{0, at}) {
-					t.Errorf("the wait that had begun early is not made behind the copy: %v", g.waits)
+		after, waits := uint64(0), uint64(0) // the call made last, and the instructions of the first thread that it waited for
+		for n, in := range p.instructions(i) {
+			switch {
+			case in.calls():
+				if after = in.Call; i == 0 && after == early {
+					copied = uint64(n) + 1
+				}
+			case in.Op == opWait && in.Fn == 0:
+				waits = max(waits, in.Want)
+			case in.Op == opCheck && in.Call != after:
+				got[in.Call] = after
+				if in.Call == early && waits < copied {
+					t.Errorf("the wait that had begun early is made behind %d instructions, the copy is number %d", waits, copied)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -398,34 +399,34 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 		c.Signal = TimedOut
 	}
 	var best [3]uint64
-	first := uint64(0)
-	for t := range p.threads {
-		insts := p.threads[t].insts
-		if n := o.threads[t].Progress; n < uint64(len(insts)) {
-			in, r := &insts[n], &o.insts[first+n]
-			var score [3]uint64
-			if o.threads[t].Inside == n+1 {
-				score = [3]uint64{1, 0, r.Start}
-				if p.fns[in.Fn].Sync == api.NoSync {
-					score[1] = 1
-				}
-			}
-			if o.header.Crashed == uint32(t+1) {
-				score[0] = 2
-			}
-			if c.Func == "" || slices.Compare(score[:], best[:]) >= 0 {
-				best, c.Call, c.Func = score, in.Call, p.callName(insts[n:])
+	table := view[planThread](p.written.file, p.layout.Threads.Offset, p.layout.Threads.Count)
+	for t := range table {
+		n := o.threads[t].Progress
+		if n >= table[t].Count {
+			continue
+		}
+		in, r := p.at(int(table[t].First+n)), &o.insts[table[t].First+n]
+		var score [3]uint64
+		if o.threads[t].Inside == n+1 {
+			score = [3]uint64{1, 0, r.Start}
+			if p.fns[in.Fn].Sync == api.NoSync {
+				score[1] = 1
 			}
 		}
-		first += uint64(len(insts))
+		if o.header.Crashed == uint32(t+1) {
+			score[0] = 2
+		}
+		if c.Func == "" || slices.Compare(score[:], best[:]) >= 0 {
+			best, c.Call, c.Func = score, in.Call, p.callName(int(table[t].First+n), int(table[t].First+table[t].Count))
+		}
 	}
 	return c
 }
 
 // callName is the function of the call that the first of some instructions belongs to.
-func (p *Plan) callName(insts []instruction) string {
-	for i := range insts {
-		if in := &insts[i]; in.Op != opWait {
+func (p *Plan) callName(from, to int) string {
+	for i := from; i < to; i++ {
+		if in := p.at(i); in.Op != opWait {
 			return p.fns[in.Fn].Name
 		}
 	}
@@ -640,7 +641,6 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 // results reads the outcome of every instruction.
 func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	start, end := uint64(math.MaxUint64), uint64(0)
-	n := -1
 	streams := make([]StreamTime, len(p.lanes))
 	h := o.header
 	ns := o.nsPerCount()
@@ -649,10 +649,9 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	var result resultState
 	verifies := p.o.Verify
 	for t := range p.threads {
-		groups := p.threads[t].groups
-		for k := range p.threads[t].insts {
-			in := &p.threads[t].insts[k]
-			n++
+		call, stop := iter.Pull(p.played(t))
+		defer stop()
+		for n, in := range p.instructions(t) {
 			res := &o.insts[n]
 			if in.Op == opCheck && !verifies {
 				continue
@@ -685,11 +684,12 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					lastLate = behind
 				}
 				start, end = min(start, res.Start), max(end, res.End)
-				for groups[0].call != in.Call {
-					groups = groups[1:]
+				g, ok := call()
+				for ok && g.Call != in.Call {
+					g, ok = call()
 				}
-				if g := &groups[0]; g.stream >= 0 {
-					streams[g.stream].add(g, res, behind)
+				if ok && g.Stream >= 0 {
+					streams[g.Stream].add(g, res, behind)
 				}
 				if differs {
 					p.differingReturn(r, in, res)
@@ -731,15 +731,15 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 }
 
 // add takes a call that was made, so late, into account.
-func (s *StreamTime) add(g *group, res *resultInstruction, late int64) {
+func (s *StreamTime) add(g *playedCall, res *resultInstruction, late int64) {
 	s.late = append(s.late, late)
 	if res.End > s.last {
 		s.lastLate = late
 	}
 	if s.last == 0 {
-		s.from, s.to, s.first, s.last = g.start, g.end, res.Start, res.End
+		s.from, s.to, s.first, s.last = g.Start, g.End, res.Start, res.End
 	}
-	s.from, s.to = min(s.from, g.start), max(s.to, g.end)
+	s.from, s.to = min(s.from, g.Start), max(s.to, g.End)
 	s.first, s.last = min(s.first, res.Start), max(s.last, res.End)
 }
 

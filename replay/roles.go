@@ -24,9 +24,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	var some []int
 	pr := p.procs[p.threads[p.at.thread].process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
-		processes := slices.ContainsFunc(p.threads[t].groups, func(g group) bool {
-			return g.fn != nil && g.fn.Name == p.f.Subscribes
-		})
+		processes := p.threads[t].polls[p.model.Lookup(p.f.Subscribes)]
 		taken := false
 		for _, u := range p.objects.reporters {
 			taken = taken || u == t

@@ -406,7 +406,7 @@ func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func
 		return err
 	}
 	plan.o = o
-	defer plan.file.Close()
+	defer plan.close()
 	q := newCompiler(plan, r, dir, o)
 	q.see = func(q *callCompiler) error {
 		see(q)

@@ -356,13 +356,16 @@ func (p *callCompiler) visibleWaited() bool {
 // visibleOverlapped reports whether another thread of the process has begun a task before the current wait was over.
 func (p *callCompiler) visibleOverlapped() bool {
 	pr := &p.procs[p.threads[p.at.thread].process]
+	if p.err = cmp.Or(p.err, p.ahead(p.c.End)); p.err != nil {
+		return true
+	}
 	for t := pr.first; t < pr.first+pr.count; t++ {
 		if t == p.at.thread {
 			continue
 		}
-		gs := p.threads[t].groups
-		for k := p.ordering.next[t]; k < len(gs) && gs[k].start <= p.c.End; k++ {
-			if gs[k].fn != nil && gs[k].fn.Task.Works() {
+		other := &p.threads[t]
+		for k := other.compiled; k < other.read() && other.group(k).start <= p.c.End; k++ {
+			if fn := other.group(k).fn; fn != nil && fn.Task.Works() {
 				return true
 			}
 		}

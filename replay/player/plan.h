@@ -15,6 +15,7 @@
  *	slot 6    a function that takes as long as its third argument says, for streams that pass more
  *	slot 7    a function that does nothing and returns 0
  *	slot 8    the byte that new device memory is filled with: result_header.poison
+ *	slot 9    the address of memory that holds zeros only, in place of payloads that the trace lacks
  *	then, for each thread, the address of scratch memory that the next call uses again; for each thread, its pthread_t;
  *	for each process, its number
  *	from there on  what calls have stored: handles and addresses
@@ -30,13 +31,14 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 14
+#define PLAN_VERSION 15
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
-enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_THREADS };
+enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
 
 enum plan_op {
-	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
+	OP_NOTHING,  /* what the planner took back */
+	OP_CALL,     /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
 	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len; until the result is
 	              * want where width is 0, and there is no such operand. It then may run a function of the program's, in which the
 	              * next len instructions are played: they count as finished when the call has returned */
@@ -88,6 +90,7 @@ struct plan_header {
 	uint64_t scratch;  /* bytes of scratch memory */
 	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
+	uint64_t zeros;    /* bytes of the memory of zeros */
 	struct plan_table names; /* NUL-terminated; count is bytes */
 	struct plan_table functions, processes, threads, instructions, rest, operands, relocs;
 	struct plan_table reasons; /* why results can be unproved: uint32_t, offsets in names; the first one has number 1 */
@@ -97,6 +100,8 @@ struct plan_header {
 	uint32_t paced;    /* begin each call at its time */
 	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
 	double relative, absolute;
+	uint32_t zeros_reason; /* number of the reason for which each process marks the memory of zeros as unknown; 0: it does not */
+	uint32_t reserved;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
 };
@@ -237,7 +242,7 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 312, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 328, "plan_header");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");

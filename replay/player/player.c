@@ -387,6 +387,7 @@ static void make_slots(void)
 	P.slots[SLOT_STREAM_FUNCTION] = (uint64_t)(uintptr_t)&stream_function;
 	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&nothing;
 	P.slots[SLOT_POISON] = P.result->poison;
+	P.slots[SLOT_ZEROS] = zeros(h->zeros, MAP_PRIVATE);
 	for (uint64_t t = 0; t < h->threads.count; t++)
 		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
 }
@@ -934,6 +935,8 @@ static void play_threads(const struct plan_process *p)
 	if (threads == NULL)
 		refuse("no memory for %u threads", p->count);
 	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
+	if (P.mark != NULL && P.plan->zeros_reason != 0)
+		P.mark((const void *)(uintptr_t)P.slots[SLOT_ZEROS], P.plan->zeros, (int)P.plan->zeros_reason);
 	for (uint32_t t = 1; t < p->count; t++) {
 		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)(p->first + t));
 		if (e != 0)
