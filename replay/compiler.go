@@ -45,6 +45,7 @@ type compiler struct {
 
 	look       lookahead
 	used       []*group // to be used again
+	known      []*facts // by api.ID
 	sinceEmits int      // calls compiled since the last emit
 
 	see func(*callCompiler) error // called for every call, nil if nobody looks
@@ -53,6 +54,9 @@ type compiler struct {
 // callCompiler compiles one call. Its fields hold the state of that call alone.
 type callCompiler struct {
 	*compiler
+	words   []operand        // of the arguments
+	param_  []operand        // of one parameter, see param
+	relocs_ []reloc          // see content
 	unseen  *timeline.Object // host memory without recorded content that its kernel may read
 	touches []touch
 	e       *timeline.Event
@@ -114,7 +118,7 @@ func newCompiler(plan *Plan, r *format.Reader, dir string, o *Options) *compiler
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{},
 		objects: newObjects(plan.model), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
-		visible: newVisibleState(),
+		visible: newVisibleState(), known: make([]*facts, 1<<16),
 	}
 	p.pointers.mapped = o.Place == PlaceSame && !p.simulated()
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
@@ -152,7 +156,7 @@ func (p *compiler) compile() error {
 	threads := p.r.Threads()
 	p.look = p.newLookahead()
 	defer p.look.stop()
-	cc := &callCompiler{compiler: p}
+	cc := &callCompiler{compiler: p, param_: make([]operand, 0, maxWords)}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err
@@ -407,7 +411,9 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		return err
 	}
 	p.settle()
-	words := make([]operand, f.Words)
+	p.words = slices.Grow(p.words[:0], int(f.Words))[:f.Words]
+	clear(p.words)
+	words := p.words
 	for i := range f.Params {
 		ops, err := p.param(i)
 		if err != nil {
@@ -416,7 +422,7 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		copy(words[f.Params[i].Word:], ops)
 	}
 	p.addTokens()
-	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c)}
+	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts(f))}
 	if f.Ret.Makes() && c.Ret != 0 {
 		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects.operands[u.Object] == (operand{}) {
 			in.RetSlot = p.newSlot(u.Object)
@@ -442,7 +448,7 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		p.unsupported(c, f.Name, p.cant)
 		return nil
 	}
-	if p.ok && f.RetError && makes(f) {
+	if p.ok && f.RetError && p.facts(f).makes {
 		in.Flags |= instStop
 	}
 	p.placement()
@@ -487,9 +493,16 @@ func (p *callCompiler) call(e *timeline.Event) error {
 // reset makes the state that of a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
-		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: append(slices.Clip(e.Call.Data), p.late[e.Call.Index]...),
+		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: e.Call.Data,
 		touches: p.touches[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
 		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
+		words: p.words, param_: p.param_, relo: p.relo[:0], relocs_: p.relocs_[:0],
+	}
+	if late, ok := p.late[e.Call.Index]; ok {
+		p.pieces = slices.Concat(p.pieces, late)
+		if p.see == nil {
+			delete(p.late, e.Call.Index)
+		}
 	}
 }
 
@@ -548,14 +561,36 @@ func makes(f *api.Func) bool {
 }
 
 // retBits is how many bits of the returned value must come again.
-func retBits(f *api.Func, c *format.Call) uint8 {
-	switch {
-	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address:
-		return 0
-	case f.Ret.Makes():
-		if c.Ret == 0 {
-			return 64
+func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
+	if f.Ret.Makes() && c.Ret == 0 {
+		return 64
+	}
+	return facts.retBits
+}
+
+// facts are what the compiler wants to know of a function at each of its calls.
+type facts struct {
+	makes      bool  // it stores handles or addresses that later calls need
+	exceptions bool  // it sets the function that exceptions are given to, or reads an exception
+	retBits    uint8 // bits of the returned value that must come again, unless it makes an object and returned none
+}
+
+// facts returns those of a function, which are collected once.
+func (p *compiler) facts(f *api.Func) *facts {
+	known := p.known[f.ID]
+	if known == nil {
+		known = &facts{makes: makes(f), retBits: comparedBits(f)}
+		for i := range f.Params {
+			known.exceptions = known.exceptions || f.Params[i].Object == api.Exception
 		}
+		p.known[f.ID] = known
+	}
+	return known
+}
+
+func comparedBits(f *api.Func) uint8 {
+	switch {
+	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
 		return 0
 	case strings.HasSuffix(f.Return, "*"), strings.Contains(f.Return, "64"), f.Return == "size_t", f.Return == "double":
 		return 64

@@ -2,10 +2,11 @@ package replay
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -23,6 +24,7 @@ type pointers struct {
 	copied         map[uint64]operand        // payload words that were taken for addresses
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
 	contents       map[*timeline.Object]*content
+	inMemory       bool                      // a task may have copied or stored an address
 	payloadMissing bool                      // a missing payload may have had addresses
 	zeros          uint64                    // bytes of the memory that replaces missing payloads
 	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
@@ -37,15 +39,6 @@ func newPointers() pointers {
 	}
 }
 
-// reader gives the content of data.
-func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
-	if d.Blob == 0 {
-		return strings.NewReader(string(d.Bytes)), nil
-	}
-	r, err := p.r.BlobReader(d.Blob)
-	return r, p.inBlob(d, err)
-}
-
 func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
@@ -53,8 +46,20 @@ func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
 }
 
-// bytes is the content of small data.
+// reader gives the content of data.
+func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
+	if d.Blob == 0 {
+		return bytes.NewReader(d.Bytes), nil
+	}
+	r, err := p.r.BlobReader(d.Blob)
+	return r, p.inBlob(d, err)
+}
+
+// bytes is the content of small data, which may not be changed and is valid until the next call is compiled.
 func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
+	if d.Blob == 0 {
+		return d.Bytes, nil
+	}
 	r, err := p.reader(d)
 	if err != nil {
 		return nil, err
@@ -63,26 +68,63 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	return b, p.inBlob(d, err)
 }
 
-// content puts what was recorded into the plan's data. Where it may hold device addresses, each 8-byte word that lies
-// in a live device allocation gets a relocation; those that the runtime reads are listed for the report.
+// content puts recorded data into the plan's data. If it may hold device addresses, each 8-byte word that lies
+// in a live device allocation gets a relocation; those that the runtime reads are listed for the report. The relocations are valid until the
+// next call is compiled.
 func (p *callCompiler) content(d *format.Data, addresses bool) (operand, []reloc, error) {
-	if at, ok := p.pointers.payloads[d.Blob]; ok {
+	if at, ok := p.pointers.payloads[d.Blob]; ok && d.Blob != 0 {
 		return operand{Slot: slotData, Addend: at}, nil, nil
-	}
-	r, err := p.reader(d)
-	if err != nil {
-		return operand{}, nil, err
 	}
 	at, err := p.align()
 	if err != nil {
 		return operand{}, nil, err
 	}
 	op := operand{Slot: slotData, Addend: at}
-	var relocs []reloc
-	suspect, reaches := false, p.reachesHost(d)
-	most := uint64(0) // bytes of what is looked for
+	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.relocs_)}
 	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
-		most = p.objects.tokens.most
+		s.most = p.objects.tokens.most
+	}
+	if d.Blob == 0 {
+		if err := p.inline(&s); err != nil {
+			return op, nil, err
+		}
+	} else if err := p.blob(&s); err != nil {
+		return op, nil, p.inBlob(d, err)
+	}
+	// A copy leaves what it reads as it is; argument blocks are patched.
+	if role := p.paramOf(d).Role; d.Blob != 0 && !s.suspect && (role == api.Reads || role == api.Writes) {
+		p.pointers.payloads[d.Blob] = at
+	}
+	return op, slices.Clip(p.relocs_[s.first:]), nil
+}
+
+// scan is the search of data for words that mean something else in the replay.
+type scan struct {
+	d         *format.Data
+	at        uint64 // of the data in the plan's
+	addresses bool   // it may hold device addresses
+	reaches   bool   // it may hold addresses of host memory
+	most      uint64 // bytes of the longest token, 0 if there are none
+	first     int    // relocation of it in callCompiler.relocs_
+	suspect   bool   // a word may be an address, or a token
+}
+
+// inline puts data that is in the call itself.
+func (p *callCompiler) inline(s *scan) error {
+	if uint64(len(s.d.Bytes)) != s.d.Len {
+		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
+	}
+	p.words8(s, s.d.Bytes, 0, s.d.Len)
+	p.data += s.d.Len
+	return p.write(s.d.Bytes)
+}
+
+// blob puts data that is stored apart.
+func (p *callCompiler) blob(s *scan) error {
+	d := s.d
+	r, err := p.r.BlobReader(d.Blob)
+	if err != nil {
+		return err
 	}
 	in := bufio.NewReaderSize(r, int(min(d.Len, 1<<20)))
 	for off := uint64(0); off < d.Len; {
@@ -91,51 +133,58 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (operand, []reloc
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return op, nil, p.inBlob(d, err)
+			return err
 		}
 		n := uint64(len(b))
 		if off+n < d.Len {
-			n = (n - most) &^ 7 // the rest comes again, with what is behind it
+			n = (n - s.most) &^ 7 // the rest comes again, with what is behind it
 		}
-		for k := uint64(0); (addresses || most > 0) && k < n && k+8 <= uint64(len(b)); k += 8 {
-			w := binary.LittleEndian.Uint64(b[k:])
-			if most > 0 {
-				if t := p.token(w, b[k:]); t != nil {
-					suspect = true
-					relocs = append(relocs, p.putToken(t, d, off+k, at)...)
-					k += uint64(len(t.bytes)) - 8
-					n = max(n, min(k+8, uint64(len(b))))
-					continue
-				}
-			}
-			if !addresses || (w < p.pointers.addressed.From || w > p.pointers.addressed.To) && !(reaches && w >= p.pointers.pinned.From && w <= p.pointers.pinned.To) {
-				continue
-			}
-			suspect = true
-			if r, ok := p.relocation(d, w, off+k, at); ok {
-				relocs = append(relocs, r)
-			}
-		}
+		n = p.words8(s, b, off, n)
 		if err := p.write(b[:n]); err != nil {
-			return op, nil, err
+			return err
 		}
 		p.data += n
 		off += n
 		if _, err := in.Discard(int(n)); err != nil {
-			return op, nil, p.inBlob(d, err)
+			return err
 		}
 	}
 	// The end of a payload is where its hash is compared.
 	if n, err := in.Read(make([]byte, 1)); n != 0 {
-		return op, nil, p.inBlob(d, fmt.Errorf("longer than its %d bytes", d.Len))
+		return fmt.Errorf("longer than its %d bytes", d.Len)
 	} else if err != io.EOF {
-		return op, nil, p.inBlob(d, err)
+		return err
 	}
-	// A copy leaves what it reads as it is; argument blocks are patched.
-	if role := p.paramOf(d).Role; d.Blob != 0 && !suspect && (role == api.Reads || role == api.Writes) {
-		p.pointers.payloads[d.Blob] = at
+	return nil
+}
+
+// words8 looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
+// done with: a token may reach further.
+func (p *callCompiler) words8(s *scan, b []byte, off, n uint64) uint64 {
+	if !s.addresses && s.most == 0 {
+		return n
 	}
-	return op, relocs, nil
+	device, pinned := p.pointers.addressed, p.pointers.pinned
+	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
+		w := binary.LittleEndian.Uint64(b[k:])
+		if s.most > 0 {
+			if t := p.token(w, b[k:]); t != nil {
+				s.suspect = true
+				p.relocs_ = append(p.relocs_, p.putToken(t, s.d, off+k, s.at)...)
+				k += uint64(len(t.bytes)) - 8
+				n = max(n, min(k+8, uint64(len(b))))
+				continue
+			}
+		}
+		if !s.addresses || (w < device.From || w > device.To) && !(s.reaches && w >= pinned.From && w <= pinned.To) {
+			continue
+		}
+		s.suspect = true
+		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
+			p.relocs_ = append(p.relocs_, r)
+		}
+	}
+	return n
 }
 
 // reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
@@ -204,7 +253,7 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, boo
 			how = touchPoints
 		}
 		p.touch(o, 0, 0, how)
-		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in, Evidence: evidence})
+		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
 	}
 	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 }
@@ -217,9 +266,10 @@ func (p *callCompiler) layout() []kernelbin.Arg {
 	return p.args
 }
 
-func (p *compiler) relocated(r Relocated) {
+func (p *compiler) relocated(r Relocated, w uint64) {
 	p.found.relocations++
 	if len(p.found.relocated) < maxListed {
+		r.Value = hexWord(w)
 		p.found.relocated = append(p.found.relocated, r)
 	}
 }

@@ -70,9 +70,12 @@ func (p *callCompiler) callback(q *api.Param) operand {
 
 // hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
 func (p *callCompiler) hostLaunch(ops uint32) {
+	if p.f.Task != api.HostFunc || !p.ok {
+		return
+	}
 	fn := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback })
 	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
-	if p.f.Task != api.HostFunc || !p.ok || fn < 0 || data < 0 {
+	if fn < 0 || data < 0 {
 		return
 	}
 	words := p.c.Args
@@ -139,6 +142,9 @@ type exceptionHandler struct {
 
 // exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
 func (p *callCompiler) exception() (skip bool) {
+	if !p.facts(p.f).exceptions {
+		return false
+	}
 	h := p.objects.exceptionHandlers[p.owner()]
 	if h == nil {
 		h = &exceptionHandler{name: "which was set before the trace begins"}

@@ -105,15 +105,15 @@ const placeSize = 64 << 10
 func (p *callCompiler) param(i int) ([]operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
-	one := func(o operand, err error) ([]operand, error) { return []operand{o}, err }
+	one := func(o operand, err error) ([]operand, error) { return append(p.param_[:0], o), err }
 	if q.OmitOnReplay {
 		return make([]operand, q.Words), nil
 	}
 	switch q.Role {
 	case api.Value:
-		ops := make([]operand, q.Words)
-		for k := range ops {
-			ops[k] = imm(p.c.Args[int(q.Word)+k])
+		ops := p.param_[:0]
+		for k := range int(q.Words) {
+			ops = append(ops, imm(p.c.Args[int(q.Word)+k]))
 		}
 		if t, ok := p.reporter(q, w); ok {
 			ops[0] = operand{Slot: p.identity(t)}
@@ -524,7 +524,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		switch {
 		case !made || p.pointers.copied[w] == to:
 		case p.upload(i, uint64(k), to):
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in, Evidence: ByRange})
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Allocation: o.Created, At: in, Evidence: ByRange}, w)
 		default:
 			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
 		}

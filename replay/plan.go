@@ -213,10 +213,17 @@ func (p *Plan) function(f *api.Func) uint32 {
 }
 
 func (p *Plan) operands(ops ...operand) uint32 {
+	var packed [64]packedOperand
+	n := 0
 	at := p.ops.count()
 	for _, o := range ops {
-		p.ops.add(pack(o))
+		if packed[n] = pack(o); n+1 == len(packed) {
+			p.ops.add(packed[:]...)
+			n = -1
+		}
+		n++
 	}
+	p.ops.add(packed[:n]...)
 	return uint32(at)
 }
 

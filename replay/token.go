@@ -72,7 +72,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) operand {
 	}
 	op := operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
 	for at := 0; at+size <= len(b); at += size {
-		t := &token{process: p.owner(), bytes: b[at : at+size], first: uint32(len(p.slots)), leads: leads, from: from}
+		t := &token{process: p.owner(), bytes: slices.Clone(b[at : at+size]), first: uint32(len(p.slots)), leads: leads, from: from}
 		for k := range size / 8 {
 			p.slot(fmt.Sprintf("%s of call %d, word %d", q.Name, p.c.Index, at/8+k), nil)
 		}
@@ -152,7 +152,7 @@ func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []relo
 		p.touch(o, 0, 0, how)
 	}
 	p.named = append(p.named, t.made)
-	p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(binary.LittleEndian.Uint64(t.bytes)),
-		Allocation: t.made.Created, Evidence: ByToken})
+	p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off,
+		Allocation: t.made.Created, Evidence: ByToken}, binary.LittleEndian.Uint64(t.bytes))
 	return relocs
 }

@@ -120,10 +120,10 @@ func (p *callCompiler) effects() {
 			at := p.contentOf(o)
 			for _, t := range p.touches {
 				if t.how == touchPoints || t.how == touchNames {
-					at.add(t.object)
+					p.pointers.leads(at, t.object)
 				} else if t.how == touchReads {
 					for q := range p.contentOf(t.object).points {
-						at.add(q)
+						p.pointers.leads(at, q)
 					}
 				}
 			}
@@ -154,6 +154,9 @@ func (p *callCompiler) effects() {
 
 // reach adds to what a kernel names all that it can come to from there.
 func (p *callCompiler) reach() {
+	if !p.pointers.inMemory {
+		return
+	}
 	seen := map[*timeline.Object]bool{}
 	var next []*timeline.Object
 	for _, t := range p.touches {
@@ -184,11 +187,12 @@ func (p *callCompiler) reach() {
 	}
 }
 
-func (c *content) add(o *timeline.Object) {
+// leads notes that memory holds an address of an object.
+func (p *pointers) leads(c *content, o *timeline.Object) {
 	if c.points == nil {
 		c.points = map[*timeline.Object]bool{}
 	}
-	c.points[o] = true
+	c.points[o], p.inMemory = true, true
 }
 
 func (c *content) write(lo, hi uint64) {

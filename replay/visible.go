@@ -117,6 +117,7 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 		if v.content, v.relocs, err = p.content(d, true); err != nil {
 			return err
 		}
+		v.relocs = slices.Clone(v.relocs)
 		v.stale = true
 	}
 	return nil
