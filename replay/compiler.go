@@ -571,6 +571,7 @@ func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
 // facts are what the compiler wants to know of a function at each of its calls.
 type facts struct {
 	makes      bool  // it stores handles or addresses that later calls need
+	graphs     bool  // it has to do with graphs or their nodes
 	exceptions bool  // it sets the function that exceptions are given to, or reads an exception
 	retBits    uint8 // bits of the returned value that must come again, unless it makes an object and returned none
 }
@@ -581,7 +582,9 @@ func (p *compiler) facts(f *api.Func) *facts {
 	if known == nil {
 		known = &facts{makes: makes(f), retBits: comparedBits(f)}
 		for i := range f.Params {
-			known.exceptions = known.exceptions || f.Params[i].Object == api.Exception
+			q := &f.Params[i]
+			known.exceptions = known.exceptions || q.Object == api.Exception
+			known.graphs = known.graphs || q.Object == api.Graph || q.Object == api.Node || q.Has(api.Graph) || q.Has(api.Node)
 		}
 		p.known[f.ID] = known
 	}

@@ -30,6 +30,16 @@ type pointers struct {
 	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
 	spareAt        uint64                    // first free address after all allocations, see behind
 	mapped         bool                      // the player maps memory at its recorded address
+	recent         [1 << recentBits]found    // by hash of an address
+}
+
+const recentBits = 12
+
+// found is an address that was in an allocation when it was looked up, and the operand of the allocation.
+type found struct {
+	addr   uint64
+	object *timeline.Object
+	op     operand
 }
 
 func newPointers() pointers {
@@ -217,20 +227,8 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, boo
 			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 		}
 	}
-	o, in, ok := p.state.Find(p.owner(), w)
-	if !ok && q.Role != api.Reads && q.Role != api.Writes {
-		// An argument may point to the end of an allocation.
-		o, in, ok = p.state.FindEnd(p.owner(), w)
-	}
-	if !ok {
-		// Of reserved addresses those without memory count, too.
-		o, in, ok = p.state.Reserved(p.owner(), w)
-	}
+	o, in, op, ok := p.allocation(q, w)
 	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
-		return reloc{}, false
-	}
-	op, ok := p.objects.operands[o]
-	if !ok {
 		return reloc{}, false
 	}
 	evidence := ByRange
@@ -256,6 +254,33 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, boo
 		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
 	}
 	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+}
+
+// allocation returns the live allocation that a word of a parameter's data is an address of, with its operand. Loops of a
+// program use the same addresses again and again.
+func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op operand, ok bool) {
+	const golden = 0x9e3779b97f4a7c15
+	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
+	if o := recent.object; o != nil && recent.addr == w && o.Ended == timeline.NoCall && o.Process == p.owner() {
+		return o, w - o.Handle, recent.op, true
+	}
+	o, in, ok = p.state.Find(p.owner(), w)
+	inside := ok
+	if !ok && q.Role != api.Reads && q.Role != api.Writes {
+		// An argument may point to the end of an allocation.
+		o, in, ok = p.state.FindEnd(p.owner(), w)
+	}
+	if !ok {
+		// Of reserved addresses those without memory count, too.
+		o, in, ok = p.state.Reserved(p.owner(), w)
+	}
+	if !ok {
+		return nil, 0, operand{}, false
+	}
+	if op, ok = p.objects.operands[o]; ok && inside && o.Kind == api.Device && o.Parent == nil {
+		*recent = found{w, o, op}
+	}
+	return o, in, op, ok
 }
 
 // layout is what the binary of the kernel that is launched says of its arguments.

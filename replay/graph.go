@@ -221,7 +221,7 @@ func (p *callCompiler) graph() error {
 		}
 	case p.e.Captured != nil:
 		p.conditions(nil)
-	case p.f.Capture == api.NoCapture:
+	case p.f.Capture == api.NoCapture && p.facts(p.f).graphs:
 		p.inherits()
 		p.finds()
 	}
