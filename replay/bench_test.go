@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/replay/plan"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,7 +91,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 		h := out.header
 		ns := float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
 		for i := 2 * stretch; i < calls; i += stretch {
-			if out.insts[i].Flags != resultDone {
+			if out.insts[i].Flags != plan.ResultDone {
 				b.Fatalf("call %d: %+v", i, out.insts[i])
 			}
 			played = append(played, float64(out.insts[i].Start-out.insts[i-stretch].Start)*ns/stretch)

@@ -124,9 +124,9 @@ func (s *session) results() (*os.File, error) {
 		return nil, err
 	}
 	// Taken in full before the player maps it: a hole in a full file system would kill it.
-	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
+	if err := allocate(f, int64(s.p.written.Header.ResBytes)); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.layout.ResBytes, err)
+		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.written.Header.ResBytes, err)
 	}
 	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"math"
 	"path/filepath"
 	"slices"
@@ -54,9 +55,9 @@ type compiler struct {
 // callCompiler compiles one call. Its fields hold the state of that call alone.
 type callCompiler struct {
 	*compiler
-	words   []operand        // of the arguments
-	param_  []operand        // of one parameter, see param
-	relocs_ []reloc          // see content
+	words   []plan.Operand   // of the arguments
+	param_  []plan.Operand   // of one parameter, see param
+	relocs_ []plan.Reloc     // see content
 	unseen  *timeline.Object // host memory without recorded content that its kernel may read
 	touches []touch
 	e       *timeline.Event
@@ -69,9 +70,9 @@ type callCompiler struct {
 	args    []kernelbin.Arg           // of the kernel, where its binary tells them; nil unless asked for
 	asked   bool
 	ok      bool
-	before  []instruction
-	after   []instruction
-	relo    []reloc
+	before  []plan.Instruction
+	after   []plan.Instruction
+	relo    []plan.Reloc
 	spoils  []stretch // overwritten after it
 	temp    uint64    // bytes of the thread's own scratch memory in use
 	err     error     // of reading ahead
@@ -93,31 +94,31 @@ var errRefused = errors.New("can't be replayed")
 
 // newPlan compiles a trace into a plan in the file dir/plan.
 func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error) {
-	plan, err := createPlan(filepath.Join(dir, "plan"), m)
+	p, err := createPlan(filepath.Join(dir, "plan"), m)
 	if err != nil {
 		return nil, err
 	}
-	plan.dir, plan.o = dir, o
-	if plan.simulated() {
-		_, plan.found.ignored = recordedVariables(&m.Simulator, r.Meta())
+	p.dir, p.o = dir, o
+	if p.simulated() {
+		_, p.found.ignored = recordedVariables(&m.Simulator, r.Meta())
 	}
-	p := newCompiler(plan, r, dir, o)
-	err = p.compile()
+	c := newCompiler(p, r, dir, o)
+	err = c.compile()
 	if err == nil {
 		err = p.finish()
 	}
 	if err != nil {
-		plan.close()
+		p.close()
 		return nil, err
 	}
-	return plan, nil
+	return p, nil
 }
 
-func newCompiler(plan *Plan, r *format.Reader, dir string, o *Options) *compiler {
+func newCompiler(out *Plan, r *format.Reader, dir string, o *Options) *compiler {
 	p := &compiler{
-		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
+		Plan: out, r: r, o: o, dir: dir, state: timeline.NewState(out.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{},
-		objects: newObjects(plan.model), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
+		objects: newObjects(out.model), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
 		visible: newVisibleState(), known: make([]*facts, 1<<16),
 	}
 	p.pointers.mapped = o.Place == PlaceSame && !p.simulated()
@@ -133,7 +134,7 @@ func (p *compiler) compile() error {
 	if err := p.survey(); err != nil {
 		return err
 	}
-	for _, s := range slotNames {
+	for _, s := range plan.SlotNames {
 		p.slot(s, nil)
 	}
 	for _, s := range []string{"scratch of thread %d", "identity of thread %d"} {
@@ -156,7 +157,7 @@ func (p *compiler) compile() error {
 	threads := p.r.Threads()
 	p.look = p.newLookahead()
 	defer p.look.stop()
-	cc := &callCompiler{compiler: p, param_: make([]operand, 0, maxWords)}
+	cc := &callCompiler{compiler: p, param_: make([]plan.Operand, 0, maxWords)}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err
@@ -179,17 +180,17 @@ func (p *compiler) compile() error {
 		return err
 	}
 	p.clockLast()
-	p.zeros.size, p.zeros.reason = p.pointers.zeros, p.zerosReason()
-	return p.parts.err
+	p.zeros, p.unzeroed = p.pointers.zeros, p.zerosReason()
+	return p.Err()
 }
 
 // untilLimit is how long one run of polls may take.
 const untilLimit = 30 * time.Second
 
 // identity is the slot of a thread's pthread_t, processID that of a process's number.
-func (p *Plan) identity(thread int) uint32 { return uint32(slotThreads + len(p.threads) + thread) }
+func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.threads) + thread) }
 
-func (p *Plan) processID(proc int) uint32 { return uint32(slotThreads + 2*len(p.threads) + proc) }
+func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.threads) + proc) }
 
 func widened(w api.Window, at, size uint64) api.Window {
 	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
@@ -306,7 +307,7 @@ func (p *compiler) cast() error {
 		}
 		if _, ok := p.thread[c.Thread]; !ok {
 			p.thread[c.Thread] = 0
-			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID, pollsAt: -1, insts: spool[instruction]{in: &p.parts}, calls: spool[playedCall]{in: &p.parts}})
+			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID, pollsAt: -1})
 		}
 	}
 	order := map[uint32]int{} // of a process, by its first call
@@ -330,7 +331,7 @@ func (p *compiler) cast() error {
 			p.procs = append(p.procs, planned{process: owner, first: t, pid: pid})
 		}
 		p.procs[i].count++
-		pr.process, p.thread[pr.thread] = i, t
+		pr.process, p.thread[pr.thread], pr.out = i, t, p.Thread()
 	}
 	return nil
 }
@@ -422,11 +423,11 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		copy(words[f.Params[i].Word:], ops)
 	}
 	p.addTokens()
-	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts(f))}
+	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts(f))}
 	if f.Ret.Makes() && c.Ret != 0 {
-		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects.operands[u.Object] == (operand{}) {
+		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects.operands[u.Object] == (plan.Operand{}) {
 			in.RetSlot = p.newSlot(u.Object)
-			in.Flags |= instStop
+			in.Flags |= plan.InstStop
 		}
 	}
 	if f.RetVolatile {
@@ -449,7 +450,7 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		return nil
 	}
 	if p.ok && f.RetError && p.facts(f).makes {
-		in.Flags |= instStop
+		in.Flags |= plan.InstStop
 	}
 	p.placement()
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
@@ -458,7 +459,7 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
 	}
 	words = p.poll(&in, p.replace(&in, words))
-	in.Operands = p.operands(words...)
+	in.Operands = p.Operands(words...)
 	p.hostLaunch(in.Operands)
 	p.poison()
 	p.markGaps()
@@ -468,7 +469,7 @@ func (p *callCompiler) call(e *timeline.Event) error {
 		return err
 	}
 	g.insts = append(append(append(g.insts, p.before...), in), p.after...)
-	pr.scratch = max(pr.scratch, p.temp)
+	pr.out.Scratch = max(pr.out.Scratch, p.temp)
 	if p.err != nil {
 		return p.err
 	}
@@ -606,10 +607,10 @@ func comparedBits(f *api.Func) uint8 {
 }
 
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
-func (p *callCompiler) poll(in *instruction, words []operand) []operand {
+func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	f := p.f
 	if f.PollsCallbacks {
-		in.Op = opUntil // there is something to run, sooner or later
+		in.Op = plan.OpUntil // there is something to run, sooner or later
 		return words
 	}
 	if f.Pending != 0 {
@@ -636,12 +637,12 @@ func (p *callCompiler) poll(in *instruction, words []operand) []operand {
 		return words
 	}
 	p.takeBack(key)
-	in.Op, in.Len, in.Width = opUntil, complete, uint64(min(f.Params[out].Elem, 8))
+	in.Op, in.Len, in.Width = plan.OpUntil, complete, uint64(min(f.Params[out].Elem, 8))
 	return append(words, words[f.Params[out].Word])
 }
 
 // pollReturned is poll for a question that is answered by the returned value alone.
-func (p *callCompiler) pollReturned(in *instruction, words []operand) []operand {
+func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	key := pollKey{fn: p.f.ID}
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
@@ -652,7 +653,7 @@ func (p *callCompiler) pollReturned(in *instruction, words []operand) []operand 
 		p.asks(key)
 	case 0:
 		p.takeBack(key)
-		in.Op = opUntil
+		in.Op = plan.OpUntil
 	}
 	return words
 }

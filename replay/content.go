@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"slices"
 
@@ -21,7 +22,7 @@ type pointers struct {
 	addressed      api.Window                // payload words in it may be addresses
 	pinned         api.Window                // argument words in it may be addresses too: host memory that the device reaches
 	hostReached    map[*timeline.Object]bool // host memory that kernels may use
-	copied         map[uint64]operand        // payload words that were taken for addresses
+	copied         map[uint64]plan.Operand   // payload words that were taken for addresses
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
 	contents       map[*timeline.Object]*content
 	inMemory       bool                      // a task may have copied or stored an address
@@ -39,12 +40,12 @@ const recentBits = 12
 type found struct {
 	addr   uint64
 	object *timeline.Object
-	op     operand
+	op     plan.Operand
 }
 
 func newPointers() pointers {
 	return pointers{
-		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]operand{}, payloads: map[format.BlobID]uint64{},
+		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
 		contents: map[*timeline.Object]*content{}, zeroed: map[*timeline.Object]bool{},
 	}
 }
@@ -81,15 +82,15 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 // content puts recorded data into the plan's data. If it may hold device addresses, each 8-byte word that lies
 // in a live device allocation gets a relocation; those that the runtime reads are listed for the report. The relocations are valid until the
 // next call is compiled.
-func (p *callCompiler) content(d *format.Data, addresses bool) (operand, []reloc, error) {
+func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
 	if at, ok := p.pointers.payloads[d.Blob]; ok && d.Blob != 0 {
-		return operand{Slot: slotData, Addend: at}, nil, nil
+		return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
 	}
-	at, err := p.align()
+	at, err := p.Align()
 	if err != nil {
-		return operand{}, nil, err
+		return plan.Operand{}, nil, err
 	}
-	op := operand{Slot: slotData, Addend: at}
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.relocs_)}
 	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
 		s.most = p.objects.tokens.most
@@ -125,8 +126,7 @@ func (p *callCompiler) inline(s *scan) error {
 		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
 	}
 	p.words8(s, s.d.Bytes, 0, s.d.Len)
-	p.data += s.d.Len
-	return p.write(s.d.Bytes)
+	return p.Write(s.d.Bytes)
 }
 
 // blob puts data that is stored apart.
@@ -150,10 +150,9 @@ func (p *callCompiler) blob(s *scan) error {
 			n = (n - s.most) &^ 7 // the rest comes again, with what is behind it
 		}
 		n = p.words8(s, b, off, n)
-		if err := p.write(b[:n]); err != nil {
+		if err := p.Write(b[:n]); err != nil {
 			return err
 		}
-		p.data += n
 		off += n
 		if _, err := in.Discard(int(n)); err != nil {
 			return err
@@ -220,16 +219,16 @@ func (p *callCompiler) zeroCopy(o *timeline.Object) {
 
 // relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
 // there as an address is the same address, even when its allocation is gone by then.
-func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
+func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc, bool) {
 	q := p.paramOf(d)
 	if d.Dir == format.DirOut {
 		if op, ok := p.pointers.copied[w]; ok {
-			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+			return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 		}
 	}
 	o, in, op, ok := p.allocation(q, w)
 	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
-		return reloc{}, false
+		return plan.Reloc{}, false
 	}
 	evidence := ByRange
 	if q.Role == api.Args {
@@ -237,7 +236,7 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, boo
 		case known && a.Level > 0:
 			evidence = ByLayout
 		case known && a.Kind == kernelbin.General:
-			return reloc{}, false // a number, which only looks like an address
+			return plan.Reloc{}, false // a number, which only looks like an address
 		}
 	}
 	op.Addend += in
@@ -253,12 +252,12 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (reloc, boo
 		p.touch(o, 0, 0, how)
 		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
 	}
-	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 }
 
 // allocation returns the live allocation that a word of a parameter's data is an address of, with its operand. Loops of a
 // program use the same addresses again and again.
-func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op operand, ok bool) {
+func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op plan.Operand, ok bool) {
 	const golden = 0x9e3779b97f4a7c15
 	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
 	if o := recent.object; o != nil && recent.addr == w && o.Ended == timeline.NoCall && o.Process == p.owner() {
@@ -275,7 +274,7 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 		o, in, ok = p.state.Reserved(p.owner(), w)
 	}
 	if !ok {
-		return nil, 0, operand{}, false
+		return nil, 0, plan.Operand{}, false
 	}
 	if op, ok = p.objects.operands[o]; ok && inside && o.Kind == api.Device && o.Parent == nil {
 		*recent = found{w, o, op}

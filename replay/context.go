@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -32,14 +33,14 @@ func newContexts(m *api.Model) contexts {
 }
 
 // ownContext is the first device's own context. Each thread asks for it itself, and so waits for no other.
-func (p *callCompiler) ownContext() operand {
+func (p *callCompiler) ownContext() plan.Operand {
 	s, ok := p.objects.contexts.slots[p.at.thread]
 	if !ok {
 		s = p.slot("the device's own context", nil)
 		p.objects.contexts.slots[p.at.thread] = s
-		p.aside(p.objects.contexts.finds, operand{Slot: slotSlots, Addend: 8 * uint64(s)}, imm(0))
+		p.aside(p.objects.contexts.finds, plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, imm(0))
 	}
-	return operand{Slot: s}
+	return plan.Operand{Slot: s}
 }
 
 // settle makes the device's own context current to a thread that uses a context without having said which.
@@ -74,6 +75,6 @@ func (p *callCompiler) usesContext() bool {
 }
 
 // aside is a call of the player's own, before the one at hand.
-func (p *callCompiler) aside(f *api.Func, ops ...operand) {
-	p.before = append(p.before, instruction{Op: opCall, Flags: instAside, Fn: p.function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.operands(ops...)})
+func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) {
+	p.before = append(p.before, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
 }

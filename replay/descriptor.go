@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -122,7 +123,7 @@ func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) 
 }
 
 // descriptor is the operand for a descriptor. One of another process is taken over before the call at hand.
-func (p *callCompiler) descriptor(w uint64) operand {
+func (p *callCompiler) descriptor(w uint64) plan.Operand {
 	call, known := p.sharing.importedFDs[p.c.Index]
 	o := p.sharing.exportedFDs[call]
 	if !known || o == nil {
@@ -134,7 +135,7 @@ func (p *callCompiler) descriptor(w uint64) operand {
 		return op
 	}
 	s := p.slot(fmt.Sprintf("descriptor of call %d, taken over", o.Created), nil)
-	p.before = append(p.before, instruction{Op: opTake, Fn: p.function(p.f), Call: p.c.Index,
-		Operands: p.operands(operand{Slot: slotSlots, Addend: 8 * uint64(s)}, operand{Slot: p.processID(p.process[o.Process])}, op)})
-	return operand{Slot: s}
+	p.before = append(p.before, plan.Instruction{Op: plan.OpTake, Fn: p.Function(p.f), Call: p.c.Index,
+		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, plan.Operand{Slot: p.processID(p.process[o.Process])}, op)})
+	return plan.Operand{Slot: s}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ type ownFile struct {
 }
 
 // fileName is the path of a file that the call reads.
-func (p *callCompiler) fileName(i int) (operand, error) {
+func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
 		return p.zero(1), nil // which names no file
 	}
@@ -41,43 +42,43 @@ func (p *callCompiler) fileName(i int) (operand, error) {
 	}
 	path, err := p.ownPath(p.dir, i)
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	r, err := p.reader(d)
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	if p.f.Keeps != nil {
 		b, err := io.ReadAll(r)
 		if err != nil {
-			return operand{}, p.inBlob(d, err)
+			return plan.Operand{}, p.inBlob(d, err)
 		}
 		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
 	}
 	f, err := atomicfile.Fresh(path) // in place of that of an earlier replay, if the folder is kept
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	h := sha256.New()
 	if _, err = io.Copy(io.MultiWriter(f, h), r); err != nil {
 		err = p.inBlob(d, err)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	p.ownFiles = append(p.ownFiles, ownFile{filepath.Base(path), hex.EncodeToString(h.Sum(nil))})
 	return p.pathOperand(path)
 }
 
 // newPath is the path of a file that does not exist: the call writes it, or failed to read it.
-func (p *callCompiler) newPath(i int) (operand, error) {
+func (p *callCompiler) newPath(i int) (plan.Operand, error) {
 	dir := ownDir(p.dir)
 	if p.o.relative {
 		dir = p.dir
 	}
 	path, err := p.ownPath(dir, i)
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	_ = os.Remove(path) // of a replay before, where the folder is kept
 	return p.pathOperand(path)
@@ -97,12 +98,12 @@ func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
 }
 
-func (p *compiler) pathOperand(path string) (operand, error) {
+func (p *compiler) pathOperand(path string) (plan.Operand, error) {
 	if p.o.relative {
 		path = filepath.Base(path)
 	}
-	at, err := p.put(append([]byte(path), 0))
-	return operand{Slot: slotData, Addend: at}, err
+	at, err := p.Put(append([]byte(path), 0))
+	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
 // plainName returns the end of a path as a file name of at most 64 letters, digits, dots, dashes and underscores.

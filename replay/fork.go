@@ -1,6 +1,10 @@
 package replay
 
-import "math"
+import (
+	"math"
+
+	"github.com/acltrace/acltrace/replay/plan"
+)
 
 // A process that was forked after its parent had called the runtime has a runtime that does not work: its calls fail. The replay forks it,
 // too, from the process that plays its parent.
@@ -17,7 +21,7 @@ func (p *compiler) fork(process int, first int64) {
 	if int(pr.process) >= len(processes) || processes[pr.process].ForkedFrom == 0 {
 		return
 	}
-	in := instruction{Op: opFork, Fn: uint32(process)}
+	in := plan.Instruction{Op: plan.OpFork, Fn: uint32(process)}
 	var at *program
 	last := int64(math.MinInt64)
 	var behind *group // nil if the call has left the window, or has its place already

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -103,13 +104,13 @@ func (p *callCompiler) markGaps() {
 }
 
 // mark tells the library that memory is unknown for a reason, or known again if that is "".
-func (p *Plan) mark(at operand, size uint64, code verify.Reason) instruction {
-	return instruction{Op: opMark, Bits: code.Code(), Operands: p.operands(at), Len: size}
+func (p *Plan) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instruction {
+	return plan.Instruction{Op: plan.OpMark, Bits: code.Code(), Operands: p.Operands(at), Len: size}
 }
 
 // zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
 // of data that the trace lacks.
-func (p *callCompiler) zerosIn(pinned *timeline.Object, at operand, n uint64) {
+func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint64) {
 	p.gaps.since(verify.Data, p.c.Start)
 	p.found.substituted[len(p.found.substituted)-1].marked = true
 	if pinned != nil {
@@ -119,7 +120,7 @@ func (p *callCompiler) zerosIn(pinned *timeline.Object, at operand, n uint64) {
 }
 
 // unknown marks memory, from before the current call on.
-func (p *callCompiler) unknown(at operand, size uint64, code verify.Reason) {
+func (p *callCompiler) unknown(at plan.Operand, size uint64, code verify.Reason) {
 	p.gaps.since(code, p.c.Start)
 	p.before = append(p.before, p.mark(at, size, code))
 }
@@ -141,8 +142,8 @@ func (p *compiler) zerosReason() verify.Reason {
 }
 
 // afterGap gives the comparison of a result that came at a time the reason for which it proves nothing on a library that can't mark memory.
-func (p *compiler) afterGap(in *instruction, at int64) {
+func (p *compiler) afterGap(in *plan.Instruction, at int64) {
 	if code := p.gaps.reason(at); code != "" {
-		in.Bits, in.Flags = code.Code(), in.Flags|instUnmarked
+		in.Bits, in.Flags = code.Code(), in.Flags|plan.InstUnmarked
 	}
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -23,13 +24,13 @@ type graphs struct {
 }
 
 // locate notes where comparisons of captured copies are written: instructions of a thread from a number on.
-func (g *graphs) locate(thread, first int, insts []instruction) {
+func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 	if len(g.once) == 0 {
 		return
 	}
 	for i := range insts {
 		in := &insts[i]
-		if at, ok := g.once[in.Call]; ok && in.Op == opCheck {
+		if at, ok := g.once[in.Call]; ok && in.Op == plan.OpCheck {
 			g.once[in.Call] = append(at, place{thread, first + i})
 		}
 	}
@@ -63,7 +64,7 @@ type subgraph struct {
 type graphCopy struct {
 	call     uint64
 	node     *timeline.Object // that makes it, nil where a capture has put it there
-	to       operand
+	to       plan.Operand
 	addr     uint64 // as recorded
 	size     rows
 	at       place // behind which what lay there at one moment is compared
@@ -76,7 +77,7 @@ type graphCopy struct {
 type graphSource struct {
 	call uint64
 	node *timeline.Object // as in graphCopy
-	op   operand
+	op   plan.Operand
 	addr uint64 // as recorded
 	size rows
 
@@ -347,7 +348,7 @@ func (p *compiler) original(node *timeline.Object) *timeline.Object {
 // followRun follows a run of a graph: what it copies to one piece of memory is compared once.
 func (p *callCompiler) followRun(graph *capture) error {
 	type key struct {
-		to   operand
+		to   plan.Operand
 		addr uint64
 		size rows
 	}
@@ -425,7 +426,7 @@ func (p *callCompiler) followRun(graph *capture) error {
 // is unproved.
 func (p *callCompiler) sources(graph *capture) error {
 	type key struct {
-		op  operand
+		op  plan.Operand
 		len uint64
 	}
 	done := map[key]bool{}
@@ -476,7 +477,9 @@ func memoryOf(o *timeline.Object) string {
 }
 
 // shift is from where to where the replay has moved the memory.
-func (c *graphCopy) shift() operand { return operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr} }
+func (c *graphCopy) shift() plan.Operand {
+	return plan.Operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr}
+}
 
 // pieceAt is what the call at hand, a run of a graph, has found or left at an address.
 func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
@@ -541,10 +544,10 @@ func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) 
 	if err != nil {
 		return err
 	}
-	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, isResult)
+	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, plan.CheckResult)
 	in.RetSlot = d.Item
 	p.afterGap(&in, d.Time)
-	p.compareAt(at, []instruction{in})
+	p.compareAt(at, []plan.Instruction{in})
 	p.arrives(d, at, c.size)
 	run.there = true
 	return nil
@@ -567,7 +570,7 @@ func (p *compiler) graphResults() {
 		if last < 0 && c.recorded != noTime {
 			// Nothing had come yet, or it is compared with that of the run, or nothing tells whether it is that of the run.
 			for _, at := range p.graphs.once[c.call] {
-				p.threads[at.thread].insts.set(at.group, instruction{Op: opNothing, Call: c.call})
+				p.threads[at.thread].out.Set(at.group, plan.Instruction{Op: plan.OpNothing, Call: c.call})
 			}
 		}
 		for i, run := range c.runs {

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -55,17 +56,17 @@ func (p *compiler) called(e *timeline.Event, process uint32) {
 }
 
 // callback is what stands for a function of the program's.
-func (p *callCompiler) callback(q *api.Param) operand {
+func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
 			p.doubt(verify.HostFunction, "what the program's function "+q.Name+" does is not repeated")
 		}
-		return operand{Slot: slotCallback}
+		return plan.Operand{Slot: plan.SlotCallback}
 	}
 	if q.Before == 2 {
-		return operand{Slot: slotStreamFunction}
+		return plan.Operand{Slot: plan.SlotStreamFunction}
 	}
-	return operand{Slot: slotHostFunction}
+	return plan.Operand{Slot: plan.SlotHostFunction}
 }
 
 // hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
@@ -122,11 +123,11 @@ func (p *compiler) hostFunctions() error {
 			for _, ns := range l.runs {
 				b = binary.LittleEndian.AppendUint64(b, uint64(float64(ns)*p.scale))
 			}
-			at, err := p.put(b)
+			at, err := p.Put(b)
 			if err != nil {
 				return err
 			}
-			p.ops.set(int(l.ops), pack(operand{Slot: slotData, Addend: at}))
+			p.SetOperand(l.ops, plan.Operand{Slot: plan.SlotData, Addend: at})
 		}
 		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
 	}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -29,9 +30,9 @@ type numbered struct {
 
 // numberWord is a word that may be the number of an object.
 type numberWord struct {
-	reloc int        // in Plan.relocs, -1 where its call is not made
-	to    []*operand // by kind, nil for what stays as it is
-	made  []uint64   // call
+	reloc int             // in Plan.relocs, -1 where its call is not made
+	to    []*plan.Operand // by kind, nil for what stays as it is
+	made  []uint64        // call
 	say   Relocated
 }
 
@@ -43,7 +44,7 @@ type pendingNumber struct {
 }
 
 // numbers takes note of the words among arguments that may be numbers of objects. Until all launches are known they are what they were.
-func (p *callCompiler) numbers(i int, d *format.Data, from operand) error {
+func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 	if p.objects.counted == 0 {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from operand) error {
 		if !slices.Contains(at.not, false) {
 			continue
 		}
-		word := numberWord{to: make([]*operand, len(kinds)), made: make([]uint64, len(kinds)), reloc: -1,
+		word := numberWord{to: make([]*plan.Operand, len(kinds)), made: make([]uint64, len(kinds)), reloc: -1,
 			say: Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(w), Evidence: ByHandle}}
 		for n, kind := range kinds {
 			o := p.state.Known(p.owner(), kind, w)
@@ -83,7 +84,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from operand) error {
 		}
 		if slices.Contains(at.not, false) {
 			p.pending = append(p.pending, pendingNumber{at, len(at.words), len(p.relo)})
-			p.relo = append(p.relo, reloc{At: from.Addend + uint64(k), Addend: w})
+			p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Addend: w})
 			at.words = append(at.words, word)
 		}
 	}
@@ -99,9 +100,9 @@ func (p *compiler) settleNumbers() {
 			if n < 0 || w.to[n] == nil || w.reloc < 0 {
 				continue
 			}
-			r := p.relocs.at(w.reloc)
+			r := p.Reloc(w.reloc)
 			r.Addend, r.Slot = w.to[n].Addend, w.to[n].Slot
-			p.relocs.set(w.reloc, r)
+			p.SetReloc(w.reloc, r)
 			w.say.Allocation = w.made[n]
 			all = append(all, w.say)
 		}

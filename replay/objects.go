@@ -2,14 +2,15 @@ package replay
 
 import (
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // objects maps the recorded handles and addresses to operands of the plan.
 type objects struct {
-	operands  map[*timeline.Object]operand
-	former    map[objectKey]operand // of the last object with the handle, alive or not
-	regions   map[memoryKey]region  // scratch memory in place of program memory that the runtime keeps using
+	operands  map[*timeline.Object]plan.Operand
+	former    map[objectKey]plan.Operand // of the last object with the handle, alive or not
+	regions   map[memoryKey]region       // scratch memory in place of program memory that the runtime keeps using
 	buffers   map[*timeline.Object][]buffer
 	ownMemory map[uint32]*timeline.Object // by process: host memory that no call allocated
 	hostMaps  map[memoryKey]int           // index into findings.maps
@@ -24,7 +25,7 @@ type objects struct {
 
 func newObjects(m *api.Model) objects {
 	return objects{
-		operands: map[*timeline.Object]operand{}, former: map[objectKey]operand{}, regions: map[memoryKey]region{},
+		operands: map[*timeline.Object]plan.Operand{}, former: map[objectKey]plan.Operand{}, regions: map[memoryKey]region{},
 		buffers: map[*timeline.Object][]buffer{}, ownMemory: map[uint32]*timeline.Object{}, hostMaps: map[memoryKey]int{},
 		contexts: newContexts(m), numbered: map[numberPlace]*numbered{}, reporters: map[uint64]int{},
 		exceptionHandlers: map[uint32]*exceptionHandler{},

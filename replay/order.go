@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 	"sort"
 
@@ -29,8 +30,8 @@ func newOrdering() ordering {
 type inFlightCopy struct {
 	off, end uint64
 	until    int64
-	shift    operand // from where to where the replay has moved the memory
-	sure     bool    // what lies there then is known, whether the copy is made or not
+	shift    plan.Operand // from where to where the replay has moved the memory
+	sure     bool         // what lies there then is known, whether the copy is made or not
 }
 
 // resultWait is when a thread had waited for a result, where that lies in pinned memory.

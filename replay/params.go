@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -11,22 +12,22 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-func imm(v uint64) operand { return operand{Addend: v} }
+func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 
 // newSlot makes the slot that a new object's handle or address will be in.
 func (p *compiler) newSlot(o *timeline.Object) uint32 {
 	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
-	p.bind(o, operand{Slot: s})
+	p.bind(o, plan.Operand{Slot: s})
 	return s
 }
 
-func (p *compiler) bind(o *timeline.Object, op operand) {
+func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
 	p.objects.operands[o] = op
 	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 
 // object is the operand for a handle of an object.
-func (p *callCompiler) object(o *timeline.Object) operand {
+func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if op, ok := p.objects.operands[o]; ok {
 		return op
 	}
@@ -47,30 +48,30 @@ func (p *callCompiler) object(o *timeline.Object) operand {
 }
 
 // temporary is scratch memory of the thread that the next call uses again.
-func (p *callCompiler) temporary(n uint64) operand {
+func (p *callCompiler) temporary(n uint64) plan.Operand {
 	if !p.ok {
 		n = min(n, 1<<30) // a call may have failed for its size
 	}
 	at := (p.temp + 63) &^ 63
 	p.temp = at + n
-	return operand{Slot: uint32(slotThreads + p.at.thread), Addend: at}
+	return plan.Operand{Slot: uint32(plan.SlotThreads + p.at.thread), Addend: at}
 }
 
 // region is scratch memory that stands for memory of the program's at an address, for as long as the program runs.
-func (p *callCompiler) region(addr, n uint64) operand {
+func (p *callCompiler) region(addr, n uint64) plan.Operand {
 	k := memoryKey{p.owner(), addr}
 	r, ok := p.objects.regions[k]
 	if !ok || r.size < n {
 		// As far from the beginning of a page as it was.
-		r = region{p.reserve(n+pageSize) + addr%pageSize, n}
+		r = region{p.Reserve(n+pageSize) + addr%pageSize, n}
 		r.at = (r.at-addr%pageSize+pageSize-1)/pageSize*pageSize + addr%pageSize
 		p.objects.regions[k] = r
 	}
-	return operand{Slot: slotScratch, Addend: r.at}
+	return plan.Operand{Slot: plan.SlotScratch, Addend: r.at}
 }
 
 // hostRange is memory that stands for memory of the program's that the device is to reach: at its recorded address, unless PlaceMove moves it.
-func (p *callCompiler) hostRange(addr, n uint64) operand {
+func (p *callCompiler) hostRange(addr, n uint64) plan.Operand {
 	proc := p.threads[p.at.thread].process
 	from, to := addr&^(pageSize-1), (addr+n+pageSize-1)&^(pageSize-1)
 	k := memoryKey{p.owner(), from}
@@ -86,14 +87,14 @@ func (p *callCompiler) hostRange(addr, n uint64) operand {
 		i = len(p.found.maps)
 		p.objects.hostMaps[k] = i
 		s := p.slot(fmt.Sprintf("host memory at %#x", from), nil)
-		p.found.maps = append(p.found.maps, hostMap{planMap{Size: to - from, Slot: s, Process: uint32(proc)}, from})
+		p.found.maps = append(p.found.maps, hostMap{plan.Map{Size: to - from, Slot: s, Process: uint32(proc)}, from})
 		if p.o.Place != PlaceMove {
 			p.found.maps[i].At = from
 		}
 	}
 	m := &p.found.maps[i]
 	m.Size = max(m.Size, to-m.recorded)
-	return operand{Slot: m.Slot, Addend: addr - m.recorded}
+	return plan.Operand{Slot: m.Slot, Addend: addr - m.recorded}
 }
 
 const pageSize = 4096
@@ -102,12 +103,12 @@ const pageSize = 4096
 const placeSize = 64 << 10
 
 // param is the operands for the words of a parameter; what the call needs besides goes before or after it.
-func (p *callCompiler) param(i int) ([]operand, error) {
+func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
-	one := func(o operand, err error) ([]operand, error) { return append(p.param_[:0], o), err }
+	one := func(o plan.Operand, err error) ([]plan.Operand, error) { return append(p.param_[:0], o), err }
 	if q.OmitOnReplay {
-		return make([]operand, q.Words), nil
+		return make([]plan.Operand, q.Words), nil
 	}
 	switch q.Role {
 	case api.Value:
@@ -116,13 +117,13 @@ func (p *callCompiler) param(i int) ([]operand, error) {
 			ops = append(ops, imm(p.c.Args[int(q.Word)+k]))
 		}
 		if t, ok := p.reporter(q, w); ok {
-			ops[0] = operand{Slot: p.identity(t)}
+			ops[0] = plan.Operand{Slot: p.identity(t)}
 		}
 		if p.f.Shares == api.Import && q.Words > 1 {
 			// A key by value: the words that the other process got.
 			if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
 				for k := range ops {
-					ops[k] = operand{Slot: uint32(first.Addend/8) + uint32(k)}
+					ops[k] = plan.Operand{Slot: uint32(first.Addend/8) + uint32(k)}
 				}
 			}
 		}
@@ -229,7 +230,7 @@ func (p *compiler) constant(kind api.Object, w uint64) bool {
 	return w == 0 || kind == api.Stream && w <= p.model.Constants
 }
 
-func (p *callCompiler) handle(i int, w uint64) (operand, error) {
+func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
 	if p.constant(p.f.Params[i].Object, w) {
 		return imm(w), nil
 	}
@@ -275,19 +276,19 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 		filled[d.Addr] = true
 		if d.Status != format.Whole {
 			p.substitute(i, d.Len, d)
-			p.store(operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
+			p.store(plan.Operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
 			continue
 		}
 		from, relocs, err := p.content(d, true)
 		if err != nil {
 			return err
 		}
-		p.store(operand{Slot: buffers[n].slot}, from, relocs, contiguous(d.Len))
+		p.store(plan.Operand{Slot: buffers[n].slot}, from, relocs, contiguous(d.Len))
 	}
 	for _, b := range buffers {
 		if !filled[b.addr] {
 			p.substitute(i, b.size, nil)
-			p.store(operand{Slot: b.slot}, p.zero(b.size), nil, contiguous(b.size))
+			p.store(plan.Operand{Slot: b.slot}, p.zero(b.size), nil, contiguous(b.size))
 		}
 	}
 	return nil
@@ -330,7 +331,7 @@ func (p *callCompiler) stored(param int) (uint64, bool) {
 }
 
 // output is the operand for a pointer to where the call stores something.
-func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) output(i int, q *api.Param) (plan.Operand, error) {
 	v, has := p.stored(i)
 	switch q.Role {
 	case api.New, api.Find:
@@ -340,11 +341,11 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 		}
 		if known, ok := p.objects.operands[u.Object]; ok {
 			op := p.temporary(8)
-			at, err := p.put(make([]byte, 8))
+			at, err := p.Put(make([]byte, 8))
 			if err != nil {
 				return op, err
 			}
-			p.check(i, op, at, []reloc{{At: at, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), isOutput)
+			p.check(i, op, at, []plan.Reloc{{At: at, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), plan.CheckOutput)
 			return op, nil
 		}
 		s := p.newSlot(u.Object)
@@ -352,12 +353,12 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 		case api.Descriptor:
 			p.sharing.exportedFDs[p.c.Index] = u.Object
 		case api.SharedMemory:
-			p.sharing.keys[fmt.Sprint(v)] = operand{Slot: s}
+			p.sharing.keys[fmt.Sprint(v)] = plan.Operand{Slot: s}
 		}
 		if placeable(q.Object) {
 			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object, p.c.End})
 		}
-		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+		return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Buffer:
 		if !has {
 			break
@@ -368,12 +369,12 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 			n, _ := q.Size.Bytes(p.f, p.c.Args)
 			p.objects.buffers[u.Object] = append(bs, buffer{v, n, s})
 		}
-		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+		return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Out, api.InOut:
 		op := p.temporary(uint64(q.Elem))
 		in, d := p.find(i, 0, format.DirIn), p.find(i, 0, format.DirOut)
-		var from operand
-		var relocs []reloc
+		var from plan.Operand
+		var relocs []plan.Reloc
 		var err error
 		before := q.Role == api.InOut && in != nil && in.Status == format.Whole
 		if before {
@@ -397,7 +398,7 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 			if err != nil {
 				return op, err
 			}
-			op = operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
+			op = plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 			for k := range (len(b) + 7) / 8 {
 				p.slot(fmt.Sprintf("key of call %d, word %d", p.c.Index, k), nil)
 			}
@@ -410,7 +411,7 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 		case q.Volatile: // as tokens are
 			p.found.volatile++
 		case has:
-			at, err := p.put(binary.LittleEndian.AppendUint64(nil, v)[:min(q.Elem, 8)])
+			at, err := p.Put(binary.LittleEndian.AppendUint64(nil, v)[:min(q.Elem, 8)])
 			if err != nil {
 				return op, err
 			}
@@ -420,7 +421,7 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 				for _, u := range p.e.Uses {
 					if p.f.Params[u.Param].Role == api.Address {
 						in := &p.after[len(p.after)-1]
-						in.Want, in.At = isExtent, u.Object.Size
+						in.Want, in.At = plan.CheckExtent, u.Object.Size
 					}
 				}
 			}
@@ -437,7 +438,7 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 			if err != nil {
 				return op, err
 			}
-			op = p.Plan.share(n)
+			op = p.Plan.Share(n)
 			p.sharing.keys[string(b)] = op
 		}
 		switch {
@@ -450,7 +451,7 @@ func (p *callCompiler) output(i int, q *api.Param) (operand, error) {
 			if err != nil {
 				return op, err
 			}
-			at, err := p.put(append(slices.Clip(b), 0))
+			at, err := p.Put(append(slices.Clip(b), 0))
 			p.check(i, op, at, nil, contiguous(d.Len+1), outputOf(q))
 			return op, err
 		default:
@@ -481,7 +482,7 @@ func (p *callCompiler) argumentsKnown() bool {
 
 func contiguous(n uint64) rows { return rows{n, n, n} }
 
-func (p *callCompiler) checkData(i int, op operand, d *format.Data) error {
+func (p *callCompiler) checkData(i int, op plan.Operand, d *format.Data) error {
 	if d.Status != format.Whole {
 		return nil
 	}
@@ -491,7 +492,7 @@ func (p *callCompiler) checkData(i int, op operand, d *format.Data) error {
 }
 
 // address is the operand for an address that may lie in an allocation: the recorded one plays no part where it does.
-func (p *callCompiler) address(i int, w uint64) operand {
+func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	op, in, _, own := p.locate(i, 0, w)
 	switch {
 	case own && p.f.Params[i].Role == api.Address:
@@ -533,18 +534,18 @@ func (p *callCompiler) deviceArgs(i int) {
 
 // upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
 // graph nothing is put.
-func (p *callCompiler) upload(i int, off uint64, addr operand) bool {
+func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 	f, words := p.model.Upload(8)
 	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
 		return false
 	}
-	at, err := p.put(make([]byte, 8))
+	at, err := p.Put(make([]byte, 8))
 	if err != nil {
 		return false // the file will say so again
 	}
 	to := p.address(i, p.c.Args[p.f.Params[i].Word])
 	to.Addend += off
-	ops := make([]operand, f.Words)
+	ops := make([]plan.Operand, f.Words)
 	for k := range ops {
 		ops[k] = imm(words[k])
 	}
@@ -553,15 +554,15 @@ func (p *callCompiler) upload(i int, off uint64, addr operand) bool {
 		case q.Role == api.Writes:
 			ops[q.Word] = to
 		case q.Role == api.Reads:
-			ops[q.Word] = operand{Slot: slotData, Addend: at}
+			ops[q.Word] = plan.Operand{Slot: plan.SlotData, Addend: at}
 		case k == int(f.Stream):
 			if u, ok := p.e.Use(int(p.f.Stream)); ok {
 				ops[q.Word] = p.object(u.Object)
 			}
 		}
 	}
-	in := instruction{Op: opCall, Flags: instAside, Fn: p.function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.operands(ops...)}
-	in.Relocs, in.NRelocs = p.addRelocs([]reloc{{At: at, Addend: addr.Addend, Slot: addr.Slot}})
+	in := plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)}
+	in.Relocs, in.NRelocs = p.addRelocs([]plan.Reloc{{At: at, Addend: addr.Addend, Slot: addr.Slot}})
 	p.before = append(p.before, in)
 	return true
 }
@@ -574,7 +575,7 @@ func (p *callCompiler) nowhere(i int, w uint64) {
 }
 
 // resolve is the operand for an address of the device that is in no allocation.
-func (p *callCompiler) resolve(w uint64) operand {
+func (p *callCompiler) resolve(w uint64) plan.Operand {
 	if o, off, ok := p.state.FindEnd(p.owner(), w); ok {
 		op := p.object(o)
 		op.Addend += off
@@ -585,7 +586,7 @@ func (p *callCompiler) resolve(w uint64) operand {
 
 // locate is the operand for memory of a parameter, and the allocation that it lies in: nil for memory of the program's own
 // and for device memory that nobody has allocated.
-func (p *callCompiler) locate(i int, item uint32, w uint64) (op operand, in *timeline.Object, off uint64, own bool) {
+func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in *timeline.Object, off uint64, own bool) {
 	if item == 0 {
 		if u, ok := p.e.Use(i); ok {
 			op = p.object(u.Object)
@@ -616,7 +617,7 @@ func (p *compiler) onDevice(w uint64) bool {
 }
 
 // memory is the operand for memory that a copy or a fill reads or writes.
-func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (operand, error) {
+func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (plan.Operand, error) {
 	op, in, off, own := p.locate(i, item, w)
 	if how := touchWrites; s.len > 0 {
 		if q.Role == api.Reads {
@@ -647,7 +648,7 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 }
 
 // source is host memory that a copy reads: what the program had there is put there again.
-func (p *callCompiler) source(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		addr := p.c.Args[p.f.Params[i].Word]
@@ -701,15 +702,15 @@ func (p *callCompiler) source(i int, item uint32, op operand, in *timeline.Objec
 }
 
 // lasting is scratch memory of the call's own: an asynchronous copy may use it after the call, as may a graph.
-func (p *callCompiler) lasting(n uint64) operand {
+func (p *callCompiler) lasting(n uint64) plan.Operand {
 	if p.f.Stream < 0 && p.e.Captured == nil {
 		return p.temporary(n)
 	}
-	return operand{Slot: slotScratch, Addend: p.reserve(n)}
+	return plan.Operand{Slot: plan.SlotScratch, Addend: p.Reserve(n)}
 }
 
 // destination is host memory that a copy writes: what came there is compared once the program has waited for it.
-func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.find(i, item, format.DirOut)
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
@@ -731,7 +732,7 @@ func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.
 		op = p.lasting(s.span())
 	}
 	if async && p.ok && p.e.Captured == nil {
-		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
+		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
 	}
 	if !p.ok || s.len == 0 || !p.o.compares() {
 		return op, nil
@@ -769,7 +770,7 @@ func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.
 	}
 	if d.Len != s.len {
 		in, err := p.lengthCheck(i, item, s.len, d.Len)
-		p.compareAt(at, []instruction{in})
+		p.compareAt(at, []plan.Instruction{in})
 		return op, err
 	}
 	from, relocs, err := p.content(d, true)
@@ -778,7 +779,7 @@ func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.
 	}
 	origin, _ := p.origin(item)
 	level := p.level(origin)
-	var checks []instruction
+	var checks []plan.Instruction
 	for k, part := range p.parts(item, s) {
 		piece := s
 		if k > 0 || part.hi < s.len {
@@ -786,7 +787,7 @@ func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.
 		}
 		to := op
 		to.Addend += part.lo
-		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, isResult)
+		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, plan.CheckResult)
 		in.At, in.Flags, in.RetSlot = part.lo, 0, item
 		p.afterGap(&in, d.Time)
 		if part.unset && in.Bits == 0 {
@@ -804,7 +805,7 @@ func (p *callCompiler) destination(i int, item uint32, op operand, in *timeline.
 }
 
 // compareAt has results of the call at hand compared behind a call.
-func (p *callCompiler) compareAt(at place, checks []instruction) {
+func (p *callCompiler) compareAt(at place, checks []plan.Instruction) {
 	if at == p.at {
 		p.after = append(p.after, checks...)
 		return
@@ -955,9 +956,9 @@ func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
 }
 
 // zero is memory of zeros that stands for data that the trace lacks.
-func (p *compiler) zero(n uint64) operand {
+func (p *compiler) zero(n uint64) plan.Operand {
 	p.pointers.zeros = max(p.pointers.zeros, n)
-	return operand{Slot: slotZeros}
+	return plan.Operand{Slot: plan.SlotZeros}
 }
 
 func (p *callCompiler) substitute(i int, n uint64, d *format.Data) {
@@ -975,74 +976,54 @@ func (p *callCompiler) substitute(i int, n uint64, d *format.Data) {
 	p.found.substituted = append(p.found.substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
 }
 
-func (p *callCompiler) store(to, from operand, relocs []reloc, s rows) {
+func (p *callCompiler) store(to, from plan.Operand, relocs []plan.Reloc, s rows) {
 	if s.len == 0 {
 		return
 	}
-	in := instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(to, from, imm(s.pitch)), Len: s.len, Width: s.width}
+	in := plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(to, from, imm(s.pitch)), Len: s.len, Width: s.width}
 	in.Relocs, in.NRelocs = p.addRelocs(relocs)
 	p.before = append(p.before, in)
 }
 
-// What a check is of, in its field Want; Words has the parameter, RetSlot the item and At the place in the result. The player
-// uses them only where it judges by itself.
-const (
-	isOutput  = iota // a value that the call itself has stored
-	isResult         // what a copy has brought to the host
-	isMachine        // as isOutput, and what it tells is of the machine
-	isExtent         // a number that may be another one that is no less than At
-	isLength         // of a result that was recorded with another length
-)
-
-// ofResult reports whether a check is of a result. The other checks are of values that the call itself has stored.
-func (in *instruction) ofResult() bool {
-	return in.Op == opCheck && (in.Want == isResult || in.Want == isLength)
-}
-
 // lengthCheck is a check that always fails: the copy at hand has n bytes, but its recorded result has another length. Bytes that both have
 // in common prove nothing, so they are not compared.
-func (p *callCompiler) lengthCheck(i int, item uint32, n, recorded uint64) (instruction, error) {
-	got, err := p.put(binary.LittleEndian.AppendUint64(nil, n))
+func (p *callCompiler) lengthCheck(i int, item uint32, n, recorded uint64) (plan.Instruction, error) {
+	got, err := p.Put(binary.LittleEndian.AppendUint64(nil, n))
 	if err != nil {
-		return instruction{}, err
+		return plan.Instruction{}, err
 	}
-	want, err := p.put(binary.LittleEndian.AppendUint64(nil, recorded))
-	in := p.checkInstruction(i, operand{Slot: slotData, Addend: got}, want, nil, contiguous(8), isLength)
+	want, err := p.Put(binary.LittleEndian.AppendUint64(nil, recorded))
+	in := p.checkInstruction(i, plan.Operand{Slot: plan.SlotData, Addend: got}, want, nil, contiguous(8), plan.CheckLength)
 	in.RetSlot = item
 	return in, err
 }
 
 func outputOf(q *api.Param) uint64 {
 	if q.Machine {
-		return isMachine
+		return plan.CheckMachine
 	}
-	return isOutput
+	return plan.CheckOutput
 }
 
-func (p *callCompiler) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
-	in := instruction{
-		Op: opCheck, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(op, operand{Slot: slotData, Addend: at}, imm(s.pitch)),
+func (p *callCompiler) checkInstruction(i int, op plan.Operand, at uint64, relocs []plan.Reloc, s rows, kind uint64) plan.Instruction {
+	in := plan.Instruction{
+		Op: plan.OpCheck, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(op, plan.Operand{Slot: plan.SlotData, Addend: at}, imm(s.pitch)),
 		Len: s.len, Width: s.width, Want: kind, Words: uint8(i),
 	}
 	in.Relocs, in.NRelocs = p.addRelocs(relocs)
 	return in
 }
 
-func (p *callCompiler) check(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) {
+func (p *callCompiler) check(i int, op plan.Operand, at uint64, relocs []plan.Reloc, s rows, kind uint64) {
 	p.after = append(p.after, p.checkInstruction(i, op, at, relocs, s, kind))
 }
 
-func (p *compiler) addRelocs(rs []reloc) (first, n uint32) {
-	for i := range rs {
-		if rs[i].Size == 0 {
-			rs[i].Size = 8
-		}
-	}
-	return uint32(p.relocs.add(rs...)), uint32(len(rs))
+func (p *compiler) addRelocs(rs []plan.Reloc) (first, n uint32) {
+	return p.Relocs(rs...), uint32(len(rs))
 }
 
 // input is host memory that the call reads before it returns, or may keep.
-func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (operand, error) {
+func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if !p.ok || n == 0 {
@@ -1079,12 +1060,12 @@ const spoilLimit = 4 << 10
 
 // spoil has the player overwrite an argument of the call at hand once the call has returned, as the program does when it prepares the next call.
 // A runtime that reads the argument later gives another result.
-func (p *callCompiler) spoil(at operand, n uint64) {
-	if at.Slot != slotData || n == 0 {
+func (p *callCompiler) spoil(at plan.Operand, n uint64) {
+	if at.Slot != plan.SlotData || n == 0 {
 		return
 	}
 	last := len(p.spoils) - 1
-	if last >= 0 && at.Addend-p.spoils[last].to < dataAlign && at.Addend+n-p.spoils[last].from <= spoilLimit {
+	if last >= 0 && at.Addend-p.spoils[last].to < plan.DataAlign && at.Addend+n-p.spoils[last].from <= spoilLimit {
 		p.spoils[last].to = at.Addend + n // nothing but padding lies between them
 		return
 	}
@@ -1095,19 +1076,19 @@ func (p *callCompiler) spoil(at operand, n uint64) {
 type stretch struct{ from, to uint64 }
 
 // addSpoils adds the spoils of a call after its relocations.
-func (p *callCompiler) addSpoils(in *instruction) {
+func (p *callCompiler) addSpoils(in *plan.Instruction) {
 	for i, s := range p.spoils {
-		r := reloc{At: s.from, Addend: s.to - s.from, Size: 8}
+		r := plan.Reloc{At: s.from, Addend: s.to - s.from, Size: 8}
 		if i+1 < len(p.spoils) {
 			r.Slot = 1
 		}
-		p.relocs.add(r)
-		in.Flags |= instSpoil
+		p.Relocs(r)
+		in.Flags |= plan.InstSpoil
 	}
 }
 
 // image is a binary that tells its own size.
-func (p *callCompiler) image(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1120,7 +1101,7 @@ func (p *callCompiler) image(i int, q *api.Param) (operand, error) {
 }
 
 // packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
-func (p *callCompiler) packed(i int, item uint32) (operand, error) {
+func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1132,18 +1113,18 @@ func (p *callCompiler) packed(i int, item uint32) (operand, error) {
 	if err != nil {
 		return block, err
 	}
-	size, err := p.put(binary.LittleEndian.AppendUint64(nil, d.Len))
+	size, err := p.Put(binary.LittleEndian.AppendUint64(nil, d.Len))
 	if err != nil {
 		return block, err
 	}
 	const pointer, bytes = 1, 2
 	list := make([]byte, 5*8)
 	list[0], list[16] = pointer, bytes
-	return p.table(list, []reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: slotData}})
+	return p.table(list, []plan.Reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: plan.SlotData}})
 }
 
 // arguments are those of a kernel, whose words may be addresses.
-func (p *callCompiler) arguments(i int, item uint32, n uint64) (operand, error) {
+func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, error) {
 	q := p.f.Params[i]
 	q.Addresses = true
 	from, err := p.input(i, &q, item, n)
@@ -1154,9 +1135,9 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (operand, error) 
 }
 
 // array is an array of pointers to the arguments of a kernel, which are the items behind one.
-func (p *callCompiler) array(i int, base uint32) (operand, error) {
+func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 	var words []byte
-	var relocs []reloc
+	var relocs []plan.Reloc
 	for k := range p.pieces {
 		d := &p.pieces[k]
 		if int(d.Param) != i || d.Item <= base || d.Dir != format.DirIn {
@@ -1168,7 +1149,7 @@ func (p *callCompiler) array(i int, base uint32) (operand, error) {
 		}
 		k := d.Item - base
 		words = grown(words, 8*int(k))
-		relocs = append(relocs, reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
 	}
 	if len(relocs) == 0 && p.ok {
 		p.cant = "its arguments were not recorded: the runtime did not tell their sizes"
@@ -1184,13 +1165,13 @@ func grown(b []byte, n int) []byte {
 }
 
 // table puts data with relocations that count from its beginning.
-func (p *callCompiler) table(b []byte, relocs []reloc) (operand, error) {
-	at, err := p.put(b)
+func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error) {
+	at, err := p.Put(b)
 	for _, r := range relocs {
 		r.At += at
 		p.relo = append(p.relo, r)
 	}
-	op := operand{Slot: slotData, Addend: at}
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	if p.takes() {
 		p.spoil(op, uint64(len(b)))
 	}
@@ -1198,16 +1179,16 @@ func (p *callCompiler) table(b []byte, relocs []reloc) (operand, error) {
 }
 
 // list is a structure {pointer, number of elements}.
-func (p *callCompiler) list(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	b := make([]byte, 16)
-	var relocs []reloc
+	var relocs []plan.Reloc
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
 		from, _, err := p.content(d, false)
 		if err != nil {
 			return from, err
 		}
 		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
-		relocs = append(relocs, reloc{Addend: from.Addend, Slot: from.Slot})
+		relocs = append(relocs, plan.Reloc{Addend: from.Addend, Slot: from.Slot})
 		if p.takes() {
 			p.spoil(from, d.Len)
 		}
@@ -1216,7 +1197,7 @@ func (p *callCompiler) list(i int, q *api.Param) (operand, error) {
 }
 
 // text is a string that the call reads.
-func (p *callCompiler) text(i int) (operand, error) {
+func (p *callCompiler) text(i int) (plan.Operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
@@ -1226,17 +1207,17 @@ func (p *callCompiler) text(i int) (operand, error) {
 	}
 	b, err := p.bytes(d)
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	if op, ok := p.sharing.keys[string(b)]; ok {
 		return op, nil
 	}
-	at, err := p.put(append(slices.Clip(b), 0))
-	return operand{Slot: slotData, Addend: at}, err
+	at, err := p.Put(append(slices.Clip(b), 0))
+	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
 // items is an array of pointers to memory that a batch of copies reads or writes.
-func (p *callCompiler) items(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 	n := p.c.Args[p.f.Params[q.ItemCount].Word]
 	addrs, err := p.array64(i, n)
 	if err != nil || addrs == nil {
@@ -1246,7 +1227,7 @@ func (p *callCompiler) items(i int, q *api.Param) (operand, error) {
 	if err != nil || sizes == nil {
 		return p.temporary(8 * min(n, 1<<20)), err
 	}
-	var relocs []reloc
+	var relocs []plan.Reloc
 	for k, w := range addrs {
 		if w == 0 {
 			continue
@@ -1255,7 +1236,7 @@ func (p *callCompiler) items(i int, q *api.Param) (operand, error) {
 		if err != nil {
 			return op, err
 		}
-		relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
 	}
 	return p.table(make([]byte, 8*n), relocs)
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -12,7 +13,7 @@ import (
 
 // sharing knows what processes pass to each other: keys, descriptors and memory.
 type sharing struct {
-	keys         map[string]operand          // by the key's recorded bytes
+	keys         map[string]plan.Operand     // by the key's recorded bytes
 	imported     map[string]bool             // keys that a process of the trace imports
 	importedFDs  map[uint64]uint64           // by importing call: the call that exported the descriptor, if known
 	exportedFDs  map[uint64]*timeline.Object // by exporting call
@@ -23,7 +24,7 @@ type sharing struct {
 
 func newSharing() sharing {
 	return sharing{
-		keys: map[string]operand{}, imported: map[string]bool{}, exportedFDs: map[uint64]*timeline.Object{},
+		keys: map[string]plan.Operand{}, imported: map[string]bool{}, exportedFDs: map[uint64]*timeline.Object{},
 		missingPeers: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, outsiders: newOutsiders(),
 	}
 }
@@ -111,7 +112,7 @@ func (p *callCompiler) peers() (skip bool) {
 }
 
 // replace makes a call of what stands in for an import that has no peer, and says so.
-func (p *callCompiler) replace(in *instruction, words []operand) []operand {
+func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
 		return words
 	}
@@ -122,13 +123,13 @@ func (p *callCompiler) replace(in *instruction, words []operand) []operand {
 		return &f.Params[slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role.Makes() })]
 	}
 	f := p.model.Lookup(p.f.StandIn)
-	ops := make([]operand, f.Words)
+	ops := make([]plan.Operand, f.Words)
 	q := made(f)
 	ops[q.Word] = words[made(p.f).Word]
 	for _, n := range q.Size.Mul {
 		ops[f.Params[n].Word] = imm(standSize)
 	}
-	in.Fn, in.Words = p.function(f), f.Words
+	in.Fn, in.Words = p.Function(f), f.Words
 	p.unverified(verify.Peer, "the peer that it belongs to is not in the trace: "+f.Name+" stands in for it")
 	return ops
 }
@@ -148,9 +149,9 @@ func (p *callCompiler) taint() {
 }
 
 // shareable is the slot of a handle that another process has made for all.
-func (p *compiler) shareable(o *timeline.Object) (operand, bool) {
+func (p *compiler) shareable(o *timeline.Object) (plan.Operand, bool) {
 	if o.Kind != api.SharedMemory {
-		return operand{}, false
+		return plan.Operand{}, false
 	}
 	op, ok := p.sharing.keys[fmt.Sprint(o.Handle)]
 	return op, ok

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (p *callCompiler) placement() {
 			at, ok = p.behind(size)
 		}
 		if ok && at != 0 {
-			p.before = append(p.before, instruction{Op: opPlace, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(imm(at))})
+			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
 		}
 	}
 }

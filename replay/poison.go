@@ -1,6 +1,10 @@
 package replay
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"github.com/acltrace/acltrace/api"
+
+	"github.com/acltrace/acltrace/replay/plan"
+)
 
 // poisons are the bytes that Options.Poison fills new device memory with, in turn.
 var poisons = [...]byte{0xa5, 0x5a}
@@ -20,13 +24,13 @@ func (p *callCompiler) poison() {
 		if o.Created != p.c.Index || o.Kind != api.Device || o.Hosted || o.Parent != nil || o.Size == 0 || u.Param < 0 || u.Param >= len(p.f.Params) || p.f.Params[u.Param].Role != api.New {
 			continue
 		}
-		ops := make([]operand, f.Words)
+		ops := make([]plan.Operand, f.Words)
 		for k := range f.Params {
 			switch q := &f.Params[k]; {
 			case q.Role == api.Fills:
 				ops[q.Word] = p.objects.operands[o]
 			case k == value:
-				ops[q.Word] = operand{Slot: slotPoison}
+				ops[q.Word] = plan.Operand{Slot: plan.SlotPoison}
 			case k == int(f.Stream):
 				if s, ok := p.e.Use(int(p.f.Stream)); ok {
 					ops[q.Word] = p.object(s.Object)
@@ -35,6 +39,6 @@ func (p *callCompiler) poison() {
 				ops[q.Word] = imm(o.Size)
 			}
 		}
-		p.after = append(p.after, instruction{Op: opCall, Flags: instAside, Fn: p.function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.operands(ops...)})
+		p.after = append(p.after, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,13 +45,13 @@ const maxLaunches = 64
 // the one that waited for it. It finds none if there are more than maxLaunches.
 func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
 	type launch struct {
-		playedCall
+		plan.PlayedCall
 		process int
-		wait    playedCall // Call is that of the launch if none waits
+		wait    plan.PlayedCall // Call is that of the launch if none waits
 	}
 	var all []launch
 	for t := range p.threads {
-		for c := range p.played(t) {
+		for c := range p.written.Played(t) {
 			if c.Kernel == 0 || of != nil && c.Call != of.Launch {
 				continue
 			}
@@ -64,8 +65,8 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 		return nil, nil
 	}
 	for t := range p.threads {
-		for w := range p.played(t) {
-			sync := p.fns[w.Fn].Sync
+		for w := range p.written.Played(t) {
+			sync := p.written.Funcs[w.Fn].Sync
 			if sync != api.SyncDevice && sync != api.SyncStream {
 				continue
 			}
@@ -83,8 +84,8 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 		at[l.Call], at[l.wait.Call] = -1, -1
 	}
 	for t := range p.threads {
-		for n, in := range p.instructions(t) {
-			if _, ok := at[in.Call]; ok && in.calls() && in.Flags&instAside == 0 {
+		for n, in := range p.written.Instructions(t) {
+			if _, ok := at[in.Call]; ok && in.Calls() && in.Flags&plan.InstAside == 0 {
 				at[in.Call] = n
 			}
 		}
@@ -93,7 +94,7 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 		if l.wait.Call == l.Call {
 			continue
 		}
-		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.kernels[l.Kernel-1], Alone: of != nil && of.Alone})
+		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.written.Kernels[l.Kernel-1], Alone: of != nil && of.Alone})
 		spans = append(spans, [2]int{at[l.Call], at[l.wait.Call]})
 	}
 	if len(launches) > maxLaunches {
@@ -104,7 +105,7 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 
 // time takes down how long each launch took in a run.
 func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
-	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&resultDone != 0 {
+	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&plan.ResultDone != 0 {
 		r.NS = append(r.NS, int64(float64(b.End-a.Start)*o.nsPerCount()))
 	}
 }
@@ -142,11 +143,11 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 		take(o)
 		for i := range o.insts {
 			a, b := &first.insts[i], &o.insts[i]
-			const flags = resultDone | resultDiffers | resultTolerated
-			in := s.p.at(i)
+			const flags = plan.ResultDone | plan.ResultDiffers | plan.ResultTolerated
+			in := s.p.written.At(i)
 			// What a call returns is an address or a handle where it is not compared.
-			same := a.Flags&flags == b.Flags&flags && (in.Op != opCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
-			if in.Op == opCheck {
+			same := a.Flags&flags == b.Flags&flags && (in.Op != plan.OpCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
+			if in.Op == plan.OpCheck {
 				same = same && a.Ret == b.Ret
 			}
 			if !same {
@@ -185,12 +186,12 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, ti
 	}
 	slices.Sort(all)
 	for _, i := range all {
-		in := p.at(i)
-		d := Difference{Call: in.Call, Func: p.fns[in.Fn].Name}
-		if in.Op == opCheck {
+		in := p.written.At(i)
+		d := Difference{Call: in.Call, Func: p.written.Funcs[in.Fn].Name}
+		if in.Op == plan.OpCheck {
 			how := o.detail(&o.insts[i])
 			d.Param, d.Offset, d.Bytes = p.checkedName(in), in.At+how.First, how.Count
-			d.result, d.item = in.ofResult(), in.RetSlot
+			d.result, d.item = in.OfResult(), in.RetSlot
 		}
 		if len(r.Repeat.NotDeterministic) < maxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)

@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"os"
 	"os/exec"
@@ -345,8 +346,8 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	}
 	defer f.Close()
 	if s.o.Poison {
-		h := resultHeader{Poison: uint32(poisons[n%len(poisons)])}
-		if _, err := f.WriteAt(bytesOf([]resultHeader{h}), 0); err != nil {
+		h := plan.ResultHeader{Poison: uint32(poisons[n%len(poisons)])}
+		if _, err := f.WriteAt(plan.Bytes([]plan.ResultHeader{h}), 0); err != nil {
 			return nil, err
 		}
 	}
@@ -355,7 +356,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.path, library, f.Name()})
+	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.written.Path, library, f.Name()})
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env
 	cmd.WaitDelay = time.Second // for who keeps the standard streams open
@@ -388,7 +389,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	b := make([]byte, s.p.layout.ResBytes)
+	b := make([]byte, s.p.written.Header.ResBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return nil, fmt.Errorf("%s: the player has cut it: %w", f.Name(), err)
 	}
@@ -419,11 +420,11 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 			return false
 		case <-tick.C:
 		}
-		if _, err := f.ReadAt(state, int64(s.p.layout.ResThreads)); err != nil {
+		if _, err := f.ReadAt(state, int64(s.p.written.Header.ResThreads)); err != nil {
 			continue
 		}
 		sum := uint64(1)
-		for _, t := range view[resultThread](state, 0, uint64(len(s.p.threads))) {
+		for _, t := range plan.View[plan.ResultThread](state, 0, uint64(len(s.p.threads))) {
 			sum += t.Progress
 		}
 		if sum != last {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"maps"
 	"math"
@@ -647,7 +648,7 @@ func TestChecksum(t *testing.T) {
 	if err := os.WriteFile(keep+"/plan", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &Plan{path: keep + "/plan", model: acl.Model, layout: view[planHeader](b, 0, 1)[0]}
+	p := &Plan{model: acl.Model, written: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
 	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background(), 0); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
@@ -710,15 +711,15 @@ func TestWaitedWith(t *testing.T) {
 	got, copied := map[uint64]uint64{}, uint64(0)
 	for i := range p.threads {
 		after, waits := uint64(0), uint64(0) // the call made last, and the instructions of the first thread that it waited for
-		for n, in := range p.instructions(i) {
+		for n, in := range p.written.Instructions(i) {
 			switch {
-			case in.calls():
+			case in.Calls():
 				if after = in.Call; i == 0 && after == early {
 					copied = uint64(n) + 1
 				}
-			case in.Op == opWait && in.Fn == 0:
+			case in.Op == plan.OpWait && in.Fn == 0:
 				waits = max(waits, in.Want)
-			case in.Op == opCheck && in.Call != after:
+			case in.Op == plan.OpCheck && in.Call != after:
 				got[in.Call] = after
 				if in.Call == early && waits < copied {
 					t.Errorf("the wait that had begun early is made behind %d instructions, the copy is number %d", waits, copied)

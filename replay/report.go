@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"iter"
 	"math"
 	"os"
@@ -138,7 +139,7 @@ func (p *Plan) cores(o *outcome) *Cores {
 		ran += core.Ran
 		c.Threads = append(c.Threads, ThreadCore{p.threads[t].tid, CoreTime{int64(core.Ran), int64(core.Waited)}})
 	}
-	if h.Status != runDone || ran == 0 {
+	if h.Status != plan.RunDone || ran == 0 {
 		return nil
 	}
 	return c
@@ -336,11 +337,11 @@ func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
 
 // outcome is what a run of the player has left.
 type outcome struct {
-	header  *resultHeader
-	threads []resultThread
+	header  *plan.ResultHeader
+	threads []plan.ResultThread
 	slots   []uint64
-	insts   []resultInstruction
-	details []resultDetail
+	insts   []plan.Result
+	details []plan.Detail
 	kernels []string // names that results refer to
 	missing []string // functions that the library lacks
 	crash   *Crash
@@ -349,22 +350,22 @@ type outcome struct {
 
 // read judges the results of a run. state is how the player, or what was put before it, ended.
 func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
-	h := &p.layout
+	h := &p.written.Header
 	if uint64(len(b)) != h.ResBytes {
 		return nil, fmt.Errorf("the player has left %d bytes of results, not %d", len(b), h.ResBytes)
 	}
 	o := &outcome{
-		header: &view[resultHeader](b, 0, 1)[0], threads: view[resultThread](b, h.ResThreads, h.Threads.Count),
-		slots: view[uint64](b, h.ResSlots, h.Slots), insts: view[resultInstruction](b, h.ResInstructions, h.Instructions.Count),
-		details: view[resultDetail](b, h.ResDetails, (h.ResKernels-h.ResDetails)/56), log: log,
+		header: &plan.View[plan.ResultHeader](b, 0, 1)[0], threads: plan.View[plan.ResultThread](b, h.ResThreads, h.Threads.Count),
+		slots: plan.View[uint64](b, h.ResSlots, h.Slots), insts: plan.View[plan.Result](b, h.ResInstructions, h.Instructions.Count),
+		details: plan.View[plan.Detail](b, h.ResDetails, (h.ResKernels-h.ResDetails)/56), log: log,
 	}
-	for i := range min(uint64(o.header.Kernels), kernelNames) {
-		name, _, _ := bytes.Cut(b[h.ResKernels+i*kernelName:][:kernelName], []byte{0})
+	for i := range min(uint64(o.header.Kernels), plan.KernelNames) {
+		name, _, _ := bytes.Cut(b[h.ResKernels+i*plan.KernelName:][:plan.KernelName], []byte{0})
 		o.kernels = append(o.kernels, string(name))
 	}
 	text := strings.TrimRight(string(o.header.Error[:]), "\x00")
 	switch {
-	case o.header.Status == runRefused:
+	case o.header.Status == plan.RunRefused:
 		first, names, _ := strings.Cut(text, "\n")
 		if lacks, ok := strings.CutPrefix(first, "enter the sandbox: "); ok {
 			return nil, fmt.Errorf("%s: %w", lacks, ErrSandbox)
@@ -373,7 +374,7 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 			return nil, errors.New(first)
 		}
 		o.missing = strings.Split(names, "\n")
-	case o.header.Status != runDone: // how a wrapper ended says nothing
+	case o.header.Status != plan.RunDone: // how a wrapper ended says nothing
 		o.crash = p.crash(o, state, hung)
 		if w := p.o.Wrapper; o.header.Status == 0 && !hung && len(w) > 0 {
 			return nil, fmt.Errorf("%s ended (%s) before the player had loaded the library\n%s", w[0], state, log)
@@ -399,17 +400,17 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 		c.Signal = TimedOut
 	}
 	var best [3]uint64
-	table := view[planThread](p.written.file, p.layout.Threads.Offset, p.layout.Threads.Count)
-	for t := range table {
+	for t := range p.threads {
+		at := p.written.Thread(t)
 		n := o.threads[t].Progress
-		if n >= table[t].Count {
+		if n >= at.Count {
 			continue
 		}
-		in, r := p.at(int(table[t].First+n)), &o.insts[table[t].First+n]
+		in, r := p.written.At(int(at.First+n)), &o.insts[at.First+n]
 		var score [3]uint64
 		if o.threads[t].Inside == n+1 {
 			score = [3]uint64{1, 0, r.Start}
-			if p.fns[in.Fn].Sync == api.NoSync {
+			if p.written.Funcs[in.Fn].Sync == api.NoSync {
 				score[1] = 1
 			}
 		}
@@ -417,7 +418,7 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 			score[0] = 2
 		}
 		if c.Func == "" || slices.Compare(score[:], best[:]) >= 0 {
-			best, c.Call, c.Func = score, in.Call, p.callName(int(table[t].First+n), int(table[t].First+table[t].Count))
+			best, c.Call, c.Func = score, in.Call, p.callName(int(at.First+n), int(at.First+at.Count))
 		}
 	}
 	return c
@@ -426,8 +427,8 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 // callName is the function of the call that the first of some instructions belongs to.
 func (p *Plan) callName(from, to int) string {
 	for i := from; i < to; i++ {
-		if in := p.at(i); in.Op != opWait {
-			return p.fns[in.Fn].Name
+		if in := p.written.At(i); in.Op != plan.OpWait {
+			return p.written.Funcs[in.Fn].Name
 		}
 	}
 	return ""
@@ -576,47 +577,47 @@ func (s *resultState) count(r *Report) {
 }
 
 // reason describes why the library does not vouch for a result.
-func (p *Plan) reason(o *outcome, code verify.Reason, res *resultInstruction) string {
+func (p *Plan) reason(o *outcome, code verify.Reason, res *plan.Result) string {
 	if why := p.found.because[code]; why != "" {
 		return why
 	}
-	if n := res.Flags >> resultKernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
+	if n := res.Flags >> plan.KernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
 		return fmt.Sprintf("kernel %s computes it, which no library here implements", o.kernels[n-1])
 	}
 	return code.Text()
 }
 
 // checkedName is the name of the parameter that a check is of.
-func (p *Plan) checkedName(in *instruction) string {
-	if ps := p.fns[in.Fn].Params; int(in.Words) < len(ps) {
+func (p *Plan) checkedName(in *plan.Instruction) string {
+	if ps := p.written.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
 	}
 	return memoryParam.Name
 }
 
 // compared adds the outcome of one comparison of a result.
-func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultInstruction, o *outcome, varies verify.Reason) {
+func (p *Plan) compared(r *Report, s *resultState, in *plan.Instruction, res *plan.Result, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
 		s.count(r)
 		*s = resultState{call: in.Call, open: true}
 	}
 	code := verify.ByCode(in.Bits)
-	if in.Flags&instUnmarked != 0 {
+	if in.Flags&plan.InstUnmarked != 0 {
 		code = "" // the player has seen to it
 	}
 	why := code.Text()
-	if n := uint8(res.Flags >> resultReasonShift); n != 0 && code == "" {
+	if n := uint8(res.Flags >> plan.ReasonShift); n != 0 && code == "" {
 		code = verify.ByCode(n)
 		why = p.reason(o, code, res)
 	}
 	switch {
-	case res.Flags&resultDone == 0:
+	case res.Flags&plan.ResultDone == 0:
 		s.set(verify.IsUnproved, verify.NotReached, "the replay ended before the comparison")
 		return
 	case varies != "":
 		s.set(verify.IsUnproved, varies, varies.Text())
 		return
-	case code == "" && res.Flags&resultDiffers != 0:
+	case code == "" && res.Flags&plan.ResultDiffers != 0:
 		s.set(verify.IsDifferent, "", "")
 		r.differ(p.differingBytes(in, o.detail(res)))
 		return
@@ -624,13 +625,13 @@ func (p *Plan) compared(r *Report, s *resultState, in *instruction, res *resultI
 	switch {
 	case code != "":
 		s.set(verify.IsUnproved, code, why)
-		if res.Flags&resultDiffers != 0 {
+		if res.Flags&plan.ResultDiffers != 0 {
 			s.other = true
 			if code == verify.Uninitialised {
-				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.fns[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
+				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.written.Funcs[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
 			}
 		}
-	case res.Flags&resultTolerated != 0:
+	case res.Flags&plan.ResultTolerated != 0:
 		s.set(verify.IsTolerated, "", "")
 		fallthrough
 	default:
@@ -649,27 +650,27 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	var result resultState
 	verifies := p.o.Verify
 	for t := range p.threads {
-		call, stop := iter.Pull(p.played(t))
+		call, stop := iter.Pull(p.written.Played(t))
 		defer stop()
-		for n, in := range p.instructions(t) {
+		for n, in := range p.written.Instructions(t) {
 			res := &o.insts[n]
-			if in.Op == opCheck && !verifies {
+			if in.Op == plan.OpCheck && !verifies {
 				continue
 			}
-			if in.ofResult() {
+			if in.OfResult() {
 				p.compared(r, &result, in, res, o, varying[n])
 				continue
 			}
-			differs := res.Flags&resultDiffers != 0 && varying[n] == ""
-			if varying[n] != "" && res.Flags&resultDone != 0 && in.Flags&instAside == 0 {
-				r.Unverified = unverified(r.Unverified, in.Call, varying[n], p.fns[in.Fn].Name+" answered otherwise in a repeated run")
+			differs := res.Flags&plan.ResultDiffers != 0 && varying[n] == ""
+			if varying[n] != "" && res.Flags&plan.ResultDone != 0 && in.Flags&plan.InstAside == 0 {
+				r.Unverified = unverified(r.Unverified, in.Call, varying[n], p.written.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
 			}
-			if res.Flags&resultDone == 0 {
+			if res.Flags&plan.ResultDone == 0 {
 				continue
 			}
 			switch in.Op {
-			case opCall, opUntil:
-				if in.Flags&instAside != 0 {
+			case plan.OpCall, plan.OpUntil:
+				if in.Flags&plan.InstAside != 0 {
 					if differs {
 						p.differingReturn(r, in, res)
 					}
@@ -694,9 +695,9 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 				if differs {
 					p.differingReturn(r, in, res)
 				}
-			case opCheck:
+			case plan.OpCheck:
 				switch {
-				case (in.Want == isMachine || in.Want == isExtent && number(o.detail(res).Got[:8]) >= in.At) && differs:
+				case (in.Want == plan.CheckMachine || in.Want == plan.CheckExtent && number(o.detail(res).Got[:8]) >= in.At) && differs:
 					if r.OtherMachineTotal++; len(r.OtherMachine) < maxListed {
 						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
 					}
@@ -731,7 +732,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 }
 
 // add takes a call that was made, so late, into account.
-func (s *StreamTime) add(g *playedCall, res *resultInstruction, late int64) {
+func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result, late int64) {
 	s.late = append(s.late, late)
 	if res.End > s.last {
 		s.lastLate = late
@@ -771,42 +772,42 @@ func (r *Report) differ(d Difference) {
 	}
 }
 
-func (p *Plan) differingReturn(r *Report, in *instruction, res *resultInstruction) {
-	f := p.fns[in.Fn]
+func (p *Plan) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
+	f := p.written.Funcs[in.Fn]
 	d := Difference{Call: in.Call, Func: f.Name, Want: returned(f, p.model, in.Want), Got: returned(f, p.model, res.Ret)}
-	if res.Flags&resultTimeout != 0 {
+	if res.Flags&plan.ResultTimeout != 0 {
 		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.untilNS/1e6)
 	}
 	r.differ(d)
 }
 
 // detail says how the bytes of a comparison differ.
-func (o *outcome) detail(res *resultInstruction) *resultDetail {
+func (o *outcome) detail(res *plan.Result) *plan.Detail {
 	if res.Detail == 0 || uint64(res.Detail) > uint64(len(o.details)) {
-		return &resultDetail{}
+		return &plan.Detail{}
 	}
 	return &o.details[res.Detail-1]
 }
 
-func (p *Plan) differingBytes(in *instruction, res *resultDetail) Difference {
-	f := p.fns[in.Fn]
+func (p *Plan) differingBytes(in *plan.Instruction, res *plan.Detail) Difference {
+	f := p.written.Funcs[in.Fn]
 	got, want := res.Got[:min(res.Shown, 16)], res.Want[:min(res.Shown, 16)]
 	d := Difference{
-		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.ofResult(), item: in.RetSlot,
+		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.OfResult(), item: in.RetSlot,
 		Want: hex.EncodeToString(want), Got: hex.EncodeToString(got),
 	}
-	if in.Want == isExtent {
+	if in.Want == plan.CheckExtent {
 		d.Offset = res.First
 	}
 	if int(in.Words) < len(f.Params) {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
-		if !in.ofResult() && in.Len <= 8 && (q.Role == api.Out || q.Role == api.InOut) {
+		if !in.OfResult() && in.Len <= 8 && (q.Role == api.Out || q.Role == api.InOut) {
 			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
 	}
-	if in.Want == isLength {
+	if in.Want == plan.CheckLength {
 		recorded, here := number(want), number(got)
 		d.length = true
 		d.Offset, d.Bytes = min(recorded, here), max(recorded, here)-min(recorded, here)

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -47,9 +48,9 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 }
 
 // mapping is an address that memory is given: in a reservation, or the program's own that the device is to reach.
-func (p *callCompiler) mapping(i int, q *api.Param, w uint64) operand {
+func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
-	var op operand
+	var op plan.Operand
 	if q.Object == api.Registered {
 		if of, off, ok := p.registered(i, w); ok {
 			op = p.object(of)
@@ -86,7 +87,7 @@ func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bo
 }
 
 // handles is an array of handles.
-func (p *callCompiler) handles(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) handles(i int, q *api.Param) (plan.Operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	ws, err := p.array64(i, n/8)
 	if err != nil || ws == nil {
@@ -96,7 +97,7 @@ func (p *callCompiler) handles(i int, q *api.Param) (operand, error) {
 	return p.table(make([]byte, 8*len(ws)), relocs)
 }
 
-func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []reloc) {
+func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []plan.Reloc) {
 	for k, w := range ws {
 		op, ok := p.objects.former[objectKey{p.owner(), kind, w}]
 		if !ok {
@@ -105,20 +106,20 @@ func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (
 			}
 			op = imm(w)
 		}
-		relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
 	}
 	return relocs
 }
 
 // answer is memory that the call fills.
-func (p *callCompiler) answer(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	if q.ItemSizes >= 0 {
 		n := p.c.Args[p.f.Params[q.ItemCount].Word]
 		sizes, err := p.array64(int(q.ItemSizes), n)
 		if err != nil || sizes == nil {
 			return p.temporary(8 * min(n, 1<<20)), err
 		}
-		var relocs []reloc
+		var relocs []plan.Reloc
 		for k, size := range sizes {
 			op := p.temporary(size)
 			if d := p.find(i, uint32(k+1), format.DirOut); d != nil && !q.Volatile {
@@ -126,7 +127,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (operand, error) {
 					return op, err
 				}
 			}
-			relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+			relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
 		}
 		return p.table(make([]byte, 8*n), relocs)
 	}
@@ -170,21 +171,21 @@ func (p *callCompiler) answer(i int, q *api.Param) (operand, error) {
 }
 
 // structure is a structure with pointers or handles in it.
-func (p *callCompiler) structure(i int, q *api.Param) ([]operand, error) {
+func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	pointer := q.Words == 1 && q.Type[len(q.Type)-1] == '*'
 	w := p.c.Args[q.Word]
 	if pointer && w == 0 {
-		return []operand{imm(0)}, nil
+		return []plan.Operand{imm(0)}, nil
 	}
 	var b []byte
-	at, relocs := uint64(0), []reloc(nil)
+	at, relocs := uint64(0), []plan.Reloc(nil)
 	if pointer {
 		d := p.find(i, 0, format.DirIn)
 		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
 			if p.ok {
 				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
 			}
-			return []operand{p.temporary(uint64(q.Elem))}, nil
+			return []plan.Operand{p.temporary(uint64(q.Elem))}, nil
 		}
 		var err error
 		if b, err = p.bytes(d); err != nil {
@@ -207,11 +208,11 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]operand, error) {
 		}
 		for _, r := range rs {
 			r.At += at
-			relocs = slices.DeleteFunc(relocs, func(old reloc) bool { return old.At == r.At })
+			relocs = slices.DeleteFunc(relocs, func(old plan.Reloc) bool { return old.At == r.At })
 			relocs = append(relocs, r)
 		}
 	}
-	words := make([]operand, q.Words)
+	words := make([]plan.Operand, q.Words)
 	if !pointer {
 		for k := range words {
 			words[k] = imm(number(b[8*k:][:8]))
@@ -230,31 +231,31 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]operand, error) {
 			return nil, err
 		}
 		if f.Stored {
-			p.fetch(i, q, &f, operand{Slot: slotData, Addend: at + uint64(f.Offset)})
+			p.fetch(i, q, &f, plan.Operand{Slot: plan.SlotData, Addend: at + uint64(f.Offset)})
 		}
 		if !pointer {
 			words[f.Offset/8] = op
 			continue
 		}
-		k := slices.IndexFunc(relocs, func(r reloc) bool { return r.At == at+uint64(f.Offset) })
+		k := slices.IndexFunc(relocs, func(r plan.Reloc) bool { return r.At == at+uint64(f.Offset) })
 		if k < 0 {
-			k, relocs = len(relocs), append(relocs, reloc{})
+			k, relocs = len(relocs), append(relocs, plan.Reloc{})
 		}
-		relocs[k] = reloc{At: at + uint64(f.Offset), Addend: op.Addend, Slot: op.Slot}
+		relocs[k] = plan.Reloc{At: at + uint64(f.Offset), Addend: op.Addend, Slot: op.Slot}
 	}
 	if !pointer {
 		return words, nil
 	}
 	p.relo = append(p.relo, relocs...)
-	op := operand{Slot: slotData, Addend: at}
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	if p.takes() && !slices.ContainsFunc(q.Fields, func(f api.Field) bool { return f.Stored || f.New }) {
 		p.spoil(op, uint64(len(b)))
 	}
-	return []operand{op}, nil
+	return []plan.Operand{op}, nil
 }
 
 // field is a pointer or a handle in a structure.
-func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (operand, error) {
+func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.Operand, error) {
 	if f.Item == 0 && !f.Stored {
 		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
 		if !ok && p.ok {
@@ -267,7 +268,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (opera
 	}
 	switch {
 	case f.Stored:
-		return operand{}, nil
+		return plan.Operand{}, nil
 	case f.New:
 		return p.handlesOut(i, q, f)
 	case f.Args:
@@ -278,9 +279,9 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (opera
 		if p.ok {
 			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
 		}
-		return operand{Slot: slotHostFunction}, nil
+		return plan.Operand{Slot: plan.SlotHostFunction}, nil
 	case f.OmitOnReplay:
-		return operand{}, nil
+		return plan.Operand{}, nil
 	}
 	d := p.find(i, f.Item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -294,10 +295,10 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (opera
 	if f.String {
 		b, err := p.bytes(d)
 		if err != nil {
-			return operand{}, err
+			return plan.Operand{}, err
 		}
-		at, err := p.put(append(slices.Clip(b), 0))
-		return operand{Slot: slotData, Addend: at}, err
+		at, err := p.Put(append(slices.Clip(b), 0))
+		return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 	}
 	from, relocs, err := p.content(d, true)
 	if err != nil {
@@ -311,8 +312,8 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (opera
 }
 
 // handlesOut is memory where the call stores handles of what it makes.
-func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (operand, error) {
-	op := operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
+func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Operand, error) {
+	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 	n := uint64(0)
 	for _, u := range p.e.Uses {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
@@ -333,29 +334,29 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (operand, e
 }
 
 // handlesFound is where the call stores the address of memory of the runtime's with handles: those of new objects are taken from there.
-func (p *callCompiler) handlesFound(i int, q *api.Param) (operand, error) {
+func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 	s := p.slot("memory of the runtime's", nil)
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
 		}
-		at := operand{Slot: s, Addend: u.Offset}
+		at := plan.Operand{Slot: s, Addend: u.Offset}
 		known, ok := p.objects.operands[u.Object]
 		if !ok {
 			p.load(p.newSlot(u.Object), at)
 			continue
 		}
-		to, err := p.put(make([]byte, 8))
+		to, err := p.Put(make([]byte, 8))
 		if err != nil {
 			return at, err
 		}
-		p.check(i, at, to, []reloc{{At: to, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), isOutput)
+		p.check(i, at, to, []plan.Reloc{{At: to, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), plan.CheckOutput)
 	}
-	return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 }
 
 // fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
-func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at operand) {
+func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand) {
 	if !p.ok {
 		return
 	}
@@ -363,11 +364,11 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at operand) {
 	if f.Item != 0 {
 		s := p.slot("memory of the runtime's", nil)
 		p.load(s, at)
-		at = operand{Slot: s}
+		at = plan.Operand{Slot: s}
 	}
 	for _, u := range p.e.Uses {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
-			p.load(p.newSlot(u.Object), operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
+			p.load(p.newSlot(u.Object), plan.Operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
 			if o := u.Object; o.Kind.Memory() {
 				p.pointers.addressed.From, p.pointers.addressed.To = min(p.pointers.addressed.From, o.Handle), max(p.pointers.addressed.To, o.Handle+o.Size)
 			}
@@ -379,13 +380,13 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at operand) {
 }
 
 // load fills a slot from memory behind the call at hand.
-func (p *callCompiler) load(slot uint32, from operand) {
-	p.after = append(p.after, instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Len: 8, Width: 8,
-		Operands: p.operands(operand{Slot: slotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
+func (p *callCompiler) load(slot uint32, from plan.Operand) {
+	p.after = append(p.after, plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Len: 8, Width: 8,
+		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
 }
 
 // tagged adds the handles in an array of structures, each of which says by a tag what is in it.
-func (p *callCompiler) tagged(f *api.Field, d *format.Data, from operand, relocs []reloc) ([]reloc, error) {
+func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, relocs []plan.Reloc) ([]plan.Reloc, error) {
 	l := p.model.Layout(f.Type)
 	if l == nil || l.Tag == nil {
 		return relocs, nil
@@ -409,15 +410,15 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from operand, relocs
 				continue
 			}
 			to := from.Addend + uint64(at) + uint64(m.Offset)
-			relocs = slices.DeleteFunc(relocs, func(r reloc) bool { return r.At == to })
-			relocs = append(relocs, reloc{At: to, Addend: op.Addend, Slot: op.Slot})
+			relocs = slices.DeleteFunc(relocs, func(r plan.Reloc) bool { return r.At == to })
+			relocs = append(relocs, plan.Reloc{At: to, Addend: op.Addend, Slot: op.Slot})
 		}
 	}
 	return relocs, nil
 }
 
 // block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
-func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []reloc, err error) {
+func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc, err error) {
 	d := q.CopyDesc
 	at := func(off uint32, none uint64) uint64 {
 		if off == api.NoField || int(off)+8 > len(b) {
@@ -460,13 +461,13 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []reloc, err
 		}
 		// Before the place where the copy begins lies what the structure has the address of.
 		op.Addend -= starts[k] - at(fields[k], 0)
-		relocs = append(relocs, reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, plan.Reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
 	}
 	return relocs, nil
 }
 
 // processes puts the numbers of the processes that run now in place of the recorded ones.
-func (p *callCompiler) processes(d *format.Data, from operand) error {
+func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
 	b, err := p.bytes(d)
 	if err != nil {
 		return err
@@ -475,7 +476,7 @@ func (p *callCompiler) processes(d *format.Data, from operand) error {
 		pid := int(int32(binary.LittleEndian.Uint32(b[k:])))
 		for i := range p.procs {
 			if p.procs[i].pid == pid && pid != 0 {
-				p.relo = append(p.relo, reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
+				p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -22,7 +23,7 @@ type token struct {
 	first   uint32             // slot of the first word; the others follow
 	made    *timeline.Object   // stands for the token among what calls name
 	leads   []*timeline.Object // memory that it describes
-	from    []operand          // what it was made of
+	from    []plan.Operand     // what it was made of
 }
 
 // tokens are those that the trace has shown so far.
@@ -36,7 +37,7 @@ type tokens struct {
 const kindToken api.Object = "token"
 
 // tokenAlign is the number of slots that a token's first slot is a multiple of: tensor maps want to lie at multiples of 128 bytes.
-const tokenAlign = 16
+const tokenAlign = plan.SlotAlign
 
 func tokenBit(w uint64) (word int, bit uint64) {
 	h := w * 0x9e3779b97f4a7c15 >> 48
@@ -44,10 +45,10 @@ func tokenBit(w uint64) (word int, bit uint64) {
 }
 
 // makeTokens takes note of the tokens that the call at hand makes, and returns where it stores this run's. What is overwritten there gets a place of its own.
-func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) operand {
+func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operand {
 	size := int(q.Token)
 	var leads []*timeline.Object
-	var from []operand
+	var from []plan.Operand
 	for i := range p.f.Params {
 		if q := &p.f.Params[i]; q.Role == api.Address {
 			op, in, _, _ := p.locate(i, 0, p.c.Args[q.Word])
@@ -70,7 +71,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) operand {
 	for len(p.slots)%tokenAlign != 0 {
 		p.slot("", nil)
 	}
-	op := operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
+	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 	for at := 0; at+size <= len(b); at += size {
 		t := &token{process: p.owner(), bytes: slices.Clone(b[at : at+size]), first: uint32(len(p.slots)), leads: leads, from: from}
 		for k := range size / 8 {
@@ -99,10 +100,10 @@ func (p *callCompiler) addTokens() {
 }
 
 // tokensIn is memory with tokens that earlier calls have made.
-func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (operand, error) {
+func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, error) {
 	b, err := p.bytes(d)
 	if err != nil {
-		return operand{}, err
+		return plan.Operand{}, err
 	}
 	for at := 0; at+int(q.Token) <= len(b); at += int(q.Token) {
 		if p.token(number(b[at:][:8]), b[at:]) == nil {
@@ -119,7 +120,9 @@ func (t *token) equal(o *token) bool {
 	return t.process == o.process && bytes.Equal(t.bytes, o.bytes) && slices.Equal(t.from, o.from)
 }
 
-func (t *token) place() operand { return operand{Slot: slotSlots, Addend: 8 * uint64(t.first)} }
+func (t *token) place() plan.Operand {
+	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(t.first)}
+}
 
 // token is the newest one that data begins with, nil where that is none.
 func (p *callCompiler) token(w uint64, b []byte) *token {
@@ -135,10 +138,10 @@ func (p *callCompiler) token(w uint64, b []byte) *token {
 }
 
 // putToken is what makes recorded bytes this run's token, at an offset of data that lies at a place of the plan's.
-func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []reloc {
-	relocs := make([]reloc, 0, len(t.bytes)/8)
+func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan.Reloc {
+	relocs := make([]plan.Reloc, 0, len(t.bytes)/8)
 	for k := range len(t.bytes) / 8 {
-		relocs = append(relocs, reloc{At: at + off + 8*uint64(k), Slot: t.first + uint32(k)})
+		relocs = append(relocs, plan.Reloc{At: at + off + 8*uint64(k), Slot: t.first + uint32(k)})
 	}
 	if d.Dir != format.DirIn {
 		return relocs

@@ -405,13 +405,13 @@ func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func
 		return err
 	}
 	defer os.RemoveAll(dir)
-	plan, err := createPlan(os.DevNull, p.model)
+	out, err := createPlan(os.DevNull, p.model)
 	if err != nil {
 		return err
 	}
-	plan.o = o
-	defer plan.close()
-	q := newCompiler(plan, r, dir, o)
+	out.o = o
+	defer out.close()
+	q := newCompiler(out, r, dir, o)
 	q.see = func(q *callCompiler) error {
 		see(q)
 		return ctx.Err()

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/plan"
 	"maps"
 	"slices"
 
@@ -26,13 +27,13 @@ const visibleSmall = 1 << 20
 type visibleMemory struct {
 	object  *timeline.Object
 	known   bool // the trace has its content
-	content operand
-	relocs  []reloc
+	content plan.Operand
+	relocs  []plan.Reloc
 	why     string // unknown content: the reason
 
 	stale  bool           // the memory in the replay may have other content
 	named  bool           // a task may have written it since it was compared
-	base   operand        // content before that task
+	base   plan.Operand   // content before that task
 	flight map[uint64]int // tasks that may use it and were not waited for: the latest one, by stream
 }
 
@@ -154,13 +155,13 @@ func (p *callCompiler) unseenStores() bool {
 }
 
 // mark applies the level to a check of a result.
-func (l doubtLevel) mark(in *instruction) {
+func (l doubtLevel) mark(in *plan.Instruction) {
 	switch l {
 	case unknownBytes:
-		in.Bits, in.Flags = verify.Managed.Code(), in.Flags&^instUnmarked
+		in.Bits, in.Flags = verify.Managed.Code(), in.Flags&^plan.InstUnmarked
 		fallthrough
 	case unseenStores:
-		in.Flags |= instExcused
+		in.Flags |= plan.InstExcused
 	}
 }
 
@@ -276,9 +277,9 @@ func (p *callCompiler) visibleAfter() error {
 		if !p.o.compares() {
 			continue
 		}
-		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), isResult)
-		p.operands(v.base)
-		in.Flags |= instSince
+		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult)
+		p.Operands(v.base)
+		in.Flags |= plan.InstSince
 		p.afterGap(&in, p.c.End)
 		p.visible.levels[o].mark(&in)
 		p.after = append(p.after, in)

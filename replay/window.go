@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"github.com/acltrace/acltrace/replay/plan"
 	"iter"
 	"math"
 	"slices"
@@ -19,8 +20,8 @@ import (
 type program struct {
 	thread  uint32 // index into the trace's threads
 	tid     int
-	process int    // index into Plan.procs
-	scratch uint64 // bytes of its own scratch memory
+	process int // index into Plan.procs
+	out     *plan.ThreadWriter
 
 	polls map[*api.Func]bool // functions among its calls that run functions of the program
 
@@ -33,12 +34,9 @@ type program struct {
 	pollsAt  int      // number of the first call of an open run of polls, -1 if none is open
 
 	forker forker
-	prefix []instruction // to be put before the call that is laid out next
-	count  uint64        // instructions laid out
-	known  []int         // by thread: calls of it that have been played for sure
-
-	insts spool[instruction]
-	calls spool[playedCall]
+	prefix []plan.Instruction // to be put before the call that is laid out next
+	count  uint64             // instructions laid out
+	known  []int              // by thread: calls of it that have been played for sure
 
 	clocked map[int]int // by stream, and -1 for all: number of the instruction of the last call
 }
@@ -54,11 +52,11 @@ type group struct {
 	unready    bool   // it asked, and was told that not all is complete
 	on         uint64 // number of the stream that its task goes to
 	kernel     string // that it launches, "" for none
-	insts      []instruction
-	waits      []wait        // before the group
-	order      []wait        // before the group, for calls that had ended
-	late       []instruction // results of earlier copies that are complete after this call
-	lateWaits  []wait        // before those
+	insts      []plan.Instruction
+	waits      []wait             // before the group
+	order      []wait             // before the group, for calls that had ended
+	late       []plan.Instruction // results of earlier copies that are complete after this call
+	lateWaits  []wait             // before those
 	poll       pollKey
 	finish     *finish // nil if no other thread waits for it
 	finished   uint64  // instructions of the thread up to its end, once it is laid out
@@ -84,17 +82,6 @@ type finish struct {
 type wait struct {
 	thread int
 	*finish
-}
-
-// playedCall is what a report needs to know of a call with instructions.
-type playedCall struct {
-	Call       uint64
-	Start, End int64
-	Names, On  uint64
-	Fn         uint32 // index into Plan.fns
-	Stream     int32  // index into Plan.lanes, -1 for none
-	Kernel     uint32 // 1 + index into Plan.kernels, 0 for none
-	_          uint32
 }
 
 // group returns a call that is in the window, or nil.
@@ -148,7 +135,7 @@ func (p *Plan) waitFor(at place) wait {
 }
 
 // written is the number of instructions up to the first call of the window.
-func (pr *program) written() uint64 { return uint64(pr.insts.count()) }
+func (pr *program) written() uint64 { return uint64(pr.out.Count()) }
 
 // lookahead reads the calls of a trace into the windows.
 type lookahead struct {
@@ -216,7 +203,7 @@ func (p *compiler) emit(frontier int64) {
 		defer func() {
 			for t := range p.threads {
 				pr := &p.threads[t]
-				pr.insts.add(pr.prefix...)
+				pr.out.Add(pr.prefix...)
 			}
 		}()
 	}
@@ -270,7 +257,7 @@ func (p *compiler) layOut(pr *program, frontier int64) bool {
 		for h := pr.group(inner + 1); h != nil && inner < last && h.start < g.end; h = pr.group(inner + 1) {
 			inner++
 		}
-		if g.fn == nil || !g.fn.PollsCallbacks || inner == n || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != opUntil {
+		if g.fn == nil || !g.fn.PollsCallbacks || inner == n || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != plan.OpUntil {
 			continue
 		}
 		end := pr.group(inner).finished
@@ -301,19 +288,14 @@ func (p *compiler) writeNext(t int) bool {
 	}
 	write := func(ws []wait) {
 		for _, w := range ws {
-			pr.insts.add(instruction{Op: opWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
+			pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
 		}
 	}
 	write(g.waits)
 	write(g.order)
 	p.clock(pr, g)
-	add := func(insts []instruction) {
-		p.graphs.locate(t, pr.insts.add(insts...), insts)
-		for i := range insts {
-			if insts[i].Op == opCheck {
-				p.checks++
-			}
-		}
+	add := func(insts []plan.Instruction) {
+		p.graphs.locate(t, pr.out.Add(insts...), insts)
 	}
 	add(g.insts)
 	write(g.lateWaits)
@@ -333,36 +315,36 @@ func (p *compiler) writeNext(t int) bool {
 // clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
 // wait, where times of the report begin and end, and around every call where the pace is kept. It also notes the call for the report.
 func (p *compiler) clock(pr *program, g *group) {
-	k := slices.IndexFunc(g.insts, func(in instruction) bool { return in.calls() && in.Flags&instAside == 0 })
+	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
 	if k < 0 {
 		return
 	}
 	for i := range g.insts {
-		if in := &g.insts[i]; in.calls() {
+		if in := &g.insts[i]; in.Calls() {
 			in.At = uint64(float64(max(g.start-p.found.from, 0)) * p.scale)
 		}
 	}
 	in := &g.insts[k]
 	if pr.clocked == nil {
 		pr.clocked = map[int]int{}
-		in.Flags |= instStart | instEnd
+		in.Flags |= plan.InstStart | plan.InstEnd
 	}
 	switch {
 	case p.scale > 0:
-		in.Flags |= instEnd
+		in.Flags |= plan.InstEnd
 	case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.Repeat > 1:
-		in.Flags |= instStart | instEnd
+		in.Flags |= plan.InstStart | plan.InstEnd
 	}
 	if _, ok := pr.clocked[g.stream]; !ok {
-		in.Flags |= instStart
+		in.Flags |= plan.InstStart
 	}
-	at := pr.insts.count() + k
+	at := pr.out.Count() + k
 	pr.clocked[g.stream], pr.clocked[-1] = at, at
-	call := playedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.function(g.fn), Stream: int32(g.stream)}
+	call := plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream)}
 	if g.kernel != "" {
-		call.Kernel = p.kernel(g.kernel)
+		call.Kernel = p.Kernel(g.kernel)
 	}
-	pr.calls.add(call)
+	pr.out.Play(call)
 }
 
 // clockLast has the player read its clock after the last call of each stream.
@@ -370,9 +352,9 @@ func (p *Plan) clockLast() {
 	for t := range p.threads {
 		pr := &p.threads[t]
 		for _, i := range pr.clocked {
-			in := pr.insts.at(i)
-			in.Flags |= instEnd
-			pr.insts.set(i, in)
+			in := pr.out.At(i)
+			in.Flags |= plan.InstEnd
+			pr.out.Set(i, in)
 		}
 	}
 }
@@ -381,20 +363,20 @@ func (p *Plan) clockLast() {
 // were to make, or of what lies there.
 func (p *Plan) calm(g *group) {
 	made := p.processID(len(p.procs)) // the first slot that calls fill
-	idle := func(in instruction) bool {
+	idle := func(in plan.Instruction) bool {
 		switch in.Op {
-		case opCheck, opTake, opMark:
+		case plan.OpCheck, plan.OpTake, plan.OpMark:
 			return true
-		case opStore:
-			to, from := p.ops.at(int(in.Operands)), p.ops.at(int(in.Operands)+1)
+		case plan.OpStore:
+			to, from := p.Operand(in.Operands), p.Operand(in.Operands+1)
 			return max(to.Slot, from.Slot) >= made
 		}
 		return false
 	}
 	g.insts, g.late = slices.DeleteFunc(g.insts, idle), slices.DeleteFunc(g.late, idle)
 	for k := range g.insts {
-		if in := &g.insts[k]; in.calls() {
-			in.Op, in.Flags, in.Bits, in.Len, in.Width = opCall, in.Flags&^instStop, 0, 0, 0
+		if in := &g.insts[k]; in.Calls() {
+			in.Op, in.Flags, in.Bits, in.Len, in.Width = plan.OpCall, in.Flags&^plan.InstStop, 0, 0, 0
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package replay
+package plan
 
 import (
 	"io"
@@ -12,6 +12,21 @@ type spoolFile struct {
 	file *os.File
 	size int64
 	err  error // the first one; later calls do nothing
+}
+
+// create makes the file in a folder. It is gone when it is closed.
+func (f *spoolFile) create(dir string) (err error) {
+	if f.file, err = os.CreateTemp(dir, "plan-parts-"); err != nil {
+		return err
+	}
+	return os.Remove(f.file.Name())
+}
+
+func (f *spoolFile) close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
 }
 
 // spoolChunk is how many elements a spool collects in memory before it writes them.
@@ -35,7 +50,7 @@ func (s *spool[T]) add(vs ...T) int {
 		vs = vs[n:]
 		if len(s.tail) == spoolChunk {
 			s.chunks = append(s.chunks, s.in.size)
-			s.in.write(bytesOf(s.tail))
+			s.in.write(Bytes(s.tail))
 			s.tail = s.tail[:0]
 		}
 	}
@@ -63,7 +78,7 @@ func (s *spool[T]) at(i int) T {
 	if at, ok := s.place(i); !ok {
 		v[0] = s.tail[i%spoolChunk]
 	} else if f := s.in; f.err == nil && f.file != nil {
-		_, f.err = f.file.ReadAt(bytesOf(v), at)
+		_, f.err = f.file.ReadAt(Bytes(v), at)
 	}
 	return v[0]
 }
@@ -72,7 +87,7 @@ func (s *spool[T]) set(i int, v T) {
 	if at, ok := s.place(i); !ok {
 		s.tail[i%spoolChunk] = v
 	} else if f := s.in; f.err == nil && f.file != nil {
-		_, f.err = f.file.WriteAt(bytesOf([]T{v}), at)
+		_, f.err = f.file.WriteAt(Bytes([]T{v}), at)
 	}
 }
 
@@ -83,7 +98,7 @@ func (s *spool[T]) each(to func([]T) error) error {
 		if s.in.file == nil {
 			return nil
 		}
-		if _, err := s.in.file.ReadAt(bytesOf(buf), at); err != nil && err != io.EOF {
+		if _, err := s.in.file.ReadAt(Bytes(buf), at); err != nil && err != io.EOF {
 			return err
 		}
 		if err := to(buf); err != nil {

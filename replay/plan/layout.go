@@ -1,0 +1,276 @@
+// Package plan writes and reads plans: what the player does instead of the program that was recorded.
+//
+// A plan is a list of instructions for each captured thread. Values that only the run knows, such as handles and addresses, are in slots.
+// An operand is a slot plus an addend. Relocations are words inside the plan's data that get the value of an operand. See
+// replay/player/plan.h for the meaning of every field.
+//
+// The compiler creates a Writer, adds data, operands and instructions while it reads the trace, and calls Finish once. The File that Finish
+// returns is read by reports. Neither holds a plan in memory: a Writer keeps the ends of its lists, a File maps the file. The package knows
+// nothing of traces.
+package plan
+
+import "unsafe"
+
+// PlayedCall is what a report needs to know of a call that has instructions.
+type PlayedCall struct {
+	Call       uint64
+	Start, End int64 // as recorded
+	Names, On  uint64
+	Fn         uint32 // number of the function
+	Stream     int32  // -1 for none
+	Kernel     uint32 // number of the kernel's name from 1, 0 for none
+	_          uint32
+}
+
+// The structures are those of player/plan.h. Both sides run on little-endian machines, so files hold them as memory does.
+
+const (
+	magic   = "ACLTPLAN"
+	version = 15
+	dataAt  = 4096 // offset of the data; the header has the page before
+)
+
+// Slots that every plan has. Two slots for each thread and one for each process follow from SlotThreads on, then those that calls fill.
+const (
+	SlotZero = iota
+	SlotData
+	SlotScratch
+	SlotSlots
+	SlotShared
+	SlotHostFunction
+	SlotStreamFunction // its first two parameters are the stream and a status
+	SlotCallback
+	SlotPoison // the byte that new device memory is filled with
+	SlotZeros  // memory that holds zeros only, in place of missing payloads
+	SlotThreads
+)
+
+// SlotAlign is the number of slots that the address of slot 0 is a multiple of.
+const SlotAlign = 16
+
+// SlotNames are the names of these slots in a printed plan.
+var SlotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison", "zeros"}
+
+// Values of Instruction.Op.
+const (
+	OpNothing = iota // what the compiler took back
+	OpCall
+	OpUntil
+	OpStore
+	OpCheck
+	OpWait
+	OpTake
+	OpMark
+	OpPlace
+	OpFork
+)
+
+// OpNames are the names of the operations in a printed plan.
+var OpNames = [...]string{OpNothing: "nothing", OpCall: "call", OpUntil: "until", OpStore: "store", OpCheck: "check", OpWait: "wait", OpTake: "take", OpMark: "mark", OpPlace: "place", OpFork: "fork"}
+
+// Bits of Instruction.Flags.
+const (
+	InstStop     = 1   // an unexpected result ends the run
+	InstStart    = 2   // the player reads its clock before the call
+	InstEnd      = 4   // and after it
+	InstAside    = 8   // the trace has no such call; ignored by the player
+	InstUnmarked = 16  // of OpCheck: the reason in Bits counts only if the library has no OpMark
+	InstSpoil    = 32  // of OpCall: spoils follow the relocations
+	InstExcused  = 64  // of OpCheck: differing bytes prove nothing
+	InstSince    = 128 // of OpCheck: bytes that are as before the tasks prove nothing
+)
+
+// What an OpCheck compares, in Instruction.Want. Words has the parameter, RetSlot the item and At the place in the result. The player
+// uses them only where it judges by itself.
+const (
+	CheckOutput  = iota // a value that the call itself has stored
+	CheckResult         // what a copy has brought to the host
+	CheckMachine        // as CheckOutput, of the machine, on which another one may differ
+	CheckExtent         // a number that may be another one that is no less than At
+	CheckLength         // of a result that was recorded with another length
+)
+
+// Values of ResultHeader.Status.
+const (
+	RunStarted = 1 + iota
+	RunDone
+	RunRefused
+)
+
+// Bits and fields of Result.Flags.
+const (
+	ResultDone      = 1
+	ResultDiffers   = 2
+	ResultTimeout   = 4
+	ResultTolerated = 8
+
+	ReasonShift = 8  // code of a verify.Reason, in 8 bits
+	KernelShift = 16 // 1 + the number of a kernel's name
+	KernelNames = 256
+	KernelName  = 64 // bytes
+)
+
+type table struct{ Offset, Count uint64 }
+
+// Header is the first page of a plan, with the places of the tables in it and in the results.
+type Header struct {
+	Magic                                 [8]byte
+	Version, Checksum                     uint32
+	Size, Data, Scratch, Shared, Slots    uint64
+	Zeros                                 uint64
+	Names, Functions, Processes, Threads  table
+	Instructions, Rest, Ops, Relocs       table
+	Reasons, Doubts, Maps                 table
+	UntilNS                               uint64
+	Paced, Tolerance                      uint32
+	Relative, Absolute                    float64
+	ZerosReason, _                        uint32
+	ResThreads, ResSlots, ResInstructions uint64
+	ResDetails, ResKernels, ResBytes      uint64
+}
+
+// Doubt is what is unproved whatever the run shows.
+type Doubt struct {
+	Call                  uint64
+	Reason, Results, Text uint32
+	_                     uint32
+}
+
+// Map is host memory that the player maps at its recorded address, if that is free: Slot has the address then.
+type Map struct {
+	At, Size      uint64
+	Slot, Process uint32
+}
+
+// Function is a function of the runtime: how it is called, and where its name is.
+type Function struct{ How, Name uint32 }
+
+// callSpecial is added to the number of a function whose arguments are not all plain words.
+const callSpecial = 64
+
+// Process is a captured process: its threads, and its variables among the names.
+type Process struct{ First, Count, Env, Vars, Forked uint32 }
+
+// Thread is a captured thread: its instructions, and its own scratch memory.
+type Thread struct{ First, Count, Scratch uint64 }
+
+// Operand is a slot plus an addend.
+type Operand struct {
+	Addend uint64
+	Slot   uint32
+}
+
+// packedOperand is an operand as the file has it.
+type packedOperand struct{ Slot, Low, High uint32 }
+
+func pack(o Operand) packedOperand {
+	return packedOperand{o.Slot, uint32(o.Addend), uint32(o.Addend >> 32)}
+}
+
+func (p packedOperand) operand() Operand { return Operand{uint64(p.Low) | uint64(p.High)<<32, p.Slot} }
+
+// Reloc is a word inside the data that gets the value of a slot plus an addend.
+type Reloc struct {
+	At, Addend uint64
+	Slot       uint32
+	Size       uint32 // bytes of the word, 8 or 4; Relocs replaces 0 by 8
+}
+
+// Instruction is one step of a thread. The file has it in two parts: a table with what every call needs, and one with the rest.
+type Instruction struct {
+	Op, Flags, Bits, Words uint8
+	Fn, Operands           uint32
+	Relocs, NRelocs        uint32
+	RetSlot                uint32
+	Want                   uint64
+
+	Call, At, Len, Width uint64 // the rest
+}
+
+// Calls reports whether the instruction calls a function of the runtime.
+func (in *Instruction) Calls() bool { return in.Op == OpCall || in.Op == OpUntil }
+
+// OfResult reports whether the instruction compares a result. The others compare values that the call itself has stored.
+func (in *Instruction) OfResult() bool {
+	return in.Op == OpCheck && (in.Want == CheckResult || in.Want == CheckLength)
+}
+
+// instructionPart is the size of either part.
+const instructionPart = 32
+
+// ResultHeader is the first page of the results of a run.
+type ResultHeader struct {
+	Magic           [8]byte
+	Version, Status uint32
+	Counter, NS     [2]uint64
+	Stopped         uint32
+	Details         uint32
+	Ready, Refused  uint32
+	Origin          uint64
+	Crashed, _      uint32 // the second one is a lock
+	Library         CoreTime
+	Stolen          [2]uint64 // before and after
+	Kernels         uint32    // names of kernels behind the details
+	Reports         uint32    // the library reports which results it does not vouch for
+	Poison, Sandbox uint32
+	Error           [4096 - 128]byte
+}
+
+// CoreTime is how long threads ran, and waited for a processor: nanoseconds.
+type CoreTime struct{ Ran, Waited uint64 }
+
+// ResultThread is how far a thread came.
+type ResultThread struct {
+	Progress, Inside uint64
+	Core             CoreTime
+	_                [4]uint64
+}
+
+// Result is the outcome of an instruction.
+type Result struct {
+	Start, End, Ret uint64
+	Flags, Detail   uint32
+}
+
+// Detail says how the bytes of a comparison differ.
+type Detail struct {
+	First, Count uint64
+	Got, Want    [16]byte
+	Shown        uint64
+}
+
+// The sizes that player/plan.h asserts too.
+var (
+	_ [328]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}
+	_ [8]byte    = [unsafe.Sizeof(Function{})]byte{}
+	_ [20]byte   = [unsafe.Sizeof(Process{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(Thread{})]byte{}
+	_ [12]byte   = [unsafe.Sizeof(packedOperand{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(Reloc{})]byte{}
+	_ [64]byte   = [unsafe.Sizeof(Instruction{})]byte{}
+	_ [32]byte   = [unsafe.Offsetof(Instruction{}.Call)]byte{}
+	_ [4096]byte = [unsafe.Sizeof(ResultHeader{})]byte{}
+	_ [64]byte   = [unsafe.Sizeof(ResultThread{})]byte{}
+	_ [32]byte   = [unsafe.Sizeof(Result{})]byte{}
+	_ [56]byte   = [unsafe.Sizeof(Detail{})]byte{}
+)
+
+// Bytes returns the memory of a slice of the structures above.
+func Bytes[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), uintptr(len(s))*unsafe.Sizeof(s[0]))
+}
+
+// View returns n structures that lie in b from an offset on; b must be aligned to 8 bytes and have them.
+func View[T any](b []byte, offset, n uint64) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	_ = b[offset : offset+n*uint64(unsafe.Sizeof(t))]
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[offset])), n)
+}
