@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/acltrace/acltrace/format"
 )
 
@@ -54,22 +52,11 @@ func newInfoProcess(p *format.Process, wall int64) InfoProcess {
 func (p *InfoProcess) how() string {
 	switch {
 	case p.Signal != nil:
-		return "killed by " + SignalName(*p.Signal)
+		return "killed by " + human.Signal(*p.Signal)
 	case p.ExitCode != nil:
 		return fmt.Sprintf("exit code %d", *p.ExitCode)
 	}
 	return ""
-}
-
-// SignalName returns a signal's name, as SIGSEGV, for text.
-func SignalName(n int) string {
-	switch name := unix.SignalName(unix.Signal(n)); {
-	case n == 0:
-		return "a signal that is not known"
-	case name != "":
-		return name
-	}
-	return fmt.Sprintf("signal %d", n)
 }
 
 // processes returns a line for each process where there are several, those first that a signal has ended. A process alone has a line if one

@@ -2,10 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 
-	"github.com/acltrace/acltrace/blame"
+	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -62,7 +61,7 @@ func (a *app) blameCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(rep)
 			}
-			return rep.Text(a.out)
+			return report.BlameText(a.out, rep)
 		},
 	}
 	c.Flags().Uint64Var(&call, "call", 0, "the number of the call that failed")
@@ -96,19 +95,24 @@ func (a *app) whereCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			var w interface{ Text(io.Writer) error }
 			if all {
-				w, err = blame.MapAt(r, m, &o)
-			} else {
-				w, err = blame.Where(r, m, uint64(addr), &o)
+				x, err := blame.MapAt(r, m, &o)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.printJSON(x)
+				}
+				return report.MapText(a.out, x)
 			}
+			x, err := blame.Where(r, m, uint64(addr), &o)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return a.printJSON(w)
+				return a.printJSON(x)
 			}
-			return w.Text(a.out)
+			return report.WhereText(a.out, x)
 		},
 	}
 	c.Flags().Var(&addr, "addr", "the address, as 0x124000000000")

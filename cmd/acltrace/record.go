@@ -246,7 +246,7 @@ func (a *app) died(list []record.Died) {
 			report.Printf(a.err, "acltrace: and %d more: acltrace info lists them\n", len(list)-most)
 			return
 		}
-		report.Printf(a.err, "acltrace: process %d (%s) was killed by %s", d.PID, d.Command, report.SignalName(d.Signal))
+		report.Printf(a.err, "acltrace: process %d (%s) was killed by %s", d.PID, d.Command, human.Signal(d.Signal))
 		if len(d.Last) > 0 {
 			report.Printf(a.err, ": %s", strings.Join(d.Last[:min(calls, len(d.Last))], ", "))
 		}

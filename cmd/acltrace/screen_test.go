@@ -226,7 +226,7 @@ func TestRawTextIsLossless(t *testing.T) {
 // A screen that is printed by fmt has its newlines and tabs from the trace: Printf of report is the one writer.
 func TestScreensHaveOneWriter(t *testing.T) {
 	root := testenv.Root(t)
-	for _, glob := range []string{"cmd/acltrace/*.go", "report/*.go", "blame/*.go"} {
+	for _, glob := range []string{"cmd/acltrace/*.go", "report/*.go", "analyze/*/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, glob))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", glob, files, err)

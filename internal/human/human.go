@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Plural formats a count of things. The noun is given in the singular: Plural(2, "entry") is "2 entries".
@@ -59,4 +61,18 @@ func Bytes(n uint64) string {
 		}
 	}
 	return fmt.Sprintf("%.1f EiB", v/1024)
+}
+
+// Moment formats nanoseconds since the beginning of a trace, rounded to microseconds: "1.002003s".
+func Moment(ns int64) string { return time.Duration(ns).Round(time.Microsecond).String() }
+
+// Signal returns a signal's name, as SIGSEGV. 0 stands for a signal that is not known.
+func Signal(n int) string {
+	switch name := unix.SignalName(unix.Signal(n)); {
+	case n == 0:
+		return "a signal that is not known"
+	case name != "":
+		return name
+	}
+	return fmt.Sprintf("signal %d", n)
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "../../replay/testdata/program.h"
+#include "../../../replay/testdata/program.h"
 
 enum { BUFFERS = 12, COUNT = 256, SIZE = COUNT * 4 };
 

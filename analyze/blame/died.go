@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // Died is a process that a signal has ended.
@@ -29,7 +29,7 @@ type LastCall struct {
 
 func (d *Died) String() string {
 	const most = 3
-	s := fmt.Sprintf("process %d (%s) was killed by %s", d.PID, strings.Join(d.Command, " "), report.SignalName(d.Signal))
+	s := fmt.Sprintf("process %d (%s) was killed by %s", d.PID, strings.Join(d.Command, " "), human.Signal(d.Signal))
 	for i, l := range d.Last {
 		if i == most {
 			return fmt.Sprintf("%s, and %d more threads", s, len(d.Last)-most)

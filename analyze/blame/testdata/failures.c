@@ -6,7 +6,7 @@
  *	deadlock         waits for a value that nobody writes
  *	calls            two calls fail
  */
-#include "../../replay/testdata/program.h"
+#include "../../../replay/testdata/program.h"
 
 enum { COUNT = 64 };
 

@@ -3,7 +3,6 @@ package blame
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -114,8 +113,8 @@ type Access struct {
 }
 
 const (
-	howMay   = "may change"
-	howGiven = "address copied to"
+	MayChange     = "may change"
+	AddressCopied = "address copied to"
 )
 
 // maxTable is the length of the longest payload that is searched for addresses, in bytes.
@@ -191,9 +190,9 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 			if !kernel {
 				continue
 			}
-			how = howMay
+			how = MayChange
 		}
-		if i, ok := f.ids[o.ID]; ok && !(how == howMay && seen[i]) {
+		if i, ok := f.ids[o.ID]; ok && !(how == MayChange && seen[i]) {
 			seen[i] = true
 			f.add(i, e, Access{How: how, Offset: off, Size: t.Size})
 		}
@@ -201,7 +200,7 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 			for i := range f.holds[o] {
 				if !seen[i] {
 					seen[i] = true
-					f.add(i, e, Access{How: howMay, Via: timeline.Place(timeline.Use{Object: o})})
+					f.add(i, e, Access{How: MayChange, Via: timeline.Place(timeline.Use{Object: o})})
 				}
 			}
 		}
@@ -225,7 +224,7 @@ func (f *follower) copied(e *timeline.Event, to *timeline.Object) {
 				}
 				if !f.holds[to][i] {
 					f.holds[to][i] = true
-					f.add(i, e, Access{How: howGiven, Via: timeline.Place(timeline.Use{Object: to})})
+					f.add(i, e, Access{How: AddressCopied, Via: timeline.Place(timeline.Use{Object: to})})
 				}
 			}
 		}
@@ -269,21 +268,4 @@ func (f *follower) add(i int, e *timeline.Event, a Access) {
 		t.Before++
 	}
 	t.Accesses = append(t.Accesses, a)
-}
-
-// String tells what an access does.
-func (a *Access) String() string {
-	what := a.Func
-	if a.Kernel != "" {
-		what = a.Kernel
-	}
-	switch {
-	case a.How == howGiven:
-		return fmt.Sprintf("%s put its address into %s", what, a.Via)
-	case a.Via != "":
-		return fmt.Sprintf("%s %s it, through %s", what, a.How, a.Via)
-	case a.Size > 0:
-		return fmt.Sprintf("%s %s %d bytes at +%d", what, a.How, a.Size, a.Offset)
-	}
-	return fmt.Sprintf("%s %s it, from +%d", what, a.How, a.Offset)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -87,6 +88,9 @@ type Suspect struct {
 	waits   string // what its task waits for, "" if it does not wait
 	gone    []gone
 }
+
+// Unlikely reports whether little speaks against the suspect except that its task was in flight.
+func (x *Suspect) Unlikely() bool { return x.score < listed }
 
 // gone is an object that a call names and that had ended before.
 type gone struct {
@@ -441,7 +445,7 @@ func (b *blamer) judge() error {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Start, y.Start), cmp.Compare(x.Index, y.Index))
 	})
 	for _, x := range list {
-		if len(b.rep.Suspects) == maxSuspects || len(b.rep.Suspects) > 0 && b.rep.Suspects[0].score >= listed && (x.score < listed || b.rep.Suspects[0].Certain) {
+		if len(b.rep.Suspects) == maxSuspects || len(b.rep.Suspects) > 0 && b.rep.Suspects[0].score >= listed && (x.Unlikely() || b.rep.Suspects[0].Certain) {
 			b.rep.More++
 			continue
 		}
@@ -509,7 +513,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		if err != nil {
 			return err
 		}
-		against(0, "its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", g.param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, at(p.Ended.Start))
+		against(0, "its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", g.param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
 	}
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization has waited for it

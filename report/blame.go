@@ -1,0 +1,262 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/internal/human"
+)
+
+// Text writes the report as one page.
+func BlameText(out io.Writer, rep *blame.Report) error {
+	w := bufio.NewWriter(out)
+	Printf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
+	if rep.Host != "" {
+		Printf(w, " on %s", rep.Host)
+	}
+	if rep.Device != "" {
+		Printf(w, ", %s", rep.Device)
+	}
+	Printf(w, "\n")
+	madeText(w, rep)
+	if f := rep.Failure; f != nil {
+		what := f.Error
+		if what == "" {
+			what = "never returned"
+		}
+		Printf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, onStream(f), f.TID, human.Moment(f.Start), wall(rep.Begun+f.Start), what)
+		stackText(w, "", f)
+	}
+	if rep.Failed > 1 {
+		Printf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
+	}
+	for i := range rep.Died {
+		Printf(w, "%-9s%s\n", label("died", i), &rep.Died[i])
+	}
+	if rep.Message != "" {
+		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
+			Printf(w, "%-9s%s\n", label("message", i), line)
+		}
+	}
+	for i, line := range rep.Told {
+		Printf(w, "%-9s%s\n", label("told", i), line)
+	}
+	if rep.Lost > 0 {
+		Printf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
+	}
+	for i, line := range rep.Unknown {
+		Printf(w, "%-9s%s\n", label("unknown", i), line)
+	}
+	if len(rep.Suspects) == 0 {
+		Printf(w, "\nNo task was in flight, and nothing names one.\n")
+		return w.Flush()
+	}
+	for i := range rep.Suspects {
+		x := &rep.Suspects[i]
+		verdict := "suspect"
+		switch {
+		case x.Certain:
+			verdict = "guilty"
+		case x.Unlikely():
+			verdict = "in flight"
+		}
+		Printf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, callName(&x.Call), onStream(&x.Call), x.TID, human.Moment(x.Start))
+		for _, r := range x.Reasons {
+			Printf(w, "  because %s\n", r)
+		}
+		for k := range x.Arguments {
+			a := &x.Arguments[k]
+			Printf(w, "  %-8s %s = %s", a.How, a.Where, a.Value)
+			if a.Place != nil {
+				Printf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
+			}
+			if a.Note != "" {
+				Printf(w, "; %s", a.Note)
+			}
+			Printf(w, "\n")
+		}
+		if x.Partly {
+			Printf(w, "  and what the trace does not have of its arguments\n")
+		}
+		stackText(w, "  ", &x.Call)
+	}
+	if rep.More > 0 {
+		Printf(w, "\n%d more %s in flight\n", rep.More, map[bool]string{true: "task was", false: "tasks were"}[rep.More == 1])
+	}
+	for i := range rep.History {
+		historyText(w, &rep.History[i])
+	}
+	return w.Flush()
+}
+
+// made says when and by what the trace was made.
+func madeText(w io.Writer, rep *blame.Report) {
+	Printf(w, "begun    %s", wall(rep.Begun))
+	for _, x := range []struct{ what, version string }{{"by acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
+		if x.version != "" {
+			Printf(w, ", %s %s", x.what, x.version)
+		}
+	}
+	Printf(w, "\n")
+}
+
+// wall is a moment as the logs of other programs have it.
+func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.000000 UTC") }
+
+// stack writes the stack that a call was made from, if there is one.
+func stackText(w io.Writer, indent string, c *blame.Call) {
+	for i, f := range c.Stack {
+		Printf(w, "%s%-9s%s\n", indent, label("from", i), f)
+	}
+}
+
+func label(word string, line int) string {
+	if line > 0 {
+		return ""
+	}
+	return word
+}
+
+// Text writes what is known of the address.
+func WhereText(out io.Writer, x *blame.Whereabouts) error {
+	w := bufio.NewWriter(out)
+	when := "at any time"
+	if x.At != nil {
+		when = fmt.Sprintf("when call %d %s began, at %s", x.At.Index, callName(x.At), human.Moment(x.At.Start))
+	}
+	if len(x.Places) == 0 {
+		Printf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
+		if p := x.Below; p != nil {
+			Printf(w, "%d bytes beyond the end of %s, %d bytes at %s%s\n", p.Offset-p.Size, p.Object, p.Size, p.Addr, life(p))
+		}
+		if p := x.Above; p != nil {
+			Printf(w, "%d bytes before %s, %d bytes at %s%s\n", uint64(p.Addr-x.Addr), p.Object, p.Size, p.Addr, life(p))
+		}
+		return w.Flush()
+	}
+	for i := range x.Places {
+		p := &x.Places[i].Place
+		state := ""
+		if x.At != nil {
+			state = ", live then"
+			if p.Ended != nil {
+				state = ", freed by then"
+			}
+		}
+		Printf(w, "%s lies in %s, at byte %d of %d%s\n", x.Addr, p.Object, p.Offset, p.Size, state)
+		historyText(w, &x.Places[i])
+	}
+	return w.Flush()
+}
+
+// Text writes the map as a table.
+func MapText(out io.Writer, x *blame.Map) error {
+	when := "at the end of the trace"
+	if x.At != nil {
+		when = fmt.Sprintf("when call %d %s on thread %d began, at %s", x.At.Index, callName(x.At), x.At.TID, human.Moment(x.At.Start))
+	}
+	var bytes uint64
+	for i := range x.Ranges {
+		bytes += x.Ranges[i].Size
+	}
+	Printf(out, "allocations that were live %s: %d, of %d bytes\n", when, len(x.Ranges)+x.More, bytes)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for i := range x.Ranges {
+		p := &x.Ranges[i]
+		Printf(w, "%d\t%s\t%d\t  %s%s", p.PID, p.Addr, p.Size, p.Object, life(&p.Place))
+		if p.Made != nil && len(p.Made.Stack) > 0 {
+			Printf(w, " from %s", strings.Join(p.Made.Stack, " < "))
+		}
+		Printf(w, "\n")
+	}
+	if x.More > 0 {
+		Printf(w, "%d more, whose bytes are not counted\n", x.More)
+	}
+	return w.Flush()
+}
+
+func historyText(w io.Writer, t *blame.Touched) {
+	p := &t.Place
+	Printf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
+	for _, x := range []struct {
+		what string
+		call *blame.Call
+	}{{"made from", p.Made}, {"freed from", p.Ended}} {
+		if x.call != nil && len(x.call.Stack) > 0 {
+			Printf(w, "  %s %s\n", x.what, strings.Join(x.call.Stack, " < "))
+		}
+	}
+	if t.Before > 0 {
+		Printf(w, "  … %d earlier calls\n", t.Before)
+	}
+	for i := range t.Accesses {
+		a := &t.Accesses[i]
+		failed := ""
+		if a.Error != "" {
+			failed = ": " + a.Error
+		}
+		Printf(w, "  call %-8d %12s  %s%s%s\n", a.Index, human.Moment(a.Start), AccessText(a), onStream(&a.Call), failed)
+	}
+	if len(t.Accesses) == 0 {
+		when := "in the trace"
+		if t.Place.Ended != nil {
+			when = "before it was freed"
+		}
+		Printf(w, "  no task was given it %s\n", when)
+	}
+}
+
+// life tells who made and ended an allocation.
+func life(p *blame.Place) string {
+	s := ", older than the trace"
+	if p.Made != nil {
+		s = fmt.Sprintf(", made by call %d %s at %s", p.Made.Index, p.Made.Func, human.Moment(p.Made.Start))
+	}
+	if p.Ended != nil {
+		s += fmt.Sprintf(", freed by call %d %s on thread %d at %s", p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
+	}
+	return s
+}
+
+func callName(c *blame.Call) string {
+	switch {
+	case c.Kernel != "" && c.Blocks > 0:
+		return fmt.Sprintf("%s, kernel %s with block dim %d", c.Func, c.Kernel, c.Blocks)
+	case c.Kernel != "":
+		return fmt.Sprintf("%s, kernel %s", c.Func, c.Kernel)
+	}
+	return c.Func
+}
+
+func onStream(c *blame.Call) string {
+	s := ""
+	if c.Stream != "" {
+		s = " on " + c.Stream
+	}
+	if c.Task != nil {
+		s += fmt.Sprintf(" (stream %d, task %d, flip %d)", c.Task.Stream, c.Task.Task&0xffff, c.Task.Task>>16)
+	}
+	return s
+}
+
+// AccessText says what a call did to an allocation.
+func AccessText(a *blame.Access) string {
+	what := a.Func
+	if a.Kernel != "" {
+		what = a.Kernel
+	}
+	switch {
+	case a.How == blame.AddressCopied:
+		return fmt.Sprintf("%s put its address into %s", what, a.Via)
+	case a.Via != "":
+		return fmt.Sprintf("%s %s it, through %s", what, a.How, a.Via)
+	case a.Size > 0:
+		return fmt.Sprintf("%s %s %d bytes at +%d", what, a.How, a.Size, a.Offset)
+	}
+	return fmt.Sprintf("%s %s it, from +%d", what, a.How, a.Offset)
+}
