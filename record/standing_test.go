@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"

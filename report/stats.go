@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/timeline"
 )
 

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/private"
-	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )

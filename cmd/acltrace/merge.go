@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
-	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )

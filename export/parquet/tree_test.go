@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/timeline"
 )
 
