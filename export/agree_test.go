@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/chrome"
@@ -28,7 +29,6 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -366,14 +366,14 @@ func checkSums(t *testing.T, r *format.Reader, tl *timeline.Timeline) {
 			launches++
 		}
 	}
-	st, err := report.NewStats(r, acl.Model, &report.StatsOptions{By: "stream"})
+	st, err := stats.New(r, acl.Model, &stats.Options{By: "stream"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if int(st.Calls) != len(tl.Calls) {
 		t.Errorf("stats: %d calls, want %d", st.Calls, len(tl.Calls))
 	}
-	for _, list := range [][]report.TaskStats{st.Kernels, st.Copies} {
+	for _, list := range [][]stats.Task{st.Kernels, st.Copies} {
 		for i := range list {
 			x := &list[i]
 			if w := want[x.Name]; int64(x.Count) != w.n || x.DeviceNS != w.device || int64(x.Bytes) != w.bytes {

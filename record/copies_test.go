@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/report"
 )
 
 // The time in which the shim hashed and copied payloads lay between calls and passed for the program's own: the call that follows on the
@@ -64,7 +64,7 @@ func TestRecordingTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var s report.Stats
+			var s stats.Stats
 			if err := json.Unmarshal(b, &s); err != nil {
 				t.Fatal(err)
 			}

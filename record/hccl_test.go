@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -135,8 +136,8 @@ func TestCollectives(t *testing.T) {
 	if len(tl.Tasks) != 4 {
 		t.Errorf("%d tasks, want those of four copies", len(tl.Tasks))
 	}
-	if s, err := report.NewStats(tl.Reader, acl.Model, nil); err != nil || !slices.ContainsFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == "HcclAllReduce" && f.Calls == 2 && f.Failed == 1 }) ||
-		!slices.ContainsFunc(s.Errors, func(e report.ErrStats) bool { return e.Func == "HcclAllReduce" && e.Name == "HCCL_E_NOT_SUPPORT" }) {
+	if s, err := stats.New(tl.Reader, acl.Model, nil); err != nil || !slices.ContainsFunc(s.Functions, func(f stats.Function) bool { return f.Func == "HcclAllReduce" && f.Calls == 2 && f.Failed == 1 }) ||
+		!slices.ContainsFunc(s.Errors, func(e stats.Error) bool { return e.Func == "HcclAllReduce" && e.Name == "HCCL_E_NOT_SUPPORT" }) {
 		t.Errorf("statistics %+v, %+v", s.Functions, s.Errors)
 	}
 }

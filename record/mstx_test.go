@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
@@ -67,7 +68,7 @@ func TestRanges(t *testing.T) {
 				if load.Domain != "data" || load.Open || load.From < one.From || load.To > one.To || load.Thread != load.EndThread {
 					t.Errorf("range of a domain: %+v", load)
 				}
-				if s, err := report.NewStats(tl.Reader, acl.Model, nil); err != nil || len(s.Ranges) != 4 || s.Ranges[0].TotalNS == 0 {
+				if s, err := stats.New(tl.Reader, acl.Model, nil); err != nil || len(s.Ranges) != 4 || s.Ranges[0].TotalNS == 0 {
 					t.Errorf("statistics %+v", s.Ranges)
 				}
 				n := count(calls(t, r), r)

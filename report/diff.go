@@ -8,8 +8,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/aclements/go-moremath/stats"
+	significance "github.com/aclements/go-moremath/stats"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -67,9 +68,9 @@ type Diff struct {
 type DiffRun struct {
 	Path string `json:"path"`
 	format.Scope
-	Calls  uint64    `json:"calls"`
-	SpanNS int64     `json:"span_ns"`
-	Steps  StepStats `json:"steps"`
+	Calls  uint64      `json:"calls"`
+	SpanNS int64       `json:"span_ns"`
+	Steps  stats.Steps `json:"steps"`
 }
 
 // Only is what only one of the runs has.
@@ -163,7 +164,7 @@ func newRun(r *format.Reader, m *api.Model, o *DiffOptions) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lengths histogram
+	var lengths stats.Histogram
 	steps := 0
 	err = w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
@@ -189,7 +190,7 @@ func newRun(r *format.Reader, m *api.Model, o *DiffOptions) (*run, error) {
 			typical := !p.Open && p.Typical
 			if typical {
 				x.took.add(float64(p.To - p.From))
-				lengths.add(p.To - p.From)
+				lengths.Add(p.To - p.From)
 			}
 			for _, s := range x.series {
 				if typical {
@@ -205,7 +206,7 @@ func newRun(r *format.Reader, m *api.Model, o *DiffOptions) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.Path, x.Steps = r.Path(), stepStats(w, steps, &lengths)
+	x.Path, x.Steps = r.Path(), stats.SumSteps(w, steps, &lengths)
 	if x.Calls > 0 {
 		x.SpanNS = w.End - w.Start
 	}
@@ -268,7 +269,7 @@ func percentile(sorted []float64, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[rank(uint64(len(sorted)), p)]
+	return sorted[stats.Rank(uint64(len(sorted)), p)]
 }
 
 func median(values []float64) float64 {
@@ -286,23 +287,23 @@ func (s Sample) finish() Sample {
 
 // parts returns the medians of so many parts of a run, which are less alike than steps that follow each other: machines have slow times
 // and fast times.
-func parts(values []float64) stats.Sample {
+func parts(values []float64) significance.Sample {
 	const most = 6
 	var out []float64
 	for part := range slices.Chunk(values, (len(values)+most-1)/most) {
 		out = append(out, median(part))
 	}
-	return stats.Sample{Xs: out}
+	return significance.Sample{Xs: out}
 }
 
 // probability returns that of such a difference by accident: the greater one of what a Mann-Whitney test of the samples says, which
 // takes no shape of the noise for granted, and of Welch's test of the parts of the runs, which sees the runs' own ups and downs.
 func probability(a, b *Sample) float64 {
-	u, err := stats.MannWhitneyUTest(a.values, b.values, stats.LocationDiffers)
+	u, err := significance.MannWhitneyUTest(a.values, b.values, significance.LocationDiffers)
 	if err != nil {
 		return 1 // all values are equal
 	}
-	t, err := stats.TwoSampleWelchTTest(parts(a.values), parts(b.values), stats.LocationDiffers)
+	t, err := significance.TwoSampleWelchTTest(parts(a.values), parts(b.values), significance.LocationDiffers)
 	if err != nil {
 		return min(u.P, 1) // no ups and downs
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
@@ -116,7 +117,7 @@ func TestFewStepsTellNothing(t *testing.T) {
 func TestOneMedian(t *testing.T) {
 	for _, steps := range []int{30, 1500} {
 		a := run(t, 1, steps, level)
-		s, err := report.NewStats(a.Reader, acl.Model, nil)
+		s, err := stats.New(a.Reader, acl.Model, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestSameRun(t *testing.T) {
 
 // TestNewAndGone compares runs of two programs without steps.
 func TestNewAndGone(t *testing.T) {
-	d := compare(t, testtrace.Small(t), deep(t), nil)
+	d := compare(t, testtrace.Small(t), testtrace.Deep(t), nil)
 	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, report.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
 		!slices.Contains(d.Gone, report.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, report.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
 		t.Errorf("%+v", d)

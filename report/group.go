@@ -1,260 +1,20 @@
 package report
 
 import (
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"io"
-	"slices"
 	"strconv"
 
-	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/minheap"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
-// A Group is what the calls of one step, thread, stream or kernel sum up to. Times are nanoseconds on the host.
-type Group struct {
-	Name     string `json:"name"`
-	Process  int    `json:"process"` // id of the process, 0 where the group is of several
-	Calls    uint64 `json:"calls"`
-	Failed   uint64 `json:"failed"`
-	Launches uint64 `json:"launches"`
-	Copies   uint64 `json:"copies"`
-	Bytes    uint64 `json:"bytes"` // copied or filled
-	HostNS   int64  `json:"host_ns"`
-	// WaitedNS is the part of HostNS in calls that wait for the device.
-	WaitedNS int64 `json:"waited_ns"`
-	// SpanNS is how long a step took, by the clock, and DeviceNS what was measured of its tasks on the device, of all streams.
-	SpanNS   int64 `json:"span_ns,omitempty"`
-	DeviceNS int64 `json:"device_ns"`
-	Differs  bool  `json:"differs,omitempty"` // the step is not like most others
-
-	order        int   // steps are in the order of time
-	latest, ends int64 // start of the latest call of a step, and the end of the last one to end
-}
-
-// add adds the sums of another group.
-func (g *Group) add(o *Group) {
-	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
-	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
-}
-
-// Before orders steps: the one that took the shortest time first.
-func (g *Group) Before(o *Group) bool {
-	return cmp.Or(cmp.Compare(g.SpanNS, o.SpanNS), cmp.Compare(o.order, g.order)) < 0
-}
-
-// groups gather sums by one thing.
-type groups struct {
-	o       *StatsOptions
-	w       *timeline.Walk
-	threads []format.Thread
-	numbers []*Group // by thread or lane
-	until   []int64  // by thread: the latest end of its calls
-	named   named
-	kernels map[string]*Group
-	live    map[int]*Group // steps that have not ended: one
-	latest  int            // of live, that was named
-	step    *Group         // it
-	ended   minheap.Heap[*Group]
-	none    Group // in no step
-	others  Group // left out by StatsOptions.Top
-	left    int   // how many these are
-}
-
-func newGroups(o *StatsOptions, w *timeline.Walk) *groups {
-	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
-}
-
-// of returns the group of what is done by a thread, on a lane, in a step, of a kernel; nil for none.
-func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
-	n := -1
-	switch g.o.By {
-	case "thread":
-		n = min(int(thread), len(g.threads))
-	case "stream":
-		n = lane
-	case "step":
-		if step < 0 {
-			return &g.none
-		}
-		if g.step == nil || g.latest != step {
-			if g.live[step] == nil {
-				g.live[step] = &Group{order: step}
-			}
-			g.step, g.latest = g.live[step], step
-		}
-		return g.step
-	case "kernel":
-		if kernel == "" {
-			return nil
-		}
-		if g.kernels[kernel] == nil {
-			g.kernels[kernel] = &Group{Name: kernel}
-		}
-		return g.kernels[kernel]
-	}
-	if n < 0 {
-		return nil
-	}
-	for n >= len(g.numbers) {
-		g.numbers = append(g.numbers, nil)
-	}
-	if g.numbers[n] == nil {
-		g.numbers[n] = &Group{}
-	}
-	return g.numbers[n]
-}
-
-func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
-	lane, kernel := -1, ""
-	if k != nil {
-		lane = k.Lane
-	}
-	if h.Fn != nil && h.Fn.Task == api.Kernel {
-		kernel = cmp.Or(h.Kernel, "unknown kernel")
-	}
-	into := g.of(h.Thread, lane, h.Step, kernel)
-	if into == nil {
-		return
-	}
-	into.Calls++
-	into.latest, into.ends = max(into.latest, h.Start), max(into.ends, g.w.CallEnd(h))
-	if h.Failed() {
-		into.Failed++
-	}
-	if h.Flags&format.Unfinished == 0 { // of which no time is known
-		took := h.End - g.begin(h)
-		into.HostNS += took
-		if waits(g.named.function(h)) {
-			into.WaitedNS += took
-		}
-	}
-	if k == nil {
-		return
-	}
-	into.Bytes += k.Bytes
-	switch k.Kind {
-	case api.Kernel:
-		into.Launches++
-	case api.Copy:
-		into.Copies++
-	}
-	if k.Measured { // of other tasks no time is known, and the end not yet
-		into.DeviceNS += k.To - k.From
-	}
-}
-
-// begin is when a call began to add to what its thread has spent in calls: one within another one, as profiles have
-// them, is a part of it. Of streams and kernels each call that makes a task counts whole.
-func (g *groups) begin(h *timeline.HostCall) int64 {
-	if g.o.By != "thread" && g.o.By != "step" {
-		return h.Start
-	}
-	for int(h.Thread) >= len(g.until) {
-		g.until = append(g.until, 0)
-	}
-	until := &g.until[h.Thread]
-	from := min(max(h.Start, *until), h.End)
-	*until = max(*until, h.End)
-	return from
-}
-
-// stepped takes in that a step has ended: nothing is added to it any more.
-func (g *groups) stepped(p *timeline.Step) error {
-	into := g.live[p.Index]
-	if g.o.By != "step" || into == nil {
-		return nil
-	}
-	delete(g.live, p.Index)
-	g.step = nil
-	if p.Open {
-		g.none.add(into)
-		return nil
-	}
-	into.SpanNS, into.Differs = p.To-p.From, !p.Typical
-	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
-		into.Name += " " + p.Name
-	}
-	if into.latest >= p.To { // the end of the last step is known late: what follows counts to it
-		into.Name, into.Differs = into.Name+" and what follows", true
-		into.SpanNS = into.ends - p.From
-	}
-	if g.o.Step != nil {
-		return g.o.Step(into)
-	}
-	if g.ended.Push(into); g.o.Top > 0 && g.ended.Len() > g.o.Top {
-		g.others.add(g.ended.Pop())
-		g.left++
-	}
-	return nil
-}
-
-// list returns the groups in their order.
-func (g *groups) list() []Group {
-	out := []Group{}
-	procs := g.w.Reader.Processes()
-	pid := func(p uint32) int {
-		if int(p) < len(procs) {
-			return procs[p].PID
-		}
-		return 0
-	}
-	for i, x := range g.numbers {
-		if x == nil {
-			continue
-		}
-		switch g.o.By {
-		case "thread":
-			var th format.Thread
-			if i < len(g.threads) {
-				th = g.threads[i]
-				x.Process = pid(th.Process)
-			}
-			x.Name = threadName(i, th)
-		case "stream":
-			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
-		}
-		out = append(out, *x)
-	}
-	for g.ended.Len() > 0 {
-		out = append(out, *g.ended.Pop())
-	}
-	for _, x := range g.kernels {
-		out = append(out, *x)
-	}
-	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
-	})
-	if g.o.Top > 0 && len(out) > g.o.Top {
-		for i := range out[g.o.Top:] {
-			g.others.add(&out[g.o.Top+i])
-			g.left++
-		}
-		out = out[:g.o.Top]
-	}
-	if g.left > 0 {
-		g.others.Name = fmt.Sprintf("%d others", g.left)
-		out = append(out, g.others)
-	}
-	for _, x := range g.live {
-		g.none.add(x)
-	}
-	if g.none.Calls > 0 {
-		g.none.Name = "no step"
-		out = append(out, g.none)
-	}
-	return out
-}
-
 // Groups writes sums for people.
-func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
+func Groups(w io.Writer, by string, groups []stats.Group, o *TextOptions) error {
 	t := newTable(w, o)
-	span := func(g *Group) layout {
+	span := func(g *stats.Group) layout {
 		switch {
 		case by != "step":
 			return ""
@@ -302,7 +62,7 @@ func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
 }
 
 // Group writes the sums of one.
-func (w *GroupWriter) Group(g *Group) error {
+func (w *GroupWriter) Group(g *stats.Group) error {
 	if w.csv != nil {
 		return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
 			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10)})
@@ -326,7 +86,7 @@ func (w *GroupWriter) Close() error {
 }
 
 // CSV writes the functions as comma-separated values with a line of names, which are those of the JSON form.
-func (s *Stats) CSV(w io.Writer) error {
+func StatsCSV(w io.Writer, s *stats.Stats) error {
 	rows := [][]string{{"func", "calls", "failed", "total_ns", "mean_ns", "min_ns", "p50_ns", "p99_ns", "max_ns"}}
 	for _, f := range s.Functions {
 		row := []string{Escape(f.Func), number(f.Calls), number(f.Failed)}

@@ -13,9 +13,9 @@ import (
 
 func TestLive(t *testing.T) {
 	b := testtrace.New(t)
-	b.Call(0, 1000, 2000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", dev))
-	b.Call(0, 2500, 2600, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", stream))
-	b.Call(0, 3000, 4000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", fn))
+	b.Call(0, 1000, 2000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 2500, 2600, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 3000, 4000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", testtrace.Function))
 	path := b.Cut().Reader.Path()
 	l := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
 		r, err := format.Open(path, nil)
@@ -36,11 +36,11 @@ func TestLive(t *testing.T) {
 		t.Errorf("nothing has come: %+v", top)
 	}
 	// The kernel's name is in a call that came before.
-	b.Call(0, 5000, 5100, "aclrtLaunchKernel", testtrace.A(fn, 2, dev, 16, stream))
-	b.Call(0, 6000, 6200, "aclrtLaunchKernel", testtrace.A(fn, 2, dev, 16, stream))
-	b.Call(0, 7000, 7700, "aclrtMemcpy", testtrace.A(heap, 4096, dev, 4096, 2))
-	b.Call(0, 8000, 8100, "aclrtFree", testtrace.A(dev))
-	b.Call(0, 9000, 9100, "aclrtFree", testtrace.A(dev), testtrace.Fails(107000))
+	b.Call(0, 5000, 5100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 2, testtrace.DeviceA, 16, testtrace.StreamA))
+	b.Call(0, 6000, 6200, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 2, testtrace.DeviceA, 16, testtrace.StreamA))
+	b.Call(0, 7000, 7700, "aclrtMemcpy", testtrace.A(0x55550000, 4096, testtrace.DeviceA, 4096, 2))
+	b.Call(0, 8000, 8100, "aclrtFree", testtrace.A(testtrace.DeviceA))
+	b.Call(0, 9000, 9100, "aclrtFree", testtrace.A(testtrace.DeviceA), testtrace.Fails(107000))
 	b.Cut()
 	top := refresh()
 	if top.Calls != 8 || top.NewCalls != 5 || top.Failed != 1 || top.DeviceBytes != 0 || top.PeakBytes != 1<<20 || top.FromNS != 4000 || top.ToNS != 9100 {

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
@@ -21,58 +20,6 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/rogpeppe/go-internal/txtar"
 )
-
-const (
-	dev    = 0x124000000000
-	pinned = 0x7f0000001000
-	heap   = 0x55550000
-	stream = 0x5501
-	fn     = 0x6601
-)
-
-func le(v any) []byte {
-	b, err := binary.Append(nil, binary.LittleEndian, v)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
-func reads(name string, item uint32, b []byte) testtrace.Mod {
-	return func(f *api.Func, c *format.Call) {
-		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
-	}
-}
-
-func task(stream, id uint64) testtrace.Mod {
-	return func(_ *api.Func, c *format.Call) {
-		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: stream<<32 | id})
-	}
-}
-
-// deep is a trace with every structure that reports show; its story is in testdata/deep.txtar.
-func deep(t *testing.T) *timeline.Timeline {
-	b := testtrace.New(t)
-	b.Call(0, 1000, 2000, "aclrtSetDevice", testtrace.A(0))
-	b.Call(0, 3000, 4000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<19, 0), testtrace.Outs("devPtr", dev))
-	b.Call(0, 4500, 4600, "aclrtMallocHost", testtrace.A(0x7ffe0000, 4096), testtrace.Outs("hostPtr", pinned))
-	b.Call(0, 5000, 6000, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", stream))
-	b.Call(0, 7000, 8000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", fn))
-	b.Call(0, 9000, 9500, "aclrtMemcpyAsync", testtrace.A(dev, 16, pinned, 16, 1, stream), reads("src", 0, le([]uint64{dev + 64, 7})), task(47, 1))
-	attrs := slices.Concat(le(uint32(1)), le(uint64(1)), make([]byte, 8), le(uint32(2)), le(uint64(4096)), make([]byte, 8), le(uint32(77)), le([]uint64{0xaa, 0xbb}))
-	b.Call(0, 10000, 10500, "aclrtLaunchKernelV2", testtrace.A(fn, 8, dev, 16, 0x30, stream), reads("cfg", 0, attrs), task(47, 1564<<16|23064))
-	b.Call(0, 11000, 11500, "aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2), testtrace.Fails(107017),
-		reads("hostArgs", 0, le(make([]uint64, 10))), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
-	b.Call(0, 12000, 12500, "aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2),
-		reads("hostArgs", 0, le([]uint64{dev, 1, 2, 3, 4, 5, 6, 7, 8, 9})), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
-	b.Call(0, 13000, 13500, "aclrtLaunchKernel", testtrace.A(fn, 2, dev, 16, stream), task(47, 3))
-	b.Call(0, 14000, 14700, "aclrtMemcpyBatch", testtrace.A(1, 2, 3, 4, 3, 0, 0, 0, 0), reads("dsts", 0, le([]uint64{dev + 0x10000, dev + 0x18000, dev + 0x20000})),
-		reads("srcs", 0, le([]uint64{heap, heap + 64, heap + 128})), reads("sizes", 0, le([]uint64{32768, 32768, 32768})))
-	b.Call(0, 15000, 15900, "aclrtMemcpyAsync", testtrace.A(heap, 64, dev, 64, 2, stream))
-	b.Call(0, 16000, 30000, "aclrtSynchronizeStream", testtrace.A(stream))
-	b.Call(1, 31000, 31500, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", 0x124000100000))
-	return b.Load()
-}
 
 // golden compares with a file of a txtar archive; UPDATE_GOLDEN=1 writes it anew.
 func golden(t *testing.T, archive, name, got string) {
@@ -108,9 +55,9 @@ func lines(t *testing.T, tl *timeline.Timeline, o *report.LineOptions) string {
 	return b.String()
 }
 
-func stats(t *testing.T, tl *timeline.Timeline, by string) *report.Stats {
+func sums(t *testing.T, tl *timeline.Timeline, by string) *stats.Stats {
 	t.Helper()
-	s, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: by})
+	s, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: by})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +65,17 @@ func stats(t *testing.T, tl *timeline.Timeline, by string) *report.Stats {
 }
 
 func TestGolden(t *testing.T) {
-	tl := deep(t)
+	tl := testtrace.Deep(t)
 	golden(t, "deep.txtar", "cat", lines(t, tl, nil))
 	golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
-	s := stats(t, tl, "")
+	s := sums(t, tl, "")
 	var b bytes.Buffer
-	if err := s.Text(&b, nil); err != nil {
+	if err := report.StatsText(&b, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats", b.String())
-	for _, by := range report.By {
-		groups := stats(t, tl, by).Groups
+	for _, by := range stats.By {
+		groups := sums(t, tl, by).Groups
 		b.Reset()
 		if err := report.Groups(&b, by, groups, nil); err != nil {
 			t.Fatal(err)
@@ -145,11 +92,11 @@ func TestGolden(t *testing.T) {
 		golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
 	}
 	b.Reset()
-	if err := s.CSV(&b); err != nil {
+	if err := report.StatsCSV(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats --csv", b.String())
-	if _, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "day"}); err == nil {
+	if _, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: "day"}); err == nil {
 		t.Error("sums by day")
 	}
 }
@@ -162,9 +109,9 @@ func TestGoldenSteps(t *testing.T) {
 		}
 		return 2_000 + int64(100*step+launch*7%50)
 	})
-	s := stats(t, tl, "step")
+	s := sums(t, tl, "step")
 	var b bytes.Buffer
-	if err := s.Text(&b, nil); err != nil {
+	if err := report.StatsText(&b, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.Groups(&b, "step", s.Groups, nil); err != nil {
@@ -184,7 +131,7 @@ func TestGoldenSteps(t *testing.T) {
 }
 
 func TestChosenCalls(t *testing.T) {
-	tl := deep(t)
+	tl := testtrace.Deep(t)
 	for _, c := range []struct {
 		name string
 		o    report.LineOptions
@@ -226,17 +173,17 @@ func TestParseTaskID(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	s := stats(t, deep(t), "")
+	s := sums(t, testtrace.Deep(t), "")
 	if s.PeakDeviceBytes != 1<<19+1<<20 || s.Peak == nil || s.Peak.Call != 13 || s.Peak.Func != "aclrtMalloc" || s.Peak.Time != 31000 {
 		t.Errorf("peak %d, %+v", s.PeakDeviceBytes, s.Peak)
 	}
-	if want := []report.HiddenSync{{Func: "aclrtMemcpyAsync", Name: "copy DtoH", Count: 1, Bytes: 64, HostNS: 900, First: 11}}; !slices.Equal(s.HiddenSyncs, want) {
+	if want := []stats.HiddenSync{{Func: "aclrtMemcpyAsync", Name: "copy DtoH", Count: 1, Bytes: 64, HostNS: 900, First: 11}}; !slices.Equal(s.HiddenSyncs, want) {
 		t.Errorf("hidden synchronizations %+v", s.HiddenSyncs)
 	}
-	if want := []report.RetryStats{{Kernel: "Add<1>", Code: 107017, Name: acl.Model.ErrorName(107017), Count: 1, First: 7}}; !slices.Equal(s.Retries, want) {
+	if want := []stats.Retry{{Kernel: "Add<1>", Code: 107017, Name: acl.Model.ErrorName(107017), Count: 1, First: 7}}; !slices.Equal(s.Retries, want) {
 		t.Errorf("retries %+v", s.Retries)
 	}
-	i := slices.IndexFunc(s.Streams, func(l report.LaneStats) bool { return l.Stream == "stream 1" })
+	i := slices.IndexFunc(s.Streams, func(l stats.Lane) bool { return l.Stream == "stream 1" })
 	// From the first task at 9000 to the synchronization's end at 30000, which has waited for 14000.
 	if l := s.Streams[i]; l.BusyAtMostNS != 21000 || l.IdleAtLeastNS != 0 || l.WaitedNS != 14000 || l.Bound != "device" || l.Device != 0 {
 		t.Errorf("%+v", l)
@@ -247,10 +194,10 @@ func TestStats(t *testing.T) {
 func TestHostBound(t *testing.T) {
 	b := testtrace.New(t)
 	for i := range int64(3) {
-		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream))
-		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", testtrace.A(stream))
+		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 	}
-	s := stats(t, b.Load(), "")
+	s := sums(t, b.Load(), "")
 	if l := s.Streams[0]; l.Bound != "host" || l.BusyAtMostNS != 3000 || l.IdleAtLeastNS != 18000 || l.WaitedNS != 2400 {
 		t.Errorf("%+v", l)
 	}
@@ -271,13 +218,13 @@ func TestHostBound(t *testing.T) {
 // Steps one by one are the steps of the list, and the longest are those of it that took longest.
 func TestSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
-	all := stats(t, tl, "step").Groups
+	all := sums(t, tl, "step").Groups
 	var b bytes.Buffer
 	list, err := report.NewGroupWriter(&b, "step", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "step", Step: list.Group})
+	s, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: "step", Step: list.Group})
 	if err != nil || len(s.Groups) != 1 || s.Groups[0].Name != "no step" {
 		t.Fatalf("%v %+v", err, s)
 	}
@@ -286,7 +233,7 @@ func TestSteps(t *testing.T) {
 	}
 	var got struct {
 		By     string
-		Groups []report.Group
+		Groups []stats.Group
 	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.By != "step" || len(got.Groups) != len(all) || len(all) != 61 {
 		t.Fatalf("%v, %d of %d groups: %s", err, len(got.Groups), len(all), b.String())
@@ -297,7 +244,7 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	const top = 7
-	s, err = report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "step", Top: top})
+	s, err = stats.New(tl.Reader, acl.Model, &stats.Options{By: "step", Top: top})
 	if err != nil || len(s.Groups) != top+2 || s.Groups[top].Name != "53 others" {
 		t.Fatalf("%v, %d groups", err, len(s.Groups))
 	}
@@ -324,7 +271,7 @@ func TestSteps(t *testing.T) {
 }
 
 // plain is a group without its place in a list.
-func plain(g report.Group) string {
+func plain(g stats.Group) string {
 	b, err := json.Marshal(g)
 	return fmt.Sprint(string(b), err)
 }

@@ -3,686 +3,245 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 
-	"github.com/acltrace/acltrace/analyze/ranks"
-	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Stats are sums over a trace, as `acltrace stats --json` prints them. Times are nanoseconds. Percentiles of more than 512 times are off by
-// less than 0.4%; all else is exact.
-type Stats struct {
-	format.Scope
-	Calls     uint64      `json:"calls"`
-	Failed    uint64      `json:"failed"`
-	SpanNS    int64       `json:"span_ns"` // from the first call's start to the last one's end
-	Steps     StepStats   `json:"steps"`
-	Functions []FuncStats `json:"functions"`
-	Kernels   []TaskStats `json:"kernels"`
-	Copies    []TaskStats `json:"copies"`
-	Streams   []LaneStats `json:"streams"`
-	Idle      []IdleStats `json:"idle"` // the longest times in which streams had nothing to do, at most ten
-	Errors    []ErrStats  `json:"errors"`
-	// Recording is the recorder's own time in the program's threads, which is in no call and not the program's.
-	Recording RecordingStats `json:"recording"`
-	// PeakDeviceBytes is the greatest sum of live device allocations.
-	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
-	// Peak is the call that reached it, null where nothing was allocated.
-	Peak *PeakStats `json:"peak"`
-	// HiddenSyncs are copies that were to be asynchronous, by functions, with pageable memory of the host: the runtime may
-	// wait for the stream and copy before the call returns.
-	HiddenSyncs []HiddenSync `json:"hidden_synchronizations"`
-	// Ranges are the ranges of time that the program has named, and its marks, by domain and name.
-	Ranges []RangeStats `json:"ranges"`
-	// Retries count launches that failed and that the same thread repeated with success, by kernel and error.
-	Retries []RetryStats `json:"retries"`
-	// GivenUp counts tasks without an end among the 131,072 tasks behind them: their brackets go to the end of the trace.
-	GivenUp uint64 `json:"given_up,omitempty"`
-	// Unfinished counts calls that never returned: they are in no sum of times.
-	Unfinished uint64 `json:"unfinished,omitempty"`
-	// Gaps counts the places where calls were lost, CallsLost those whose number is known.
-	Gaps      int    `json:"gaps,omitempty"`
-	CallsLost uint64 `json:"calls_lost,omitempty"`
-	// Cut says that the file has no end, as after a crash of the recorder.
-	Cut bool `json:"cut,omitempty"`
-	// Ranks tell who waited for whom at the collectives of several ranks, null where the trace is of one.
-	Ranks *ranks.Meetings `json:"ranks,omitempty"`
-	// Groups are the sums that StatsOptions.By asks for.
-	Groups []Group `json:"-"`
-}
+// most is how many rows a table for people has.
+const most = 10
 
-// StatsOptions change what NewStats sums up; nil stands for the zero value.
-type StatsOptions struct {
-	// By asks for Groups by step, thread, stream or kernel: steps in the order of time and what is in none behind them,
-	// else the one with the most time in calls first. Calls without a task are of no stream, and only launches are of a
-	// kernel.
-	By string
-	// Top bounds Groups: those with the most time in calls, of steps those that took longest, and behind them the sum
-	// of the others. 0 for no bound.
-	Top int
-	// Step, of sums by step, is told of each step as it ends, instead of Groups, which then has what is in none: so
-	// many steps are not held.
-	Step     func(*Group) error
-	Progress func(done, total int) // called now and then with the number of calls
-}
-
-// RecordingStats are how long the recorder kept threads of the program to hash and copy payloads, between calls.
-type RecordingStats struct {
-	NS int64 `json:"ns"`
-	// Copies sums up the payloads of copies, null if none was hashed or copied.
-	Copies *format.RecordedCopies `json:"copies"`
-}
-
-// By are the groups that StatsOptions.By may name.
-var By = []string{"step", "thread", "stream", "kernel"}
-
-// PeakStats are the call after which most device memory was allocated.
-type PeakStats struct {
-	Call  uint64 `json:"call"`
-	Func  string `json:"func"`
-	Time  int64  `json:"t_ns"`
-	Bytes uint64 `json:"bytes"` // that the call allocated
-}
-
-// StepStats are the steps of the trace: how they are known, and how long they took.
-type StepStats struct {
-	Source  string `json:"source"` // marked, found or none
-	Count   int    `json:"count"`
-	Typical int    `json:"typical"` // that are like most others; the times are of these
-	P50NS   int64  `json:"p50_ns"`
-	MinNS   int64  `json:"min_ns"`
-	P99NS   int64  `json:"p99_ns"`
-	MaxNS   int64  `json:"max_ns"`
-	Why     string `json:"why,omitempty"` // there are none
-	// MeanNS is how long a typical step took on average, and Threads are where that time went, the thread that was
-	// longest in calls first. Stats have both.
-	MeanNS  int64         `json:"mean_ns,omitempty"`
-	Threads []ThreadStats `json:"threads,omitempty"`
-}
-
-// IdleStats are a time in which a stream had nothing to do, and what the thread that ended it was doing.
-type IdleStats struct {
-	Stream  string `json:"stream"`
-	Process uint32 `json:"process"`
-	Time    int64  `json:"t_ns"`
-	NS      int64  `json:"ns"`
-	Next    string `json:"next"` // task that ended it
-	Step    int    `json:"step"` // that it ended in, -1 for none
-	// Call is the longest call of the thread in that time, null where it made none; InCallNS is its part of the time, InCallsNS that of
-	// all calls of the thread, RecordingNS that of the recorder between them. The rest is the program's own.
-	Call      *uint64 `json:"call"`
-	Func      string  `json:"func"`
-	InCallNS  int64   `json:"in_call_ns"`
-	InCallsNS int64   `json:"in_calls_ns"`
-
-	RecordingNS int64 `json:"recording_ns"`
-}
-
-// RangeStats are the ranges, or the marks, of one name. Those that the trace does not show the end of count to its end.
-type RangeStats struct {
-	Domain  string `json:"domain"`
-	Name    string `json:"name"`
-	Mark    bool   `json:"mark"`
-	Count   uint64 `json:"count"`
-	Open    uint64 `json:"open"` // without an end
-	TotalNS int64  `json:"total_ns"`
-	MinNS   int64  `json:"min_ns"`
-	MaxNS   int64  `json:"max_ns"`
-}
-
-// HiddenSync are the copies of one function and direction that may have waited.
-type HiddenSync struct {
-	Func   string `json:"func"`
-	Name   string `json:"name"`
-	Count  uint64 `json:"count"`
-	Bytes  uint64 `json:"bytes"`
-	HostNS int64  `json:"host_ns"`
-	First  uint64 `json:"first"` // call
-}
-
-// RetryStats are the repeated launches of one kernel after one error.
-type RetryStats struct {
-	Kernel string `json:"kernel"`
-	Code   int64  `json:"code"`
-	Name   string `json:"name"`
-	Count  uint64 `json:"count"`
-	First  uint64 `json:"first"` // the call that failed
-}
-
-// FuncStats are the calls of one function, measured on the host.
-type FuncStats struct {
-	Func    string `json:"func"`
-	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`
-	TotalNS int64  `json:"total_ns"`
-	MeanNS  int64  `json:"mean_ns"`
-	MinNS   int64  `json:"min_ns"`
-	P50NS   int64  `json:"p50_ns"`
-	P99NS   int64  `json:"p99_ns"`
-	MaxNS   int64  `json:"max_ns"`
-	// RecordingNS is how long the recorder kept the threads after these calls, in no call, to hash and copy payloads.
-	RecordingNS int64 `json:"recording_ns"`
-}
-
-// TaskStats are the launches of one kernel, or the copies of one direction. HostNS is the time of the calls, RecordingNS the time
-// that the recorder took after them.
-type TaskStats struct {
-	Name        string `json:"name"`
-	Count       uint64 `json:"count"`
-	Bytes       uint64 `json:"bytes,omitempty"`
-	HostNS      int64  `json:"host_ns"`
-	RecordingNS int64  `json:"recording_ns,omitempty"`
-	Streams     int    `json:"streams"`
-	// Measured counts those whose time on the device was measured; DeviceNS adds these times up, and the others tell of them.
-	Measured uint64 `json:"measured"`
-	DeviceNS int64  `json:"device_ns"`
-	P50NS    int64  `json:"device_p50_ns"`
-	P99NS    int64  `json:"device_p99_ns"`
-	MaxNS    int64  `json:"device_max_ns"`
-	// Rate, of copies, is bytes per second: of those that were measured, or else of all by what brackets them. Then it
-	// was that much or more.
-	Rate        float64     `json:"bytes_per_s,omitempty"`
-	RateAtLeast bool        `json:"bytes_per_s_at_least,omitempty"`
-	Sizes       []TaskStats `json:"sizes,omitempty"` // of copies, by size class, the smallest first
-
-	times         histogram // measured
-	measuredBytes uint64
-	bracketNS     int64
-	lanes         []bool
-	sizes         [len(timeline.SizeClasses)]*TaskStats
-}
-
-// issued takes in a task as its call tells of it, and the time of the call.
-func (k *TaskStats) issued(t *timeline.Task, host int64) {
-	k.Count++
-	k.Bytes += t.Bytes
-	k.HostNS += host
-	for t.Lane >= len(k.lanes) {
-		k.lanes = append(k.lanes, false)
+// Rate returns bytes per second for people.
+func Rate(bytesPerSecond float64) string {
+	for _, u := range []string{"B/s", "kB/s", "MB/s"} {
+		if bytesPerSecond < 1000 {
+			return fmt.Sprintf("%.1f %s", bytesPerSecond, u)
+		}
+		bytesPerSecond /= 1000
 	}
-	if !k.lanes[t.Lane] {
-		k.lanes[t.Lane] = true
-		k.Streams++
+	return fmt.Sprintf("%.1f GB/s", bytesPerSecond)
+}
+
+// rest says how many rows a table leaves out.
+func rest(w io.Writer, rows int, what string) {
+	if rows > most {
+		Printf(w, "(%d more %s: --json has all)\n", rows-most, what)
 	}
 }
 
-// ended takes in the times of a task.
-func (k *TaskStats) ended(t *timeline.Task) {
-	k.bracketNS += t.To - t.From
-	if t.Measured {
-		k.times.add(t.To - t.From)
-		k.measuredBytes += t.Bytes
+// Text writes the form for people.
+func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
+	totals(w, s)
+	t := newTable(w, o)
+	threadText(t, &s.Steps)
+	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
+	for _, f := range s.Functions[:min(most, len(s.Functions))] {
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
 	}
-}
-
-func (k *TaskStats) finish() {
-	k.Measured, k.DeviceNS = k.times.n, k.times.sum
-	k.P50NS, k.P99NS, k.MaxNS = k.times.percentile(50), k.times.percentile(99), k.times.max
-	switch {
-	case k.measuredBytes > 0 && k.DeviceNS > 0:
-		k.Rate = float64(k.measuredBytes) / float64(k.DeviceNS) * 1e9
-	case k.Bytes > 0 && k.bracketNS > 0:
-		k.Rate, k.RateAtLeast = float64(k.Bytes)/float64(k.bracketNS)*1e9, true
-	}
-	for _, c := range k.sizes {
-		if c != nil {
-			c.finish()
-			k.Sizes = append(k.Sizes, *c)
+	t.Flush()
+	rest(w, len(s.Functions), "functions")
+	kernelText(w, t, s)
+	copyText(t, s)
+	streamText(t, s)
+	rangeText(t, s)
+	if r := s.Ranks; r != nil {
+		Printf(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank\n")
+		for _, x := range r.Ranks {
+			Printf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, human.Duration(x.Waited), human.Duration(x.Caused), x.Rank)
+		}
+		Printf(t, "\nwaited\tat\tlast rank\t  collective\n")
+		for _, x := range r.Longest {
+			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", human.Duration(x.Spread), human.Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
 		}
 	}
-}
-
-// LaneStats are the tasks of one stream.
-type LaneStats struct {
-	Stream   string `json:"stream"`
-	Process  uint32 `json:"process"`
-	Tasks    uint64 `json:"tasks"`
-	Launches uint64 `json:"launches"`
-	Copies   uint64 `json:"copies"`
-	Device   int    `json:"device"`   // -1 where it is not known
-	Measured uint64 `json:"measured"` // tasks; others are bracketed by the calls around them
-	// BusyAtMostNS is the time in which the stream may have had work, and had where all tasks are measured, IdleAtLeastNS the rest of
-	// the time from its first task to its last one's end, WaitedNS what the host has spent in synchronizations that waited for its
-	// tasks.
-	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
-	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
-	WaitedNS      int64 `json:"waited_ns"`
-	// RecordingNS is how long the recorder kept the threads that issued the tasks, each since its task before. The stream may have had
-	// nothing to do for that long because of the recorder.
-	RecordingNS int64 `json:"recording_ns"`
-	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, without what the recorder may have taken, "device" where the host has
-	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell, or nothing where the host's time
-	// is not known.
-	Bound string `json:"bound"`
-}
-
-// bound judges a stream by what the brackets allow.
-func (l *LaneStats) bound() string {
-	recording := min(l.RecordingNS, l.IdleAtLeastNS)
-	idle := l.IdleAtLeastNS - recording
-	span := l.BusyAtMostNS + idle
-	switch {
-	case span == 0:
-		return ""
-	case 2*idle >= span:
-		return "host"
-	case 2*l.WaitedNS >= span, l.Measured == l.Tasks:
-		return "device"
-	}
-	return ""
-}
-
-// untimed tells whether no call took any time: profiles that tell of the device alone have calls for its tasks, and nothing of the host's time.
-func (s *Stats) untimed() bool {
-	return !slices.ContainsFunc(s.Functions, func(f FuncStats) bool { return f.TotalNS > 0 })
-}
-
-// ErrStats counts one error of one function.
-type ErrStats struct {
-	Func  string `json:"func"`
-	Code  int64  `json:"code"`
-	Name  string `json:"name"`
-	Count uint64 `json:"count"`
-}
-
-const (
-	// longest is how many idle times are told.
-	longest = 10
-	// maxNames bounds the names of ranges that are told apart: programs number them.
-	maxNames   = 10_000
-	otherNames = "(other names)"
-)
-
-// NewStats sums a trace up. What it holds does not grow with the number of calls, unless sums by step are asked for without Top and Step.
-func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
-	x := &summer{funcs: map[string]*funcSum{}, errors: map[errKey]*ErrStats{}, kernels: map[string]*TaskStats{}, copies: map[string]*TaskStats{}, hidden: map[[2]string]int{},
-		ranges: map[rangeKey]int{}, retries: map[retryKey]int{}, idles: timeline.NewIdles(longest),
-		s: &Stats{HiddenSyncs: []HiddenSync{}, Retries: []RetryStats{}, Ranges: []RangeStats{}, Functions: []FuncStats{}, Kernels: []TaskStats{}, Copies: []TaskStats{},
-			Streams: []LaneStats{}, Idle: []IdleStats{}, Errors: []ErrStats{}}}
-	if o == nil {
-		o = &StatsOptions{}
-	}
-	if o.By != "" && !slices.Contains(By, o.By) {
-		return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", o.By)
-	}
-	var err error
-	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress}); err != nil {
-		return nil, err
-	}
-	x.within.w, x.within.named.model = x.w, x.w.Model
-	v := &timeline.Visitor{Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
-	if o.By != "" {
-		x.groups = newGroups(o, x.w)
-	}
-	if err := x.w.Run(v); err != nil {
-		return nil, err
-	}
-	if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
-		return nil, err
-	}
-	c, err := r.Counts()
-	if err != nil {
-		return nil, err
-	}
-	x.s.Scope = r.Completeness().Scope()
-	x.s.Unfinished, x.s.Gaps, x.s.CallsLost, x.s.Cut = c.Unfinished, len(r.Gaps()), c.GapCalls, !r.Complete()
-	return x.finish()
-}
-
-// A summer sums up what a Walk tells.
-type summer struct {
-	w       *timeline.Walk
-	s       *Stats
-	byID    []*funcSum // of the functions that the model knows
-	funcs   map[string]*funcSum
-	errors  map[errKey]*ErrStats
-	kernels map[string]*TaskStats
-	copies  map[string]*TaskStats
-	lanes   []laneSum
-	hidden  map[[2]string]int
-	ranges  map[rangeKey]int
-	retries map[retryKey]int
-	idles   *timeline.Idles
-	threads []latest
-	steps   histogram
-	within  within
-	groups  *groups
-}
-
-type funcSum struct {
-	FuncStats
-	times histogram
-}
-
-type errKey struct {
-	name string
-	code int64
-}
-
-type rangeKey struct {
-	domain, name string
-	mark         bool
-}
-
-type retryKey struct {
-	kernel string
-	code   int32
-}
-
-type laneSum struct {
-	LaneStats
-	until     int64 // up to which the stream's time is accounted for
-	recording int64 // of the thread that issued its latest task, up to that
-	thread    uint32
-}
-
-// latest is the latest call of a thread, and how long the recorder has kept the thread so far.
-type latest struct {
-	recording int64
-	fn        *funcSum
-	tasks     [2]*TaskStats
-}
-
-// recorded takes in how long the recorder has kept a thread after the call before this one.
-func (x *summer) recorded(h *timeline.HostCall) *latest {
-	for int(h.Thread) >= len(x.threads) {
-		x.threads = append(x.threads, latest{})
-	}
-	l := &x.threads[h.Thread]
-	if h.Recording == 0 {
-		return l
-	}
-	x.s.Recording.NS += h.Recording
-	l.recording += h.Recording
-	if l.fn != nil {
-		l.fn.RecordingNS += h.Recording
-	}
-	for _, t := range l.tasks {
-		if t != nil {
-			t.RecordingNS += h.Recording
+	if len(s.HiddenSyncs) > 0 {
+		Printf(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory\n")
+		for _, h := range s.HiddenSyncs {
+			Printf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, human.Bytes(h.Bytes), human.Duration(h.HostNS), h.First, h.Func, h.Name)
 		}
 	}
-	return l
-}
-
-func (x *summer) function(h *timeline.HostCall) *funcSum {
-	id := 0
-	if h.Fn != nil {
-		id = int(h.Fn.ID)
-		if id < len(x.byID) && x.byID[id] != nil {
-			return x.byID[id]
+	if len(s.Retries) > 0 {
+		Printf(t, "\nretries\tfirst call\tcode\t  kernel launched again with success\n")
+		for _, r := range s.Retries {
+			Printf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
 		}
 	}
-	f := x.funcs[h.Name]
-	if f == nil {
-		f = &funcSum{FuncStats: FuncStats{Func: h.Name}}
-		x.funcs[h.Name] = f
-	}
-	if h.Fn != nil {
-		for id >= len(x.byID) {
-			x.byID = append(x.byID, nil)
-		}
-		x.byID[id] = f
-	}
-	return f
-}
-
-func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
-	s := x.s
-	s.Calls++
-	f, l := x.function(h), x.recorded(h)
-	f.Calls++
-	l.fn, l.tasks = f, [2]*TaskStats{}
-	if h.Failed() {
-		f.Failed++
-		s.Failed++
-		key := errKey{h.Name, int64(int32(h.Ret))}
-		if x.errors[key] == nil {
-			x.errors[key] = &ErrStats{Func: h.Name, Code: key.code, Name: x.w.Model.ErrorName(key.code)}
-		}
-		x.errors[key].Count++
-	}
-	if h.Flags&format.Unfinished == 0 {
-		f.times.add(h.End - h.Start)
-	}
-	if h.Retries != timeline.NoCall {
-		x.retry(h)
-	}
-	if k != nil {
-		l.tasks = x.issued(h, k, l)
-	}
-	x.within.call(h, k)
-	if x.groups != nil {
-		x.groups.call(h, k)
-	}
-	return nil
-}
-
-func (x *summer) retry(h *timeline.HostCall) {
-	s := x.s
-	key := retryKey{cmp.Or(h.Kernel, "unknown kernel"), h.RetriedCode}
-	i, ok := x.retries[key]
-	if !ok {
-		i = len(s.Retries)
-		x.retries[key] = i
-		s.Retries = append(s.Retries, RetryStats{Kernel: key.kernel, Code: int64(key.code), Name: x.w.Model.ErrorName(int64(key.code)), First: h.Retries})
-	}
-	s.Retries[i].Count++
-}
-
-// issued takes in a task with its call, and returns the sums that they are part of.
-func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*TaskStats {
-	for k.Lane >= len(x.lanes) {
-		x.lanes = append(x.lanes, laneSum{})
-	}
-	l, host := &x.lanes[k.Lane], h.End-h.Start
-	if h.Flags&format.Unfinished != 0 {
-		host = 0
-	}
-	if k.Pageable {
-		key := [2]string{k.Fn.Name, k.Name}
-		j, ok := x.hidden[key]
-		if !ok {
-			j = len(x.s.HiddenSyncs)
-			x.hidden[key] = j
-			x.s.HiddenSyncs = append(x.s.HiddenSyncs, HiddenSync{Func: key[0], Name: key[1], First: k.Call})
-		}
-		hs := &x.s.HiddenSyncs[j]
-		hs.Count++
-		hs.Bytes += k.Bytes
-		hs.HostNS += host
-	}
-	switch k.Kind {
-	case api.Kernel:
-		l.Launches++
-	case api.Copy:
-		l.Copies++
-	}
-	if l.thread == h.Thread {
-		l.RecordingNS += by.recording - l.recording
-	}
-	l.thread, l.recording = h.Thread, by.recording
-	sums := x.taskStats(k)
-	for _, t := range sums {
-		if t != nil {
-			t.issued(k, host)
+	if len(s.Errors) > 0 {
+		Printf(t, "\nerrors\tcode\t  function\n")
+		for _, e := range s.Errors {
+			Printf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
 		}
 	}
-	return sums
+	return t.Flush()
 }
 
-// taskStats returns the sums that a task is part of: of its name, and of the size of a copy.
-func (x *summer) taskStats(k *timeline.Task) [2]*TaskStats {
-	group := x.kernels
-	switch k.Kind {
-	case api.Kernel:
-	case api.Copy:
-		group = x.copies
+// totals writes what the trace comes to.
+func totals(w io.Writer, s *stats.Stats) {
+	var launches, copies, bytes uint64
+	for _, k := range s.Kernels {
+		launches += k.Count
+	}
+	for _, k := range s.Copies {
+		copies += k.Count
+		bytes += k.Bytes
+	}
+	Printf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), s.Failed,
+		human.Plural(launches, "launch"), human.Plural(uint64(len(s.Kernels)), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
+	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
+	switch st := &s.Steps; {
+	case st.Count == 0:
+		Printf(w, "no steps: %s\n", st.Why)
+	case st.Typical == 0:
+		Printf(w, "%s, %s\n", human.Plural(uint64(st.Count), "step"), how)
 	default:
-		return [2]*TaskStats{}
+		Printf(w, "%s, %s", human.Plural(uint64(st.Count), "step"), how)
+		if st.Typical < st.Count {
+			Printf(w, ", %d like most", st.Typical)
+		}
+		if st.Typical == 1 {
+			Printf(w, ": %s\n", human.Duration(st.P50NS))
+			break
+		}
+		Printf(w, ": median %s, %s to %s\n", human.Duration(st.P50NS), human.Duration(st.MinNS), human.Duration(st.MaxNS))
 	}
-	t := group[k.Name]
-	if t == nil {
-		t = &TaskStats{Name: k.Name}
-		group[k.Name] = t
+	if r := &s.Recording; r.NS > 0 {
+		Printf(w, "recording took %s of the program's threads%s\n", human.Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
 	}
-	if k.Kind != api.Copy {
-		return [2]*TaskStats{t}
+	if s.Peak != nil {
+		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, human.Bytes(s.Peak.Bytes), human.Duration(s.Peak.Time))
 	}
-	class := timeline.SizeClass(k.Bytes)
-	if t.sizes[class] == nil {
-		t.sizes[class] = &TaskStats{Name: timeline.SizeClasses[class].Name}
-	}
-	return [2]*TaskStats{t, t.sizes[class]}
 }
 
-// task takes in the times of a task. Those of a stream come in its order.
-func (x *summer) task(k *timeline.Task) error {
-	l := &x.lanes[k.Lane]
-	if l.Tasks == 0 {
-		l.until = k.From
+// recordedCopies says which part of a copy, as the program saw it, was the recorder's: nothing if no copy was recorded.
+func recordedCopies(c *format.RecordedCopies, before, behind string) string {
+	if c == nil || c.Count == 0 {
+		return ""
 	}
-	l.Tasks++
-	if k.Measured {
-		l.Measured++
-	}
-	if idle := k.From - l.until; idle > 0 {
-		l.IdleAtLeastNS += idle
-		l.until = k.From
-	}
-	if busy := k.To - l.until; busy > 0 {
-		l.BusyAtMostNS += busy
-		l.until = k.To
-	}
-	for _, t := range x.taskStats(k) {
-		if t != nil {
-			t.ended(k)
-		}
-	}
-	if !x.w.Lanes[k.Lane].Synchronous {
-		x.idles.Task(k)
-	}
-	return nil
+	n := int64(c.Count)
+	return fmt.Sprintf("%s%s of %s of each %s copy, mean of %s%s", before, human.Duration(c.RecordingNS/n), human.Duration((c.RecordingNS+c.CallsNS)/n), human.Bytes(c.Bytes/c.Count),
+		human.Plural(c.Count, "payload"), behind)
 }
 
-func (x *summer) memory(p *timeline.MemoryPoint) error {
-	if s := x.s; p.Total > s.PeakDeviceBytes {
-		s.PeakDeviceBytes, s.Peak = p.Total, &PeakStats{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
+func kernelText(w io.Writer, t *table, s *stats.Stats) {
+	if len(s.Kernels) == 0 {
+		return
 	}
-	return nil
+	Printf(t, "\nlaunches\tin the calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel\n")
+	for _, k := range s.Kernels[:min(most, len(s.Kernels))] {
+		device, p50, p99, top := "-", "-", "-", "-"
+		if k.Measured > 0 {
+			device, p50, p99, top = human.Duration(k.DeviceNS), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS)
+		}
+		Printf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, human.Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
+	}
+	t.Flush()
+	rest(w, len(s.Kernels), "kernels")
 }
 
-func (x *summer) step(p *timeline.Step) error {
-	x.within.step(p)
-	if x.groups != nil {
-		if err := x.groups.stepped(p); err != nil {
-			return err
-		}
+// recordingCell is a cell of a table with a column for the recorder's time, which only traces with some have.
+func recordingCell(s *stats.Stats, text string) layout {
+	if s.Recording.NS == 0 {
+		return ""
 	}
-	if p.Open {
-		return nil
-	}
-	x.s.Steps.Count++
-	if p.Typical {
-		x.steps.add(p.To - p.From)
-	}
-	return nil
+	return layout(text + "\t")
 }
 
-func (x *summer) rangeOf(r *timeline.Range) error {
-	s, d := x.s, r.To-r.From
-	key := rangeKey{r.Domain, r.Name, r.Mark}
-	j, ok := x.ranges[key]
-	if !ok && len(x.ranges) >= maxNames {
-		key.name = otherNames
-		j, ok = x.ranges[key]
+func copyText(t *table, s *stats.Stats) {
+	if len(s.Copies) == 0 {
+		return
 	}
-	if !ok {
-		j = len(s.Ranges)
-		x.ranges[key] = j
-		s.Ranges = append(s.Ranges, RangeStats{Domain: key.domain, Name: key.name, Mark: r.Mark, MinNS: d})
+	row := func(k *stats.Task, name string) {
+		rate := "-"
+		if k.Rate > 0 {
+			rate = Rate(k.Rate)
+			if k.RateAtLeast {
+				rate = ">= " + rate
+			}
+		}
+		Printf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), k.Measured, rate, name)
 	}
-	rs := &s.Ranges[j]
-	rs.Count++
-	if r.Open {
-		rs.Open++
+	Printf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", recordingCell(s, "recording"))
+	for i := range s.Copies {
+		k := &s.Copies[i]
+		row(k, k.Name)
+		for j := range k.Sizes {
+			if len(k.Sizes) > 1 {
+				row(&k.Sizes[j], "  "+k.Sizes[j].Name)
+			}
+		}
 	}
-	rs.TotalNS, rs.MinNS, rs.MaxNS = rs.TotalNS+d, min(rs.MinNS, d), max(rs.MaxNS, d)
-	return nil
 }
 
-// stepStats sums steps up by how long the typical ones took.
-func stepStats(w *timeline.Walk, count int, typical *histogram) StepStats {
-	return StepStats{Source: string(w.Steps.Source), Why: w.Steps.Why, Count: count, Typical: int(typical.n), P50NS: typical.percentile(50), MinNS: typical.min,
-		P99NS: typical.percentile(99), MaxNS: typical.max}
+func streamText(t *table, s *stats.Stats) {
+	if len(s.Streams) > 0 {
+		Printf(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream\n")
+		for _, l := range s.Streams {
+			Printf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
+				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
+		}
+	}
+	if len(s.Idle) > 0 {
+		Printf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  the longest of these calls, and the task behind\n", recordingCell(s, "recording"))
+		for _, d := range s.Idle {
+			step, call := "-", "the program's own time"
+			if s.Untimed() {
+				call = "not known"
+			} else if 2*d.RecordingNS > d.NS {
+				call = "recording"
+			}
+			if d.Step >= 0 {
+				step = fmt.Sprint(d.Step)
+			}
+			if d.Call != nil {
+				if call = fmt.Sprintf("%s (call %d)", d.Func, *d.Call); t.width > 100 {
+					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
+				}
+			}
+			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Duration(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
+		}
+	}
 }
 
-func (x *summer) finish() (*Stats, error) {
-	s, w := x.s, x.w
-	if s.Calls > 0 {
-		s.SpanNS = w.End - w.Start
+func rangeText(t *table, s *stats.Stats) {
+	if len(s.Ranges) == 0 {
+		return
 	}
-	s.GivenUp = w.GivenUp
-	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
-	s.Steps = stepStats(w, s.Steps.Count, &x.steps)
-	s.Steps.Threads, s.Steps.MeanNS = x.within.list()
-	for _, f := range x.funcs {
-		if d := &f.times; d.n > 0 {
-			f.TotalNS, f.MeanNS, f.MinNS, f.MaxNS, f.P50NS, f.P99NS = d.sum, d.sum/int64(d.n), d.min, d.max, d.percentile(50), d.percentile(99)
+	Printf(t, "\nranges\topen\ttotal\tmin\tmax\t  name\n")
+	for _, r := range s.Ranges {
+		name := r.Name
+		if r.Domain != "" {
+			name = r.Domain + ": " + name
 		}
-		s.Functions = append(s.Functions, f.FuncStats)
-	}
-	slices.SortFunc(s.Functions, func(a, b FuncStats) int {
-		return cmp.Or(cmp.Compare(b.TotalNS, a.TotalNS), cmp.Compare(a.Func, b.Func))
-	})
-	for _, e := range x.errors {
-		s.Errors = append(s.Errors, *e)
-	}
-	slices.SortFunc(s.Errors, func(a, b ErrStats) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Func, b.Func), cmp.Compare(a.Code, b.Code))
-	})
-	collect := func(g map[string]*TaskStats) []TaskStats {
-		out := []TaskStats{}
-		for _, k := range g {
-			k.finish()
-			out = append(out, *k)
+		if r.Mark {
+			Printf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
+			continue
 		}
-		slices.SortFunc(out, func(a, b TaskStats) int {
-			return cmp.Or(cmp.Compare(b.DeviceNS, a.DeviceNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
-		})
-		return out
+		Printf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, human.Duration(r.TotalNS), human.Duration(r.MinNS), human.Duration(r.MaxNS), name)
 	}
-	s.Kernels, s.Copies = collect(x.kernels), collect(x.copies)
-	for i, l := range w.Lanes {
-		var sum LaneStats
-		if i < len(x.lanes) {
-			sum = x.lanes[i].LaneStats
+}
+
+func threadText(t *table, s *stats.Steps) {
+	if len(s.Threads) == 0 {
+		return
+	}
+	recorder, head := slices.ContainsFunc(s.Threads, func(d stats.Thread) bool { return d.RecordingNS > 0 }), layout("")
+	if recorder {
+		head = "recording\t"
+	}
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
+	for _, d := range s.Threads[:min(most, len(s.Threads))] {
+		device := "-"
+		if d.DeviceNS > 0 {
+			device = human.Duration(d.DeviceNS)
 		}
-		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, l.Process, l.Device, l.Waited
-		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.untimed()) {
-			sum.Bound = ""
+		took := layout("")
+		if recorder {
+			took = layout(human.Duration(d.RecordingNS) + "\t")
 		}
-		s.Streams = append(s.Streams, sum)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
+			took, human.Duration(d.OwnNS), device, d.Thread)
 	}
-	slices.SortFunc(s.Ranges, func(a, b RangeStats) int {
-		return cmp.Or(cmp.Compare(b.TotalNS, a.TotalNS), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name))
-	})
-	idles, err := x.idles.Longest(w.Reader)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range idles {
-		l := &w.Lanes[d.Lane]
-		g := IdleStats{Stream: l.Name, Process: l.Process, Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
-		if d.Call != timeline.NoCall {
-			g.Call, g.Func = &d.Call, d.Func
-		}
-		s.Idle = append(s.Idle, g)
-	}
-	if x.groups != nil {
-		s.Groups = x.groups.list()
-	}
-	return s, nil
 }

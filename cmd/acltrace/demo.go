@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"path/filepath"
@@ -103,7 +104,7 @@ func (a *app) demoSummary(path string) error {
 		return err
 	}
 	defer r.Close()
-	s, err := report.NewStats(r, m, nil)
+	s, err := stats.New(r, m, nil)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -26,13 +27,13 @@ func (a *app) statsCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			if by != "" && !slices.Contains(report.By, by) {
-				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
+			if by != "" && !slices.Contains(stats.By, by) {
+				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
 			}
 			if err := a.shows(r, "they are in no sum", untimed); err != nil {
 				return err
 			}
-			o := &report.StatsOptions{By: by, Top: top, Progress: a.progress("calls")}
+			o := &stats.Options{By: by, Top: top, Progress: a.progress("calls")}
 			var list *report.GroupWriter
 			switch {
 			case by == "" && top >= 0:
@@ -51,7 +52,7 @@ func (a *app) statsCmd() *cobra.Command {
 			case top < 0:
 				o.Top = shown
 			}
-			s, err := report.NewStats(r, m, o)
+			s, err := stats.New(r, m, o)
 			if err != nil {
 				return err
 			}
@@ -67,12 +68,12 @@ func (a *app) statsCmd() *cobra.Command {
 				return report.Groups(a.out, by, s.Groups, a.text())
 			}
 			if asCSV {
-				return s.CSV(a.out)
+				return report.StatsCSV(a.out, s)
 			}
 			if asJSON {
 				return a.printJSON(s)
 			}
-			return s.Text(a.out, a.text())
+			return report.StatsText(a.out, s, a.text())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

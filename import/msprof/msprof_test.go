@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
-	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -287,7 +287,7 @@ func TestWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, tl := imported(t, p)
-	s, err := report.NewStats(tl.Reader, acl.Model, nil)
+	s, err := stats.New(tl.Reader, acl.Model, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package report
+package stats
 
 import (
 	"math"
@@ -11,19 +11,19 @@ func TestHistogram(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{1, 2, exactTimes, exactTimes + 1, 100_000} {
 		for _, scale := range []float64{3, 8, 14, 40} {
-			var h histogram
+			var h Histogram
 			var all []int64
 			var sum int64
 			for range n {
 				v := int64(math.Exp(r.Float64() * scale))
-				h.add(v)
+				h.Add(v)
 				all = append(all, v)
 				sum += v
 			}
 			slices.Sort(all)
 			for _, p := range []int{1, 50, 99, 100} {
 				want := all[(n*p+99)/100-1] // that of three times 99 of a hundred do not exceed is the greatest
-				got := h.percentile(p)
+				got := h.Percentile(p)
 				if n <= exactTimes && got != want || math.Abs(float64(got-want)) > 0.004*float64(want) {
 					t.Errorf("of %d times the percentile %d is %d, want %d", n, p, got, want)
 				}
@@ -33,8 +33,8 @@ func TestHistogram(t *testing.T) {
 			}
 		}
 	}
-	var none histogram
-	if none.percentile(50) != 0 {
+	var none Histogram
+	if none.Percentile(50) != 0 {
 		t.Error("a percentile of nothing")
 	}
 }

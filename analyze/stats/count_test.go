@@ -1,4 +1,4 @@
-package report_test
+package stats_test
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // TestStatsCount compares sums with a count of all calls and tasks in memory, for stories and for what the examples do.
 func TestStatsCount(t *testing.T) {
-	traces := map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 400), "deep": deep(t),
+	traces := map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 400), "deep": testtrace.Deep(t),
 		"steps": testtrace.Steps(t, 8, 20, func(step, launch int) int64 { return int64(1000 + 100*step + launch) })}
 	for name, args := range map[string][]string{"vector_add": nil, "matmul_pipeline": nil, "tiny_decoder": {"--tokens", "1", "--quiet"}} {
 		path := filepath.Join(t.TempDir(), name+".aclt")
@@ -47,7 +47,7 @@ func leastOf(d []int64, p int) int64 { return d[(len(d)*p+99)/100-1] }
 func line(v ...any) string { return fmt.Sprintln(v...) }
 
 func count(t *testing.T, tl *timeline.Timeline) {
-	s := stats(t, tl, "")
+	s := sums(t, tl, "")
 	times, failed, retried := map[string][]int64{}, map[string]int{}, 0
 	host := make([]int64, len(tl.Tasks))
 	for i := range tl.Calls {
@@ -80,7 +80,7 @@ func count(t *testing.T, tl *timeline.Timeline) {
 			d = []int64{0}
 		}
 		if len(d) > 512 { // then percentiles are nearly right only
-			i := slices.IndexFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == name })
+			i := slices.IndexFunc(s.Functions, func(f stats.Function) bool { return f.Func == name })
 			f := s.Functions[i]
 			for _, x := range [][2]int64{{f.P50NS, leastOf(d, 50)}, {f.P99NS, leastOf(d, 99)}} {
 				if off := x[0] - x[1]; 250*max(off, -off) > x[1] {
@@ -169,6 +169,15 @@ func count(t *testing.T, tl *timeline.Timeline) {
 	if s.PeakDeviceBytes != most || retries != retried || s.Calls != uint64(len(tl.Calls)) || s.Steps.Count != len(tl.Steps().List) {
 		t.Errorf("peak %d, want %d; %d retries, want %d; %d calls; %d steps", s.PeakDeviceBytes, most, retries, retried, s.Calls, s.Steps.Count)
 	}
+}
+
+func sums(t *testing.T, tl *timeline.Timeline, by string) *stats.Stats {
+	t.Helper()
+	s, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func same(t *testing.T, what string, got, want []string) {

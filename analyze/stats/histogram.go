@@ -1,13 +1,13 @@
-package report
+package stats
 
 import (
 	"math/bits"
 	"slices"
 )
 
-// A histogram holds times for their percentiles: the first exactTimes of them as they are, more of them in buckets, so that a
+// A Histogram holds times for their percentiles: the first exactTimes of them as they are, more of them in buckets, so that a
 // percentile of many is off by less than 0.4%. The least, the greatest and the sum are exact. It takes at most 60 KiB.
-type histogram struct {
+type Histogram struct {
 	n        uint64
 	sum      int64
 	min, max int64
@@ -20,7 +20,7 @@ const (
 	octave     = 128 // buckets for the numbers of one length
 )
 
-func (h *histogram) add(v int64) {
+func (h *Histogram) Add(v int64) {
 	if h.n == 0 || v < h.min {
 		h.min = v
 	}
@@ -42,7 +42,7 @@ func (h *histogram) add(v int64) {
 	h.count(v)
 }
 
-func (h *histogram) count(v int64) {
+func (h *Histogram) count(v int64) {
 	u := uint64(max(v, 0))
 	l := bits.Len64(u)
 	if h.octaves[l] == nil {
@@ -51,19 +51,19 @@ func (h *histogram) count(v int64) {
 	h.octaves[l][u>>max(l-8, 0)%octave]++
 }
 
-// rank is the place among n sorted values of the least that p of a hundred do not exceed: one definition of percentiles, and of the median.
-func rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }
+// Rank is the place among n sorted values of the least that p of a hundred do not exceed: one definition of percentiles, and of the median.
+func Rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }
 
-// percentile returns the least of the times that p of a hundred do not exceed, p from 1 to 100.
-func (h *histogram) percentile(p int) int64 {
+// Percentile returns the least of the times that p of a hundred do not exceed, p from 1 to 100.
+func (h *Histogram) Percentile(p int) int64 {
 	if h.n == 0 {
 		return 0
 	}
 	if h.exact != nil {
 		slices.Sort(h.exact)
-		return h.exact[rank(h.n, p)]
+		return h.exact[Rank(h.n, p)]
 	}
-	rank := rank(h.n, p)
+	rank := Rank(h.n, p)
 	for l, o := range h.octaves {
 		if o == nil {
 			continue

@@ -1,9 +1,8 @@
-package report
+package stats
 
 import (
 	"cmp"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// ThreadStats are where the time of a typical step went on one thread, on average over those steps. Its parts, from
+// Thread are where the time of a typical step went on one thread, on average over those steps. Its parts, from
 // WaitingNS to OwnNS, add up to the time of the step, but for rounding.
-type ThreadStats struct {
+type Thread struct {
 	Thread      string `json:"thread"`
 	Process     int    `json:"process"` // id of the process
 	WaitingNS   int64  `json:"waiting_ns"`
@@ -153,7 +152,7 @@ func (x *within) step(p *timeline.Step) {
 }
 
 // list returns the threads, the one that was longest in calls first, and how long a step took on average.
-func (x *within) list() (out []ThreadStats, mean int64) {
+func (x *within) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
 	}
@@ -164,7 +163,7 @@ func (x *within) list() (out []ThreadStats, mean int64) {
 		if !d.some {
 			continue
 		}
-		t := ThreadStats{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, RecordingNS: d.sum[recording] / n, DeviceNS: d.onSum / n}
+		t := Thread{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, RecordingNS: d.sum[recording] / n, DeviceNS: d.onSum / n}
 		t.RecordingNS = min(t.RecordingNS, max(mean-t.inCalls(), 0))
 		t.OwnNS = max(mean-t.inCalls()-t.RecordingNS, 0)
 		var th format.Thread
@@ -177,11 +176,11 @@ func (x *within) list() (out []ThreadStats, mean int64) {
 		t.Thread = threadName(i, th)
 		out = append(out, t)
 	}
-	slices.SortStableFunc(out, func(a, b ThreadStats) int { return cmp.Compare(b.inCalls(), a.inCalls()) })
+	slices.SortStableFunc(out, func(a, b Thread) int { return cmp.Compare(b.inCalls(), a.inCalls()) })
 	return out, mean
 }
 
-func (t *ThreadStats) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
+func (t *Thread) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
 
 // threadName is how a thread is shown.
 func threadName(i int, th format.Thread) string {
@@ -192,27 +191,4 @@ func threadName(i int, th format.Thread) string {
 		return fmt.Sprintf("thread %d", th.TID)
 	}
 	return fmt.Sprintf("thread %d %s", th.TID, th.Name)
-}
-
-func (s *StepStats) threadText(t *table) {
-	if len(s.Threads) == 0 {
-		return
-	}
-	recorder, head := slices.ContainsFunc(s.Threads, func(d ThreadStats) bool { return d.RecordingNS > 0 }), layout("")
-	if recorder {
-		head = "recording\t"
-	}
-	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
-	for _, d := range s.Threads[:min(most, len(s.Threads))] {
-		device := "-"
-		if d.DeviceNS > 0 {
-			device = human.Duration(d.DeviceNS)
-		}
-		took := layout("")
-		if recorder {
-			took = layout(human.Duration(d.RecordingNS) + "\t")
-		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
-			took, human.Duration(d.OwnNS), device, d.Thread)
-	}
 }

@@ -1,4 +1,4 @@
-package report_test
+package stats_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -25,18 +26,18 @@ func TestWithinSteps(t *testing.T) {
 		at := 10_000 + 1200*i
 		b.Call(1, at-100, at+400, "aclrtSynchronizeDevice", nil)
 		b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), handle(uint64(i+1)))
-		b.Call(0, at+20, at+120, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream), func(_ *api.Func, c *format.Call) {
+		b.Call(0, at+20, at+120, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), func(_ *api.Func, c *format.Call) {
 			c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(at + 100)}, format.Out{Param: api.TaskEndParam, Value: uint64(at + 470)})
 		})
-		b.Call(0, at+150, at+200, "aclrtMemcpyAsync", testtrace.A(dev, 64, pinned, 64, 1, stream))
-		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", testtrace.A(stream))
+		b.Call(0, at+150, at+200, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA))
+		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 		b.Call(1, at+900, at+1100, "aclrtSynchronizeDevice", nil)
 		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
 	b.Call(2, 40_000, 41_000, "aclrtSetDevice", testtrace.A(0)) // in no step
 	tl := b.Load()
-	s := stats(t, tl, "")
-	want := []report.ThreadStats{
+	s := sums(t, tl, "")
+	want := []stats.Thread{
 		{Thread: "thread 4011", Process: 4001, WaitingNS: 500, OwnNS: 500},
 		{Thread: "thread 4001 train", Process: 4001, WaitingNS: 300, LaunchingNS: 100, CopyingNS: 50, OtherNS: 20, OwnNS: 530, DeviceNS: 370},
 	}
@@ -44,7 +45,7 @@ func TestWithinSteps(t *testing.T) {
 		t.Errorf("%+v, want %+v", s.Steps, want)
 	}
 	var text bytes.Buffer
-	if err := s.Text(&text, nil); err != nil {
+	if err := report.StatsText(&text, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns        530 ns         370 ns  thread 4001 train"} {
@@ -66,12 +67,12 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 	for i := range int64(5) {
 		at := 10_000 + 1000*i
 		b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
-		b.Call(0, at+20, at+120, "aclrtMemcpyAsync", testtrace.A(dev, 64, pinned, 64, 1, stream), recorded(0, at+20, at+220))
-		b.Call(0, at+820, at+920, "aclrtLaunchKernel", testtrace.A(fn, 1, dev, 0, stream), recorded(600, at+820, at+920))
+		b.Call(0, at+20, at+120, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA), recorded(0, at+20, at+220))
+		b.Call(0, at+820, at+920, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), recorded(600, at+820, at+920))
 		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
-	s := stats(t, b.Load(), "")
-	want := report.ThreadStats{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180, DeviceNS: 300}
+	s := sums(t, b.Load(), "")
+	want := stats.Thread{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180, DeviceNS: 300}
 	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0] != want {
 		t.Errorf("%+v, want %+v", s.Steps.Threads, want)
 	}
@@ -89,7 +90,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := s.Text(&text, nil); err != nil {
+	if err := report.StatsText(&text, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"recording took 3.00 us of the program's threads", "recording  its own time", "600 ns        180 ns"} {
@@ -101,7 +102,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 
 // TestWithinNoSteps has nothing to say of steps that are not there.
 func TestWithinNoSteps(t *testing.T) {
-	s := stats(t, deep(t), "")
+	s := sums(t, testtrace.Deep(t), "")
 	if len(s.Steps.Threads) > 0 || s.Steps.MeanNS != 0 {
 		t.Errorf("%+v", s.Steps)
 	}
@@ -112,22 +113,22 @@ func TestWithinNoSteps(t *testing.T) {
 func TestLastStep(t *testing.T) {
 	b := testtrace.New(t)
 	for i, name := range []string{"norm", "matmul", "add"} {
-		b.Call(0, 1_000+int64(i)*100, 1_050+int64(i)*100, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", name), testtrace.Outs("funcHandle", fn+uint64(i)))
+		b.Call(0, 1_000+int64(i)*100, 1_050+int64(i)*100, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", name), testtrace.Outs("funcHandle", testtrace.Function+uint64(i)))
 	}
 	at := int64(10_000)
 	for range 6 {
 		for i := range uint64(3) { // begins with a kernel that is in each once: where the last one ends is not seen
-			b.Call(0, at, at+20, "aclrtLaunchKernel", testtrace.A(fn+i, 1, dev, 0, stream))
+			b.Call(0, at, at+20, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 			at += 300
 		}
 		at += 100
 	}
-	b.Call(0, at, at+100, "aclrtSynchronizeStream", testtrace.A(stream))
+	b.Call(0, at, at+100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 	for range 30 {
 		at += 6_000
-		b.Call(0, at, at+5_000, "aclrtFree", testtrace.A(dev))
+		b.Call(0, at, at+5_000, "aclrtFree", testtrace.A(testtrace.DeviceA))
 	}
-	s := stats(t, b.Load(), "step")
+	s := sums(t, b.Load(), "step")
 	if s.Steps.Source != "found" || s.Steps.Count < 3 {
 		t.Fatalf("%+v", s.Steps)
 	}
@@ -139,7 +140,7 @@ func TestLastStep(t *testing.T) {
 		}
 	}
 	t.Log(rows, s.Steps)
-	if want := []report.ThreadStats{{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 60, OwnNS: 940}}; s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
+	if want := []stats.Thread{{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 60, OwnNS: 940}}; s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", s.Steps, want)
 	}
 }
@@ -149,7 +150,7 @@ func TestUnfinishedSums(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSetDevice", testtrace.A(0))
 	b.Call(0, 3000, 900_000, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
-	s := stats(t, b.Cut(), "thread")
+	s := sums(t, b.Cut(), "thread")
 	if len(s.Groups) != 1 || s.Groups[0].Calls != 2 || s.Groups[0].HostNS != 1000 || s.Groups[0].WaitedNS != 0 {
 		t.Errorf("%+v", s.Groups)
 	}
@@ -163,14 +164,14 @@ func TestNestedSums(t *testing.T) {
 	b.Call(0, 1200, 1300, "aclrtSetDevice", testtrace.A(0))
 	b.Call(1, 1250, 1350, "aclrtSynchronizeDevice", nil)
 	b.Call(0, 2000, 2500, "aclrtSetDevice", testtrace.A(0))
-	s, err := report.NewStats(b.Load().Reader, acl.Model, &report.StatsOptions{By: "thread"})
+	s, err := stats.New(b.Load().Reader, acl.Model, &stats.Options{By: "thread"})
 	if err != nil || len(s.Groups) != 2 || s.Groups[0].HostNS != 1500 || s.Groups[0].Calls != 4 || s.Groups[1].HostNS != 100 {
 		t.Errorf("%+v, %v", s.Groups, err)
 	}
 }
 
 // statsOf sums up a profile.
-func statsOf(t *testing.T, p *msprof.Profile, o *report.StatsOptions) *report.Stats {
+func statsOf(t *testing.T, p *msprof.Profile, o *stats.Options) *stats.Stats {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "profile.aclt")
 	if _, err := msprof.Import(p, acl.Model, path); err != nil {
@@ -181,7 +182,7 @@ func statsOf(t *testing.T, p *msprof.Profile, o *report.StatsOptions) *report.St
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s, err := report.NewStats(r, acl.Model, o)
+	s, err := stats.New(r, acl.Model, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +205,8 @@ func TestWithinProfile(t *testing.T) {
 {"ph": "X", "name": "MatMul", "pid": 902, "tid": 2, "ts": "1700000000000140.000", "dur": 100.5, "args": {"Task Type": "AI_CORE", "Physic Stream Id": 2, "Task Id": 41, "connection_id": 3}}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := statsOf(t, &msprof.Profile{Trace: trace}, &report.StatsOptions{By: "thread"})
-	i := slices.IndexFunc(s.Groups, func(g report.Group) bool { return g.Name == "thread 905" })
+	s := statsOf(t, &msprof.Profile{Trace: trace}, &stats.Options{By: "thread"})
+	i := slices.IndexFunc(s.Groups, func(g stats.Group) bool { return g.Name == "thread 905" })
 	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0].WaitingNS != 12_500 || i < 0 || s.Groups[i].WaitedNS != 12_500 || s.Groups[i].HostNS != 19_750 {
 		t.Errorf("in the step %+v, in all %+v", s.Steps.Threads, s.Groups)
 	}
@@ -213,16 +214,16 @@ func TestWithinProfile(t *testing.T) {
 
 // A table of kernels tells nothing of the host: no stream is called bound by it, nor is anything the program's own time.
 func TestStatsOfTable(t *testing.T) {
-	p, err := msprof.Find("../import/msprof/testdata/kernel_details.csv")
+	p, err := msprof.Find("../../import/msprof/testdata/kernel_details.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := statsOf(t, p, nil)
 	var text strings.Builder
-	if err := s.Text(&text, nil); err != nil {
+	if err := report.StatsText(&text, s, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Idle) == 0 || strings.Contains(text.String(), "own time") || slices.ContainsFunc(s.Streams, func(l report.LaneStats) bool { return l.Bound == "host" }) {
+	if len(s.Idle) == 0 || strings.Contains(text.String(), "own time") || slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Bound == "host" }) {
 		t.Errorf("%+v\n%s", s.Streams, text.String())
 	}
 }
