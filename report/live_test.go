@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 )
@@ -59,7 +60,7 @@ func TestLive(t *testing.T) {
 	if err := top.Text(&text, nil); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "live.txtar", "top", text.String())
+	testenv.Golden(t, "live.txtar", "top", text.String())
 	b.Gap(format.Gap{Thread: 1, From: 20_000, To: 21_500, Calls: 17, Reason: format.Dropped})
 	b.Load()
 	if top := refresh(); top.Recording || top.Calls != 8 || top.Lost != 17 {

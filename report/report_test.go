@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,36 +14,11 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/rogpeppe/go-internal/txtar"
 )
-
-// golden compares with a file of a txtar archive; UPDATE_GOLDEN=1 writes it anew.
-func golden(t *testing.T, archive, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", archive)
-	a, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if i < 0 {
-			a.Files = append(a.Files, txtar.File{Name: name})
-			i = len(a.Files) - 1
-		}
-		a.Files[i].Data = []byte(got)
-		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if i < 0 || string(a.Files[i].Data) != got {
-		t.Errorf("%s of %s is\n%s", name, path, got)
-	}
-}
 
 func lines(t *testing.T, tl *timeline.Timeline, o *report.LineOptions) string {
 	t.Helper()
@@ -66,21 +40,21 @@ func sums(t *testing.T, tl *timeline.Timeline, by string) *stats.Stats {
 
 func TestGolden(t *testing.T) {
 	tl := testtrace.Deep(t)
-	golden(t, "deep.txtar", "cat", lines(t, tl, nil))
-	golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
+	testenv.Golden(t, "deep.txtar", "cat", lines(t, tl, nil))
+	testenv.Golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
 	s := sums(t, tl, "")
 	var b bytes.Buffer
 	if err := report.StatsText(&b, s, nil); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "deep.txtar", "stats", b.String())
+	testenv.Golden(t, "deep.txtar", "stats", b.String())
 	for _, by := range stats.By {
 		groups := sums(t, tl, by).Groups
 		b.Reset()
 		if err := report.Groups(&b, by, groups, nil); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "deep.txtar", "stats --by "+by, b.String())
+		testenv.Golden(t, "deep.txtar", "stats --by "+by, b.String())
 		b.Reset()
 		list, err := report.NewGroupWriter(&b, by, true)
 		for i := range groups {
@@ -89,13 +63,13 @@ func TestGolden(t *testing.T) {
 		if err := errors.Join(err, list.Close()); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
+		testenv.Golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
 	}
 	b.Reset()
 	if err := report.StatsCSV(&b, s); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "deep.txtar", "stats --csv", b.String())
+	testenv.Golden(t, "deep.txtar", "stats --csv", b.String())
 	if _, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: "day"}); err == nil {
 		t.Error("sums by day")
 	}
@@ -117,7 +91,7 @@ func TestGoldenSteps(t *testing.T) {
 	if err := report.Groups(&b, "step", s.Groups, nil); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "steps.txtar", "stats, and stats --by step", b.String())
+	testenv.Golden(t, "steps.txtar", "stats, and stats --by step", b.String())
 	for _, l := range strings.Split(b.String(), "\n") {
 		if len(l) > 120 {
 			t.Errorf("%d columns: %s", len(l), l)
@@ -127,7 +101,7 @@ func TestGoldenSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "steps.txtar", "stats --json", string(j)+"\n")
+	testenv.Golden(t, "steps.txtar", "stats --json", string(j)+"\n")
 }
 
 func TestChosenCalls(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -39,14 +40,14 @@ func (a *app) diffCmd() *cobra.Command {
 					return err
 				}
 			}
-			d, err := report.NewDiff(x, y, m, &report.DiffOptions{Threshold: percent / 100, Progress: a.progress("calls")})
+			d, err := diff.New(x, y, m, &diff.Options{Threshold: percent / 100, Progress: a.progress("calls")})
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				err = a.printJSON(d)
 			} else {
-				err = d.Text(a.out, a.text())
+				err = report.DiffText(a.out, d, a.text())
 			}
 			switch {
 			case err != nil:

@@ -1,4 +1,4 @@
-package report_test
+package diff_test
 
 import (
 	"bytes"
@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -30,9 +32,9 @@ func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) 
 	})
 }
 
-func compare(t *testing.T, a, b *timeline.Timeline, o *report.DiffOptions) *report.Diff {
+func compare(t *testing.T, a, b *timeline.Timeline, o *diff.Options) *diff.Diff {
 	t.Helper()
-	d, err := report.NewDiff(a.Reader, b.Reader, acl.Model, o)
+	d, err := diff.New(a.Reader, b.Reader, acl.Model, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func compare(t *testing.T, a, b *timeline.Timeline, o *report.DiffOptions) *repo
 
 func level(int) float64 { return 1 }
 
-func verdicts(d *report.Diff, which ...string) []string {
+func verdicts(d *diff.Diff, which ...string) []string {
 	var out []string
 	for _, c := range d.Changes {
 		if slices.Contains(which, c.Verdict) {
@@ -54,9 +56,9 @@ func verdicts(d *report.Diff, which ...string) []string {
 // TestNoiseIsNoDifference compares runs of one program.
 func TestNoiseIsNoDifference(t *testing.T) {
 	for seed := range uint64(40) {
-		d := compare(t, run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &report.DiffOptions{Threshold: 0.03})
+		d := compare(t, run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &diff.Options{Threshold: 0.03})
 		if d.Differs {
-			t.Errorf("seed %d: %q differ", seed, verdicts(d, report.Slower, report.Faster))
+			t.Errorf("seed %d: %q differ", seed, verdicts(d, diff.Slower, diff.Faster))
 		}
 		if d.By != "steps" || d.A.Steps.Count != 30 || d.B.Steps.Count != 40 {
 			t.Fatalf("%+v", d)
@@ -71,7 +73,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := run(t, 100+2*seed, 30, level), run(t, 101+2*seed, 30, slow)
 		d := compare(t, a, b, nil)
-		got := verdicts(d, report.Slower, report.Faster)
+		got := verdicts(d, diff.Slower, diff.Faster)
 		if slices.Contains(got, "kernel matmul") {
 			found++
 		}
@@ -86,19 +88,19 @@ func TestASlowKernelIsFound(t *testing.T) {
 	}
 	a, b := run(t, 1, 30, level), run(t, 2, 30, slow)
 	d := compare(t, b, a, nil)
-	if got := verdicts(d, report.Faster); !d.Differs || d.SlowerCount != 0 || !slices.Contains(got, "kernel matmul") {
+	if got := verdicts(d, diff.Faster); !d.Differs || d.SlowerCount != 0 || !slices.Contains(got, "kernel matmul") {
 		t.Errorf("the other way: %q, %+v", got, d)
 	}
-	if d := compare(t, a, b, &report.DiffOptions{Threshold: 0.2}); d.Differs {
+	if d := compare(t, a, b, &diff.Options{Threshold: 0.2}); d.Differs {
 		t.Errorf("below the threshold: %+v", d)
 	}
 	d = compare(t, a, b, nil)
 	d.A.Path, d.B.Path = "a.aclt", "b.aclt"
 	var text bytes.Buffer
-	if err := d.Text(&text, nil); err != nil {
+	if err := report.DiffText(&text, d, nil); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "diff.txtar", "diff", text.String())
+	testenv.Golden(t, "diff.txtar", "diff", text.String())
 	for _, l := range strings.Split(text.String(), "\n") {
 		if len(l) > 120 {
 			t.Errorf("%d columns: %s", len(l), l)
@@ -108,7 +110,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 
 func TestFewStepsTellNothing(t *testing.T) {
 	d := compare(t, run(t, 1, 4, level), run(t, 2, 4, func(int) float64 { return 2 }), nil)
-	if d.Differs || !slices.Contains(verdicts(d, report.Few), "kernel matmul") {
+	if d.Differs || !slices.Contains(verdicts(d, diff.Few), "kernel matmul") {
 		t.Errorf("%+v", d.Changes)
 	}
 }
@@ -130,7 +132,7 @@ func TestOneMedian(t *testing.T) {
 
 func TestSameRun(t *testing.T) {
 	a := run(t, 1, 30, level)
-	if d := compare(t, a, a, nil); d.Differs || len(verdicts(d, report.Same)) != len(d.Changes) {
+	if d := compare(t, a, a, nil); d.Differs || len(verdicts(d, diff.Same)) != len(d.Changes) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -138,8 +140,8 @@ func TestSameRun(t *testing.T) {
 // TestNewAndGone compares runs of two programs without steps.
 func TestNewAndGone(t *testing.T) {
 	d := compare(t, testtrace.Small(t), testtrace.Deep(t), nil)
-	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, report.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
-		!slices.Contains(d.Gone, report.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, report.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
+	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, diff.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
+		!slices.Contains(d.Gone, diff.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, diff.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -148,8 +150,8 @@ func TestNewAndGone(t *testing.T) {
 func TestMoreLaunches(t *testing.T) {
 	time := func(_, _ int) int64 { return 10_000 }
 	d := compare(t, testtrace.Steps(t, 10, 12, time), testtrace.Steps(t, 10, 15, time), nil)
-	i := slices.IndexFunc(d.Changes, func(c report.Change) bool { return c.Name == "matmul" })
-	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != report.Slower || c.Change != 0.25 {
+	i := slices.IndexFunc(d.Changes, func(c diff.Change) bool { return c.Name == "matmul" })
+	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != diff.Slower || c.Change != 0.25 {
 		t.Errorf("%+v", c)
 	}
 }

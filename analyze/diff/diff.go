@@ -1,0 +1,408 @@
+package diff
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	significance "github.com/aclements/go-moremath/stats"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Options change what New takes for a difference; nil stands for the zero value.
+type Options struct {
+	// Threshold is the least relative change of a median that counts, 0.05 when 0.
+	Threshold float64
+	Progress  func(done, total int) // called now and then with the number of calls of the trace that is read
+}
+
+// Verdicts of a Change.
+const (
+	Slower = "slower"
+	Faster = "faster"
+	Same   = "same"  // the medians differ by less than the threshold
+	Noise  = "noise" // they differ by more, as they do by accident, or too little to matter for the step
+	Few    = "few"   // they differ by more, of too few samples to tell
+)
+
+const (
+	// falsely is how many of the changes that are called slower or faster may be so by accident.
+	falsely = 0.001
+	// fewest samples can show a difference at all: of six, the least probability is 0.002.
+	fewest = 7
+	// minor is the part of a step, or of the run, below which no change matters.
+	minor = 0.001
+	// blocks is into how many samples a run is cut where there are no steps: neighbours in time are too alike to be samples of their own.
+	blocks = 32
+)
+
+// Diff says what is different between two runs of a program, as `acltrace diff --json` prints it.
+//
+// Samples are the typical steps of each run, evenly some 500 to 1,000 of more: how long a step took, and how long all
+// launches of a kernel, copies of a direction and calls of a function took in it. Where one of the runs has no steps
+// they are single launches, or the medians of many that follow each other.
+//
+// A change counts where the medians differ by the threshold, that matters for the step, and two tests say so, one of the samples and one
+// of six parts of each run, with the rate of false discoveries held at 0.1%.
+type Diff struct {
+	A           Run     `json:"a"`
+	B           Run     `json:"b"`
+	By          string  `json:"by"` // steps or launches
+	Threshold   float64 `json:"threshold"`
+	Differs     bool    `json:"differs"`      // something is slower, faster, new or gone, or is launched more or less often in a step
+	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
+	// Changes are the step, the kernels, the directions of copies and the functions that both runs have, the largest change first.
+	Changes []Change `json:"changes"`
+	New     []Only   `json:"new"`
+	Gone    []Only   `json:"gone"`
+}
+
+// Run is one of the two runs.
+type Run struct {
+	Path string `json:"path"`
+	format.Scope
+	Calls  uint64      `json:"calls"`
+	SpanNS int64       `json:"span_ns"`
+	Steps  stats.Steps `json:"steps"`
+}
+
+// Only is what only one of the runs has.
+type Only struct {
+	Kind  string `json:"kind"` // kernel, copy or function
+	Name  string `json:"name"`
+	Count uint64 `json:"count"`
+}
+
+// Change is one thing in both runs.
+type Change struct {
+	Kind   string `json:"kind"`   // step, kernel, copy or function
+	Name   string `json:"name"`   // "" of the step
+	Metric string `json:"metric"` // wall of a step, device where it was measured in both runs, host for the time of the calls
+	A      Sample `json:"a"`
+	B      Sample `json:"b"`
+	// Change is that of the median, relative to A's: 0.1 is 10% more. It is 0 where A's is.
+	Change  float64 `json:"change"`
+	P       float64 `json:"p"` // of such a difference, or a larger one, by accident; 1 where nothing was tested
+	Verdict string  `json:"verdict"`
+	// Often says that it is done more or less often in a step.
+	Often bool `json:"often,omitempty"`
+}
+
+// Sample is how long something took in one run, per step or per launch. Q1 and Q3 are the quarters around the median.
+type Sample struct {
+	N        int     `json:"n"`
+	MedianNS float64 `json:"median_ns"`
+	Q1NS     float64 `json:"q1_ns"`
+	Q3NS     float64 `json:"q3_ns"`
+	PerStep  float64 `json:"per_step"` // median of how often, 0 without steps
+
+	values []float64 // in the order of time
+}
+
+type diffKey struct{ kind, name string }
+
+// maxSamples bounds how many samples are kept of one thing. Of more, every second, fourth, … is left.
+const maxSamples = 1024
+
+// A sampler keeps samples in the order of time, evenly from all of it.
+type sampler struct {
+	values []float64
+	n      int // so far
+	every  int
+}
+
+func (s *sampler) add(v float64) {
+	s.every = max(s.every, 1)
+	s.n++
+	if (s.n-1)%s.every != 0 {
+		return
+	}
+	if len(s.values) == maxSamples {
+		for i := range maxSamples / 2 {
+			s.values[i] = s.values[2*i]
+		}
+		s.values = s.values[:maxSamples/2]
+		s.every *= 2
+	}
+	s.values = append(s.values, v) // the first of the next s.every
+}
+
+// zeros returns as many samples of 0.
+func (s *sampler) zeros() sampler {
+	return sampler{values: make([]float64, len(s.values)), n: s.n, every: s.every}
+}
+
+// series is one thing in a run: how often it was done, and for how long.
+type series struct {
+	count              uint64
+	measured           bool    // all of them
+	host, device       sampler // single ones
+	now                sums    // of the step that goes on
+	hosts, devices, of sampler // of typical steps; of is how often
+}
+
+type sums struct{ host, device, count float64 }
+
+// A run is what diff asks of a trace.
+type run struct {
+	Run
+	series map[diffKey]*series
+	took   sampler // typical steps
+}
+
+// newRun goes through a trace.
+func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
+	x := &run{series: map[diffKey]*series{}}
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	var lengths stats.Histogram
+	steps := 0
+	err = w.Run(&timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			x.Calls++
+			host := float64(h.End - h.Start)
+			x.add(diffKey{"function", h.Name}, h.Step, host, 0, false)
+			if k == nil {
+				return nil
+			}
+			// What was measured is known with the call.
+			switch k.Kind {
+			case api.Kernel:
+				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
+			case api.Copy:
+				x.add(diffKey{"copy", k.Direction()}, h.Step, host, float64(k.To-k.From), k.Measured)
+			}
+			return nil
+		},
+		Step: func(p *timeline.Step) error {
+			if !p.Open {
+				steps++
+			}
+			typical := !p.Open && p.Typical
+			if typical {
+				x.took.add(float64(p.To - p.From))
+				lengths.Add(p.To - p.From)
+			}
+			for _, s := range x.series {
+				if typical {
+					s.hosts.add(s.now.host)
+					s.devices.add(s.now.device)
+					s.of.add(s.now.count)
+				}
+				s.now = sums{}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.Path, x.Steps = r.Path(), stats.SumSteps(w, steps, &lengths)
+	if x.Calls > 0 {
+		x.SpanNS = w.End - w.Start
+	}
+	return x, nil
+}
+
+func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+	s := x.series[k]
+	if s == nil {
+		s = &series{measured: true, hosts: x.took.zeros(), devices: x.took.zeros(), of: x.took.zeros()}
+		x.series[k] = s
+	}
+	s.count++
+	s.measured = s.measured && measured
+	s.host.add(host)
+	if measured {
+		s.device.add(device)
+	}
+	if step >= 0 {
+		s.now.host += host
+		s.now.count++
+		if measured {
+			s.now.device += device
+		}
+	}
+}
+
+// step sums the steps up. Their median is that of all of them, as stats has it, and not that of a sample.
+func (x *run) step() Sample {
+	s := Sample{values: x.took.values}.finish()
+	s.MedianNS = float64(x.Steps.P50NS)
+	return s
+}
+
+// sample sums a series up, by typical steps or by blocks.
+func (s *series) sample(bySteps, device bool) Sample {
+	var out Sample
+	if bySteps {
+		out.values, out.PerStep = s.hosts.values, median(s.of.values)
+		if device {
+			out.values = s.devices.values
+		}
+		return out.finish()
+	}
+	values := s.host.values
+	if device {
+		values = s.device.values
+	}
+	n := max(1, (len(values)+blocks-1)/blocks)
+	for part := range slices.Chunk(values, n) {
+		if len(part) == n || len(out.values) == 0 {
+			out.values = append(out.values, median(part))
+		}
+	}
+	return out.finish()
+}
+
+// percentile of values, which must be sorted.
+func percentile(sorted []float64, p int) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[stats.Rank(uint64(len(sorted)), p)]
+}
+
+func median(values []float64) float64 {
+	s := slices.Clone(values)
+	slices.Sort(s)
+	return percentile(s, 50)
+}
+
+func (s Sample) finish() Sample {
+	sorted := slices.Clone(s.values)
+	slices.Sort(sorted)
+	s.N, s.Q1NS, s.MedianNS, s.Q3NS = len(sorted), percentile(sorted, 25), percentile(sorted, 50), percentile(sorted, 75)
+	return s
+}
+
+// parts returns the medians of so many parts of a run, which are less alike than steps that follow each other: machines have slow times
+// and fast times.
+func parts(values []float64) significance.Sample {
+	const most = 6
+	var out []float64
+	for part := range slices.Chunk(values, (len(values)+most-1)/most) {
+		out = append(out, median(part))
+	}
+	return significance.Sample{Xs: out}
+}
+
+// probability returns that of such a difference by accident: the greater one of what a Mann-Whitney test of the samples says, which
+// takes no shape of the noise for granted, and of Welch's test of the parts of the runs, which sees the runs' own ups and downs.
+func probability(a, b *Sample) float64 {
+	u, err := significance.MannWhitneyUTest(a.values, b.values, significance.LocationDiffers)
+	if err != nil {
+		return 1 // all values are equal
+	}
+	t, err := significance.TwoSampleWelchTTest(parts(a.values), parts(b.values), significance.LocationDiffers)
+	if err != nil {
+		return min(u.P, 1) // no ups and downs
+	}
+	return min(max(u.P, t.P), 1)
+}
+
+// New compares two runs. What it holds does not grow with the number of calls.
+func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Changes: []Change{}, New: []Only{}, Gone: []Only{}}
+	inA, err := newRun(a, m, o)
+	if err != nil {
+		return nil, err
+	}
+	inB, err := newRun(b, m, o)
+	if err != nil {
+		return nil, err
+	}
+	d.A, d.B = inA.Run, inB.Run
+	bySteps := d.A.Steps.Typical > 0 && d.B.Steps.Typical > 0
+	if bySteps {
+		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: inA.step(), B: inB.step()})
+	} else {
+		d.By = "launches"
+	}
+	for k, sa := range inA.series {
+		sb := inB.series[k]
+		if sb == nil {
+			d.Gone = append(d.Gone, Only{k.kind, k.name, sa.count})
+			continue
+		}
+		device := sa.measured && sb.measured
+		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device)}
+		if device {
+			c.Metric = "device"
+		}
+		if bySteps && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
+			continue // done outside of steps
+		}
+		d.Changes = append(d.Changes, c)
+	}
+	for k, sb := range inB.series {
+		if inA.series[k] == nil {
+			d.New = append(d.New, Only{k.kind, k.name, sb.count})
+		}
+	}
+	order := func(x, y Only) int {
+		return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(y.Count, x.Count), cmp.Compare(x.Name, y.Name))
+	}
+	slices.SortFunc(d.New, order)
+	slices.SortFunc(d.Gone, order)
+	d.judge(float64(d.A.Steps.P50NS))
+	return d, nil
+}
+
+// judge gives each change its verdict. whole is how long a step takes, 0 without steps.
+func (d *Diff) judge(whole float64) {
+	var tested []*Change
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		c.P, c.Verdict = 1, Same
+		diff := c.B.MedianNS - c.A.MedianNS
+		if c.A.MedianNS > 0 {
+			c.Change = diff / c.A.MedianNS
+		}
+		c.Often = c.A.PerStep != c.B.PerStep
+		if diff == 0 || math.Abs(diff) < d.Threshold*c.A.MedianNS {
+			continue
+		}
+		if c.A.N < fewest || c.B.N < fewest {
+			c.Verdict = Few
+			continue
+		}
+		c.Verdict = Noise
+		c.P = probability(&c.A, &c.B)
+		tested = append(tested, c)
+	}
+	// Benjamini and Hochberg: the largest k of which the k-th least probability is at most k/n of what may be false.
+	slices.SortFunc(tested, func(x, y *Change) int { return cmp.Compare(x.P, y.P) })
+	n := len(tested)
+	for n > 0 && tested[n-1].P > falsely*float64(n)/float64(len(tested)) {
+		n--
+	}
+	for _, c := range tested[:n] {
+		diff := c.B.MedianNS - c.A.MedianNS
+		if math.Abs(diff) < minor*whole {
+			continue
+		}
+		if c.Verdict = Faster; diff > 0 {
+			c.Verdict = Slower
+			d.SlowerCount++
+		}
+	}
+	d.Differs = len(d.New) > 0 || len(d.Gone) > 0
+	for _, c := range d.Changes {
+		d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
+	}
+	kinds := []string{"step", "kernel", "copy", "function"}
+	slices.SortFunc(d.Changes, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
+			cmp.Compare(x.Name, y.Name))
+	})
+}
