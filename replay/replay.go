@@ -72,7 +72,7 @@ type Options struct {
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
 	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
-	PlanOnly io.Writer     // takes the plan as text; nothing is run
+	PlanOnly io.Writer     // takes the plan as text, one line a Write, which the caller escapes; nothing is run
 	Env      []string      // NAME=value, before those of this process
 	// KernelLibraries tell the simulator what kernels do. If it is nil, they are those of the trace that exist, or else those of the
 	// environment. If it is empty, there are none. A library of the trace must be the user's own: otherwise the error of Run or Bundle

@@ -89,7 +89,7 @@ func (a *app) demo(out string, tokens int) error {
 		if err != nil {
 			return err
 		}
-		a.printReport(out, rep)
+		report.ReplayText(a.out, out, rep)
 		if err := replayed(rep); err != nil {
 			return errors.New("the replay is not identical")
 		}

@@ -5,14 +5,10 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
-	"text/tabwriter"
-	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -104,7 +100,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				}
 			}
 			if planOnly {
-				o.PlanOnly = a.out
+				o.PlanOnly = report.PlanWriter(a.out)
 			}
 			o.Wrapper = strings.Fields(wrapper)
 			switch {
@@ -147,7 +143,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 					return err
 				}
 			} else {
-				a.printReport(args[0], rep)
+				report.ReplayText(a.out, args[0], rep)
 			}
 			if strict == "fail" && len(rep.Findings) > 0 {
 				return &exit{code: exitFailed}
@@ -235,199 +231,6 @@ func replayed(rep *replay.Report) error {
 	return nil
 }
 
-// most bounds what is listed for people; --json has more.
-const most = 10
-
-func (a *app) printReport(path string, rep *replay.Report) {
-	refused := rep.Unsupported[:len(rep.Unsupported)-len(rep.Lost)]
-	for i, u := range refused {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(refused)-most)
-			break
-		}
-		report.Printf(a.out, "can't be replayed: %s\n", &u)
-	}
-	for i, u := range rep.Lost {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.Lost)-most)
-			break
-		}
-		report.Printf(a.out, "not in the trace: %s\n", &u)
-	}
-	for i, u := range rep.LeftOut {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.LeftOut)-most)
-			break
-		}
-		report.Printf(a.out, "left out: %s\n", &u)
-	}
-	for i, d := range rep.Differences {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", rep.DifferingTotal-most)
-			break
-		}
-		what := "returned"
-		if d.Param != "" {
-			what = fmt.Sprintf("%s at offset %d", d.Param, d.Offset)
-		}
-		report.Printf(a.out, "differs: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, what, d.Want, d.Got)
-		if d.Reason != "" {
-			report.Printf(a.out, "  perhaps since %s\n", d.Reason)
-		}
-		if len(d.Chain) > 0 {
-			var calls []string
-			for _, w := range d.Chain[max(0, len(d.Chain)-most):] {
-				calls = append(calls, fmt.Sprintf("%d %s", w.Call, w.Name))
-			}
-			if n := d.ChainTotal - len(calls); n > 0 {
-				calls = append([]string{fmt.Sprintf("%d more", n)}, calls...)
-			}
-			report.Printf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
-			for _, w := range d.Chain {
-				if w.Note != "" {
-					report.Printf(a.out, "  call %d: %s\n", w.Call, w.Note)
-				}
-			}
-		}
-	}
-	for i, d := range rep.OtherMachine {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", rep.OtherMachineTotal-most)
-			break
-		}
-		report.Printf(a.out, "another machine: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, d.Param, d.Want, d.Got)
-	}
-	for i, u := range rep.Uninitialised {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.Uninitialised)-most)
-			break
-		}
-		report.Printf(a.out, "never written: call %d %s, %s at offset %d: memory that nothing in the trace has written has other bytes now\n", u.Call, u.Func, u.Param, u.Offset)
-	}
-	for i, s := range rep.Substituted {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.Substituted)-most)
-			break
-		}
-		report.Printf(a.out, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
-	}
-	for i, u := range rep.Unverified {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.Unverified)-most)
-			break
-		}
-		report.Printf(a.out, "unproved: %s\n", &u)
-	}
-	if c := rep.Crash; c != nil {
-		how := c.Signal
-		if how == replay.TimedOut {
-			how = "it had not returned when its time was up (--timeout)"
-		}
-		report.Printf(a.out, "ended in call %d %s(%s): %s; recorded at %v on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), how, time.Duration(c.StartNS), c.TID)
-	}
-	if rep.Log != "" {
-		report.Printf(a.out, "the library said:\n%s\n", report.Block(rep.Log))
-	}
-	if rep.Refused() {
-		return
-	}
-	took := ""
-	if rep.ReplayedNS > 0 { // which a run that does not come to its end can't tell
-		took = fmt.Sprintf(" in %v", round(rep.ReplayedNS))
-	}
-	report.Printf(a.out, "%s: %d of %d calls replayed%s, recorded in %v; %s\n", path,
-		rep.Replayed, rep.Calls, took, round(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses",
-			"moved": fmt.Sprintf("allocations at other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement])
-	if rep.Pace.Mode != replay.PaceASAP {
-		report.Printf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
-		if l := rep.Pace.Late; l != nil {
-			report.Printf(a.out, "; calls began late by %v (half of them), %v (99 %%), %v at most, %v the last one", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max), time.Duration(l.Last))
-		}
-		report.Printf(a.out, "\n")
-		if c := rep.Cores; c != nil {
-			own := c.Without() - c.Library.WaitedNS - c.StolenNS
-			report.Printf(a.out, "  ready but without a core: %v the program's threads, %v the library's, which ran for %v; %v taken by the machine's host; without that %+.3f %% off\n",
-				round(own), round(c.Library.WaitedNS), round(c.Library.RanNS), round(c.StolenNS), rep.Pace.UnexplainedPercent)
-		}
-		for i, s := range rep.Streams {
-			if i == most {
-				report.Printf(a.out, "… and %d more\n", len(rep.Streams)-most)
-				break
-			}
-			report.Printf(a.out, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, round(s.ReplayedNS),
-				round(s.RecordedNS), s.ErrorPercent)
-		}
-	}
-	for _, f := range rep.Findings {
-		report.Printf(a.out, "%s", report.Block(f.Text))
-	}
-	if n := rep.Repeat; n != nil {
-		report.Printf(a.out, "played %d times, %v to %v\n", n.Runs, round(slices.Min(n.ReplayedNS)),
-			round(slices.Max(n.ReplayedNS)))
-		for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
-			alone := map[bool]string{true: ", from its call to the end of a wait for it, alone on the device"}[l.Alone]
-			report.Printf(a.out, "  call %d, %s: %v at least, %v median, %v at most%s\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max), alone)
-		}
-		for i, d := range n.NotDeterministic {
-			if i == most {
-				report.Printf(a.out, "… and %d more\n", len(n.NotDeterministic)-most)
-				break
-			}
-			report.Printf(a.out, "not deterministic: call %d %s%s differs from one time to another\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])
-			if len(d.Chain) > 0 {
-				var calls []string
-				for _, w := range d.Chain[max(0, len(d.Chain)-most):] {
-					calls = append(calls, fmt.Sprintf("%d %s", w.Call, w.Name))
-				}
-				report.Printf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
-			}
-		}
-	}
-	for i, v := range rep.IgnoredVariables {
-		if i == most {
-			report.Printf(a.out, "… and %d more\n", len(rep.IgnoredVariables)-most)
-			break
-		}
-		report.Printf(a.out, "variable not set: %s\n", &v)
-	}
-	for i := range rep.KernelLibraries {
-		if k := &rep.KernelLibraries[i]; k.Changed {
-			report.Printf(a.out, "%v\n", k)
-		}
-	}
-	report.Printf(a.out, "sandbox: %s\n", rep.Sandbox)
-	if rep.Verdict == verify.NotCompared {
-		return
-	}
-	compared := ""
-	if rep.Verdict == verify.Identical {
-		compared = fmt.Sprintf(", %s compared; %s that may differ left out", human.Bytes(rep.Verified.Bytes), human.Plural(rep.Volatile, "output"))
-	}
-	if rep.TrustsKernels {
-		report.Printf(a.out, "the library does not report kernels that it lacks: its kernels are trusted\n")
-	}
-	report.Printf(a.out, "%s%s\n", &rep.Results, compared)
-	if rep.Note != "" {
-		report.Printf(a.out, "%v\n", rep.Note)
-	}
-}
-
-// printPrediction prints how long the program would take, or that the trace does not say it.
-func (a *app) printPrediction(path string, rep *whatif.Report) {
-	from, to := round(rep.BoundsNS[0]), round(rep.BoundsNS[1])
-	change := rep.ChangeBoundsPercent
-	if rep.Predicted {
-		report.Printf(a.out, "%s: %v on %s, recorded %v: %+.2f %% (between %v, %+.2f %%, and %v, %+.2f %%)\n", path, round(rep.VirtualNS), rep.Model, round(rep.RecordedNS),
-			rep.ChangePercent, from, change[0], to, change[1])
-		return
-	}
-	most := fmt.Sprintf("at most %v (%+.2f %%)", to, change[1])
-	if rep.BoundsNS[1] == whatif.Unbounded {
-		most = "no upper bound"
-	}
-	report.Printf(a.out, "%s: no prediction for %s: at least %v (%+.2f %%), %s; recorded %v\n%s\n", path, rep.Model, from, change[0], most, round(rep.RecordedNS), rep.Advice)
-}
-
 // simulate prints what a replay in virtual time has shown.
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -439,32 +242,11 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	if asJSON {
 		return a.printJSON(rep)
 	}
-	a.printPrediction(path, rep)
-	report.Printf(a.out, "%d calls and %d tasks simulated in %v; durations: %d measured, %d alike, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
-		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Alike, rep.Durations.Estimated, rep.Durations.Modelled)
-	k := rep.Known
-	report.Printf(a.out, "of the tasks' time %.0f %% is measured, %.0f %% bracketed by waits, %.0f %% modelled\n", 100*k.Measured, 100*k.Bracketed, 100*k.Modelled)
-	if !rep.Predicted {
-		return nil
-	}
-	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	report.Printf(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream\n")
-	for _, s := range rep.Streams {
-		report.Printf(t, "%d\t%v\t%v\t%v\t  %s\n", s.Tasks, round(s.BusyNS), round(s.VirtualNS), round(s.RecordedNS), s.Stream)
-	}
-	t.Flush()
-	for _, u := range rep.Unsupported {
-		report.Printf(a.out, "takes its time on the host and does nothing else: %s\n", &u)
+	if err := report.WhatIfText(a.out, path, rep); err != nil {
+		return err
 	}
 	if o.Output != "" {
 		report.Printf(a.out, "the simulated calls are in %s\n", o.Output)
 	}
 	return nil
-}
-
-func round(ns int64) time.Duration {
-	if ns < 1e6 {
-		return time.Duration(ns).Round(10 * time.Nanosecond)
-	}
-	return time.Duration(ns).Round(10 * time.Microsecond)
 }
