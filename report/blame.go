@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Text writes the report as one page.
+// BlameText writes the findings as one page, as for a bug report.
 func BlameText(out io.Writer, rep *blame.Report) error {
 	w := bufio.NewWriter(out)
 	Printf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
@@ -43,7 +43,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 			Printf(w, "%-9s%s\n", label("message", i), line)
 		}
 	}
-	for i, line := range rep.Told {
+	for i, line := range rep.Evidence {
 		Printf(w, "%-9s%s\n", label("told", i), line)
 	}
 	if rep.Lost > 0 {
@@ -94,7 +94,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 	return w.Flush()
 }
 
-// made says when and by what the trace was made.
+// madeText writes when and with which versions the trace was recorded.
 func madeText(w io.Writer, rep *blame.Report) {
 	Printf(w, "begun    %s", wall(rep.Begun))
 	for _, x := range []struct{ what, version string }{{"by acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
@@ -105,10 +105,10 @@ func madeText(w io.Writer, rep *blame.Report) {
 	Printf(w, "\n")
 }
 
-// wall is a moment as the logs of other programs have it.
+// wall formats a moment in UTC, as logs do.
 func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.000000 UTC") }
 
-// stack writes the stack that a call was made from, if there is one.
+// stackText writes the stack of a call, if it has one.
 func stackText(w io.Writer, indent string, c *blame.Call) {
 	for i, f := range c.Stack {
 		Printf(w, "%s%-9s%s\n", indent, label("from", i), f)
@@ -122,7 +122,7 @@ func label(word string, line int) string {
 	return word
 }
 
-// Text writes what is known of the address.
+// WhereText writes the findings about an address.
 func WhereText(out io.Writer, x *blame.Whereabouts) error {
 	w := bufio.NewWriter(out)
 	when := "at any time"
@@ -154,7 +154,7 @@ func WhereText(out io.Writer, x *blame.Whereabouts) error {
 	return w.Flush()
 }
 
-// Text writes the map as a table.
+// MapText writes the live allocations as a table.
 func MapText(out io.Writer, x *blame.Map) error {
 	when := "at the end of the trace"
 	if x.At != nil {
@@ -211,7 +211,7 @@ func historyText(w io.Writer, t *blame.Touched) {
 	}
 }
 
-// life tells who made and ended an allocation.
+// life describes the beginning and the end of an allocation.
 func life(p *blame.Place) string {
 	s := ", older than the trace"
 	if p.Made != nil {
@@ -244,7 +244,7 @@ func onStream(c *blame.Call) string {
 	return s
 }
 
-// AccessText says what a call did to an allocation.
+// AccessText describes an access.
 func AccessText(a *blame.Access) string {
 	what := a.Func
 	if a.Kernel != "" {

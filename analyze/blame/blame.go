@@ -1,9 +1,10 @@
-// Package blame goes from what a log or an error code tells (a failed synchronization, a task's ids, an address) to the calls
-// behind it: which launch it was, which memory it was given, who made, wrote and freed that.
+// Package blame explains a failure on the device: the launch that caused it, the launch's memory, and the calls that
+// allocated, wrote and freed that memory.
 //
-// Blame and Where read a trace from its beginning up to the moment in question, a few times over, and keep what is alive and what
-// was alive last. Their answers are values that nothing else is needed to print. They claim nothing that the trace does not
-// show: each suspicion has its reasons, and what is not known is said.
+// Blame starts from a failed call, or from task ids or an address in a log. Where and MapAt look up memory at any
+// moment. Each reads the trace several times from its beginning to the moment in question, and keeps live objects and
+// recently ended ones. cmd/acltrace calls them, and package report prints the findings. The package never claims more
+// than the trace shows: each suspicion has its reasons, and Unknown lists missing facts.
 package blame
 
 import (
@@ -20,15 +21,15 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Options say what failed, where the trace does not show it by itself or shows several; nil stands for what it shows.
+// Options name the failure, if the trace shows none or several. nil means the first device error of the trace.
 type Options struct {
 	Call    *uint64        // the call that failed
-	Task    *format.TaskID // the task that failed, as a log names it
-	Addr    uint64         // the address at which it failed, as a log names it; 0 for none
-	History int            // how many calls are listed for each allocation, 0 for 8
+	Task    *format.TaskID // the task that failed, as in a log
+	Addr    uint64         // the address at which it failed, as in a log; 0 for none
+	History int            // calls listed for each allocation, 0 for 8
 }
 
-// A Call is a call as a reader finds it again.
+// A Call identifies a call of the trace.
 type Call struct {
 	Index  uint64         `json:"call"`
 	Func   string         `json:"func"`
@@ -41,12 +42,12 @@ type Call struct {
 	Stream string         `json:"stream,omitempty"`
 	Task   *format.TaskID `json:"task,omitempty"`
 	Blocks uint32         `json:"block_dim,omitempty"`
-	Stack  []string       `json:"stack,omitempty"` // that it was made from, innermost first, where the recording kept stacks
+	Stack  []string       `json:"stack,omitempty"` // innermost frame first, if the recording kept stacks
 }
 
-// A Place is where an address lies.
+// A Place is the position of an address in an allocation.
 type Place struct {
-	Object string `json:"object"` // as everywhere: device#5
+	Object string `json:"object"` // for example device#5
 	Addr   Hex    `json:"addr"`   // of the first byte
 	Size   uint64 `json:"size"`
 	Offset uint64 `json:"offset"`
@@ -55,112 +56,111 @@ type Place struct {
 	object *timeline.Object
 }
 
-// Hex is a number that is shown in hexadecimal.
+// Hex is a number in hexadecimal.
 type Hex uint64
 
-// MarshalText returns 0x and digits.
 func (h Hex) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%#x", uint64(h)), nil }
 
 func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
-// An Argument is an address among those that a suspect was given.
+// An Argument is an address among the arguments of a suspect.
 type Argument struct {
 	Param string `json:"param"`
-	Where string `json:"where"` // the parameter, or the word behind it
+	Where string `json:"where"` // the parameter, or the position of a word in its data
 	Value Hex    `json:"value"`
 	How   string `json:"how"`             // reads, writes or names
-	Place *Place `json:"place,omitempty"` // nil: in no allocation that the trace knows
-	Note  string `json:"note,omitempty"`  // what is wrong with it, or remarkable
+	Place *Place `json:"place,omitempty"` // nil: in no known allocation
+	Note  string `json:"note,omitempty"`  // error or remark
 }
 
-// A Suspect is a call whose task may be the one that failed.
+// A Suspect is a call whose task may have failed.
 type Suspect struct {
 	Call
-	Certain   bool       `json:"certain"` // the runtime has named it, or it has failed itself
+	Certain   bool       `json:"certain"` // named by the runtime, or the call itself failed
 	Reasons   []string   `json:"reasons,omitempty"`
 	Arguments []Argument `json:"arguments,omitempty"`
 	Partly    bool       `json:"arguments_partly_unknown,omitempty"`
 
 	score   int
 	stream  *timeline.Object
-	ends    int64 // when its task had ended for certain, as far as is known before the failure
+	ends    int64 // latest possible end of its task, if that is before the failure
 	touches []touched
-	waits   string // what its task waits for, "" if it does not wait
+	waits   string // the object its task waits for, "" for none
 	gone    []gone
 }
 
-// Unlikely reports whether little speaks against the suspect except that its task was in flight.
+// Unlikely reports whether the suspect's only evidence is that its task was in flight.
 func (x *Suspect) Unlikely() bool { return x.score < listed }
 
-// gone is an object that a call names and that had ended before.
+// gone is a parameter of a call whose object had ended before the call.
 type gone struct {
 	param  string
 	object *timeline.Object
 }
 
-// touched is a Touch with the allocation that was there when the call began.
+// touched is a Touch with the allocation at its address when the call began.
 type touched struct {
 	timeline.Touch
 	object *timeline.Object
-	dead   bool             // it had ended by then
-	end    *timeline.Object // the live allocation that ends where a dead one lay
+	dead   bool             // object had been freed by then
+	end    *timeline.Object // live allocation that ends at the address of a freed one
 }
 
-// Report is what Blame finds.
+// Report has the findings of Blame.
 type Report struct {
 	Trace string `json:"trace"`
 	format.Scope
 	Host     string    `json:"host"`
 	Argv     []string  `json:"argv"`
-	Acltrace string    `json:"acltrace,omitempty"` // the version that has recorded it
+	Acltrace string    `json:"acltrace,omitempty"` // version of the recorder
 	Runtime  string    `json:"runtime,omitempty"`
 	Driver   string    `json:"driver,omitempty"`
 	Device   string    `json:"device,omitempty"`
-	Begun    int64     `json:"begun_wall_ns,omitempty"` // nanoseconds since 1970 UTC, from which the times of calls count
+	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; times of calls count from here
 	Failure  *Call     `json:"failure,omitempty"`
-	Message  string    `json:"message,omitempty"`    // of the runtime, where the program asked for it
-	Told     []string  `json:"told,omitempty"`       // what the runtime has told of the task
-	InFlight int       `json:"in_flight"`            // tasks that had not ended for certain
-	Suspects []Suspect `json:"suspects"`             // the likeliest first
-	More     int       `json:"more,omitempty"`       // further tasks in flight, which are not listed
-	Failed   int       `json:"failed_calls"`         // calls that failed, in all processes
-	History  []Touched `json:"history,omitempty"`    // of the memory that the first suspect was given
-	Died     []Died    `json:"died,omitempty"`       // processes that a signal has ended
-	Lost     uint64    `json:"lost_calls,omitempty"` // that are missing from the trace before the failure
-	Unknown  []string  `json:"unknown,omitempty"`    // what would have to be known for more
+	Message  string    `json:"message,omitempty"`    // the runtime's message, if the program requested it
+	Evidence []string  `json:"told,omitempty"`       // evidence about the failed task from the runtime or the user
+	InFlight int       `json:"in_flight"`            // tasks that may have been running at the failure
+	Suspects []Suspect `json:"suspects"`             // most likely first
+	More     int       `json:"more,omitempty"`       // tasks in flight that are not listed
+	Failed   int       `json:"failed_calls"`         // in all processes
+	History  []Touched `json:"history,omitempty"`    // of the first suspect's memory
+	Died     []Died    `json:"died,omitempty"`       // processes killed by a signal
+	Lost     uint64    `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
+	Unknown  []string  `json:"unknown,omitempty"`    // facts that are missing from the trace
 }
 
 // Touched is the life of an allocation up to the failure.
 type Touched struct {
 	Place    Place    `json:"place"`
-	Accesses []Access `json:"accesses"`         // the latest, in order
-	Before   int      `json:"before,omitempty"` // further ones before them
+	Accesses []Access `json:"accesses"`         // the latest ones, in order
+	Before   int      `json:"before,omitempty"` // number of earlier ones
 }
 
-// ErrNothingFailed is returned for a trace in which nothing failed, when the options name nothing either.
+// ErrNothingFailed is returned if no call failed and the options name no failure.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished; --call or --task names what to look at")
 
 const (
-	maxFlight   = 1 << 16 // tasks in flight whose arguments are looked at, the oldest
+	maxFlight   = 1 << 16 // tasks in flight whose arguments are read, the oldest ones
 	maxSuspects = 5
 )
 
-// What speaks how much against a suspect.
+// Scores of evidence against a suspect. The highest sum is listed first.
 const (
-	certain    = 1000 // it is the one
+	certain    = 1000 // the runtime named it
 	sameKernel = 200
-	sameMemory = 150 // as an address that was told
+	sameMemory = 150 // as an address in the runtime's message
 	freed      = 120 // before the call
-	beyond     = 110 // the end of an allocation
+	beyond     = 110 // past the end of an allocation
 	freedLater = 100
-	waits      = 80 // the stream waits there, and the failure is a wait without end
-	freedOrEnd = 60 // or where a live allocation ends
-	nowhere    = 30 // an address in no allocation
+	waits      = 80 // its stream waits there, and the host's wait failed
+	freedOrEnd = 60 // freed, or the end of a live allocation
+	nowhere    = 30 // address in no allocation
 	unreturned = 25
-	listed     = nowhere // what is listed with its arguments though others are likelier
+	listed     = nowhere // least score of a suspect that is listed beside likelier ones
 )
 
-// Blame finds the task that made a trace's first device error, or what the options name.
+// Blame finds the task that caused the first device error of a trace, or the failure that the options name.
 func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -174,7 +174,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	if err := b.find(); err != nil {
 		return nil, err
 	}
-	if err := b.hear(); err != nil {
+	if err := b.parseReport(); err != nil {
 		return nil, err
 	}
 	if err := b.flight(); err != nil {
@@ -193,7 +193,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	return b.rep, b.stacks.of(b.rep.calls())
 }
 
-// calls are those that the report names with the stack that they were made from.
+// calls returns the calls that the report prints with their stacks.
 func (rep *Report) calls() []*Call {
 	calls := []*Call{rep.Failure}
 	for i := range rep.Suspects {
@@ -210,16 +210,16 @@ type blamer struct {
 	m        *api.Model
 	o        *Options
 	rep      *Report
-	failure  *format.Call // nil where only a task is named
-	process  uint32       // of the failure
-	until    int64        // what begins later is of no interest
-	told     told
+	failure  *format.Call // nil if only a task is named
+	process  uint32       // of the failed call
+	until    int64        // calls that begin later are ignored
+	evidence evidence
 	suspects map[uint64]*Suspect // by call
 	memory   memory
 	stacks   *stacks
 }
 
-// find finds the call that failed.
+// find finds the failed call.
 func (b *blamer) find() error {
 	if b.o.Call != nil {
 		c, err := b.r.Call(*b.o.Call)
@@ -229,7 +229,7 @@ func (b *blamer) find() error {
 		return b.failed(c)
 	}
 	if b.o.Task != nil {
-		b.told.task = b.o.Task
+		b.evidence.task = b.o.Task
 		b.until = math.MaxInt64
 	}
 	var unfinished, wrong, fault *format.Call
@@ -283,7 +283,7 @@ func (b *blamer) failed(c *format.Call) error {
 	return nil
 }
 
-// flight finds the tasks that had not ended for certain when the failure showed.
+// flight finds the tasks that may have been running at the failure.
 func (b *blamer) flight() error {
 	b.suspects = map[uint64]*Suspect{}
 	if found, err := b.named(); err != nil {
@@ -320,7 +320,7 @@ func (b *blamer) flight() error {
 	}
 	b.rep.InFlight = len(calls)
 	if len(b.suspects) > 0 && b.failure.Flags&format.Unfinished == 0 {
-		return nil // the guilty one is known
+		return nil // the failed task is known
 	}
 	oldest := slices.Sorted(maps.Keys(calls))
 	if len(oldest) > maxFlight {
@@ -335,9 +335,9 @@ func (b *blamer) flight() error {
 	return nil
 }
 
-// named takes the call whose task was named, by the runtime or by the user.
+// named finds the call of the task that the runtime or the user named.
 func (b *blamer) named() (bool, error) {
-	id := b.told.task
+	id := b.evidence.task
 	if id == nil {
 		return false, nil
 	}
@@ -351,7 +351,7 @@ func (b *blamer) named() (bool, error) {
 		}
 		if process(b.r, c) == b.process && c.Start <= b.until {
 			found = true
-			b.suspects[c.Index] = &Suspect{ends: math.MaxInt64, Certain: true, Reasons: []string{b.told.how}, score: certain}
+			b.suspects[c.Index] = &Suspect{ends: math.MaxInt64, Certain: true, Reasons: []string{b.evidence.how}, score: certain}
 		}
 	}
 	switch {
@@ -364,7 +364,7 @@ func (b *blamer) named() (bool, error) {
 	return found, nil
 }
 
-// itself reports whether the failed call may have had its error from a task.
+// itself reports whether the error of the failed call may be that of a task.
 func (b *blamer) itself() bool {
 	if b.failure.Flags&format.Unfinished != 0 {
 		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, score: unreturned, Reasons: []string{"the trace ends while the call runs"}}
@@ -373,7 +373,7 @@ func (b *blamer) itself() bool {
 	return b.m.DeviceFault(int32(b.failure.Ret))
 }
 
-// arguments looks up what the suspects were given.
+// arguments resolves the addresses among the suspects' arguments.
 func (b *blamer) arguments() error {
 	s := timeline.NewState(b.m).Read(b.r)
 	if err := s.Follow(b.r); err != nil {
@@ -406,7 +406,7 @@ func (b *blamer) arguments() error {
 		for _, t := range touches {
 			k := touched{Touch: t}
 			o, at, ok := s.FindEnd(p, t.Addr)
-			if !ok || at > 0 && at == o.Size { // what begins there may be meant, though it is gone
+			if !ok || at > 0 && at == o.Size { // an address at the end may also mean a freed allocation that began there
 				k.object = b.memory.former(p, t.Addr)
 			}
 			switch {
@@ -414,8 +414,8 @@ func (b *blamer) arguments() error {
 				k.dead, k.end = true, o
 			case ok:
 				k.object = o
-			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.told.addrs, t.Addr):
-				continue // a number
+			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.evidence.addrs, t.Addr):
+				continue // a number, not an address
 			}
 			x.touches = append(x.touches, k)
 		}
@@ -423,7 +423,7 @@ func (b *blamer) arguments() error {
 	return nil
 }
 
-// judge orders the suspects by what speaks against them.
+// judge orders the suspects by their scores.
 func (b *blamer) judge() error {
 	var waited *timeline.Object
 	var list []*Suspect
@@ -434,7 +434,7 @@ func (b *blamer) judge() error {
 	}
 	for _, x := range b.suspects {
 		if x.Func == "" {
-			continue // behind the failure
+			continue // after the failure
 		}
 		if err := b.weigh(x, waited); err != nil {
 			return err
@@ -454,7 +454,7 @@ func (b *blamer) judge() error {
 	return nil
 }
 
-// waitFailed reports whether the failure is a wait of the host that took too long or never returned.
+// waitFailed reports whether the failed call is a wait of the host.
 func (b *blamer) waitFailed() bool {
 	if b.failure == nil {
 		return false
@@ -463,7 +463,7 @@ func (b *blamer) waitFailed() bool {
 	return f != nil && f.Sync != api.NoSync
 }
 
-// waitsFor describes what the task of a call waits for.
+// waitsFor describes the object that the task of a call waits for.
 func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
 	for _, u := range e.Uses {
 		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
@@ -482,7 +482,7 @@ func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
 	return "another stream"
 }
 
-// waited is the stream that the failed synchronization has waited for, nil for a default one.
+// waited returns the stream of the failed synchronization, nil for the default stream.
 func (b *blamer) waited() *timeline.Object {
 	f := b.m.Func(api.ID(b.failure.Func))
 	if f.Stream < 0 || b.rep.Failure == nil {
@@ -496,13 +496,13 @@ func (b *blamer) waited() *timeline.Object {
 	return nil
 }
 
-// weigh gathers what speaks against a suspect.
+// weigh adds up the evidence against a suspect.
 func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	against := func(score int, format string, a ...any) {
 		x.score += score
 		x.Reasons = append(x.Reasons, fmt.Sprintf(format, a...))
 	}
-	if x.Kernel != "" && (x.Kernel == b.told.kernel || b.told.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
+	if x.Kernel != "" && (x.Kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
 		against(sameKernel, "the runtime's message names its kernel")
 	}
 	if x.waits != "" && b.waitFailed() && !x.Certain {
@@ -516,7 +516,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		against(0, "its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", g.param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
 	}
 	if waited != nil && x.stream == waited {
-		x.score++ // the failed synchronization has waited for it
+		x.score++ // the failed synchronization waited for its stream
 	}
 	for _, t := range x.touches {
 		p, err := b.place(t.object, t.Addr)
@@ -544,7 +544,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 			a.Note = fmt.Sprintf("reaches %d bytes beyond the end", t.Size-(p.Size-p.Offset))
 			against(beyond, "%s reaches %d bytes beyond the end of %s", a.Where, t.Size-(p.Size-p.Offset), p.Object)
 		}
-		for _, addr := range b.told.addrs {
+		for _, addr := range b.evidence.addrs {
 			if p != nil && !t.object.Kind.OnHost() && addr >= t.object.Handle && addr-t.object.Handle < t.object.Size {
 				against(sameMemory, "%s lies in %s, as does %#x, which the message names", a.Where, p.Object, addr)
 			} else if addr == t.Addr {
@@ -556,7 +556,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	return nil
 }
 
-// word names the place of an address among the arguments.
+// word describes the position of an address among the arguments.
 func word(param string, t *timeline.Touch) string {
 	switch {
 	case t.Self:
@@ -574,14 +574,14 @@ func (b *blamer) param(x *Suspect, i int) string {
 	return fmt.Sprintf("parameter %d", i)
 }
 
-// past adds the history of the memory that the first suspect was given.
+// past adds the history of the first suspect's memory.
 func (b *blamer) past() error {
 	if len(b.rep.Suspects) == 0 {
 		return nil
 	}
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
-	slices.SortStableFunc(x.touches, func(a, b touched) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // what is gone comes first
+	slices.SortStableFunc(x.touches, func(a, b touched) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
 	for _, t := range x.touches {
 		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {
 			targets = append(targets, t.object)
@@ -609,7 +609,7 @@ func ended(o *timeline.Object) int {
 	return 0
 }
 
-// place describes where an address lies, nil for nowhere.
+// place returns the position of an address in an allocation, nil for none.
 func (b *blamer) place(o *timeline.Object, addr uint64) (*Place, error) {
 	return placeOf(b.r, b.m, o, addr)
 }
@@ -635,7 +635,6 @@ func placeOf(r *format.Reader, m *api.Model, o *timeline.Object, addr uint64) (*
 	return p, nil
 }
 
-// describe tells a call.
 func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 	c := e.Call
 	d := &Call{Index: c.Index, Func: r.Schema().FuncName(c.Func), Kernel: e.Kernel, Start: c.Start, End: c.End, Blocks: timeline.Blocks(e)}
@@ -657,7 +656,7 @@ func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 	return d
 }
 
-// process is the number of a call's process.
+// process returns the index of a call's process.
 func process(r *format.Reader, c *format.Call) uint32 {
 	if th := r.Threads(); int(c.Thread) < len(th) {
 		return th[c.Thread].Process
@@ -665,7 +664,7 @@ func process(r *format.Reader, c *format.Call) uint32 {
 	return 0
 }
 
-// after is the bound of a Filter that takes in what starts at a moment.
+// after returns the upper bound of a Filter that includes calls that start at t.
 func after(t int64) int64 {
 	if t == math.MaxInt64 {
 		return 0

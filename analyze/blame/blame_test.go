@@ -28,7 +28,7 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// failing records testdata/failures.c and returns what Blame finds, and its text.
+// failing records testdata/failures.c and returns the findings of Blame and their text.
 func failing(t *testing.T, how string) (*blame.Report, string) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -47,7 +47,8 @@ func failing(t *testing.T, how string) (*blame.Report, string) {
 	return rep, b.String()
 }
 
-// Blame said of a call with a dead object only that the call itself had failed: not which call had freed or destroyed the object.
+// Blame reported for a call with an ended object only that the call itself failed, without the call that ended the
+// object.
 func TestBlameNamesWhoEndedTheObject(t *testing.T) {
 	for how, ender := range map[string]string{"double-free": "aclrtFree", "destroyed-event": "aclrtDestroyEvent"} {
 		rep, text := failing(t, how)
@@ -57,7 +58,7 @@ func TestBlameNamesWhoEndedTheObject(t *testing.T) {
 	}
 }
 
-// Blame did not use a kernel's name or an address of host memory in a message that is not in CANN's own form.
+// Blame used neither the kernel name nor the host address in a message that is not in CANN's format.
 func TestBlameReadsMessages(t *testing.T) {
 	rep, text := failing(t, "host-pointer")
 	x := &rep.Suspects[0]
@@ -66,7 +67,7 @@ func TestBlameReadsMessages(t *testing.T) {
 	}
 }
 
-// Blame listed launches behind a wait that never ended, and not the wait, and said of the rest that nothing spoke against them.
+// Blame listed launches after a wait that never ended, but not the wait.
 func TestBlameListsWaits(t *testing.T) {
 	rep, text := failing(t, "deadlock")
 	x := &rep.Suspects[0]
@@ -75,7 +76,7 @@ func TestBlameListsWaits(t *testing.T) {
 	}
 }
 
-// Blame took the last failing call, and a kernel that was not found for an error of the device.
+// Blame took the last failed call, and mistook a missing kernel for a device error.
 func TestBlameTakesTheFirstFailingCall(t *testing.T) {
 	rep, text := failing(t, "calls")
 	if rep.Failure.Func != "aclrtMalloc" || rep.Failed != 2 || !strings.Contains(text, "1 more call failed") {
@@ -86,22 +87,23 @@ func TestBlameTakesTheFirstFailingCall(t *testing.T) {
 	}
 }
 
-// TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
+// TestEarlyFree records a program that frees a buffer too early in a random step. Blame must find the launch and the
+// buffer.
 func TestEarlyFree(t *testing.T) { earlyFree(t, nil, 4, 60, 8, 3) }
 
-// TestEarlyFreeInRing does so with a flight recorder, whose ring has let go of most calls by then.
+// TestEarlyFreeInRing does the same with a flight recorder whose ring has dropped most calls.
 func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, smallRing, 4, 12_000, 8, 1) }
 
 var smallRing = &record.Ring{Bytes: 1 << 20}
 
-// TestSoakEarlyFree finds it in 100 of 100 runs.
+// TestSoakEarlyFree finds the early free in 100 of 100 runs.
 func TestSoakEarlyFree(t *testing.T) {
 	soak(t)
 	earlyFree(t, smallRing, 0, 12_000, 8, 50)
 }
 
-// TestSoakMillionSteps finds it in a job of a million steps, of three launches so that it takes some 15 s, in virtual
-// time so that nothing waits for the device. ACLTRACE_SEEDS says how many times, of either kind.
+// TestSoakMillionSteps finds it in a job of a million steps with three launches each (15 s), in virtual time.
+// ACLTRACE_SEEDS is the number of runs of each kind.
 func TestSoakMillionSteps(t *testing.T) {
 	soak(t)
 	seeds := 1
@@ -119,8 +121,8 @@ func soak(t *testing.T) {
 	}
 }
 
-// earlyFree records jobs, with so many frames of the stacks of their calls, of so many steps of so many launches, as
-// many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
+// earlyFree records two jobs for each seed: one frees a buffer before the launch that needs it, the other one after
+// it.
 func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds int) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -178,7 +180,7 @@ func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds i
 	}
 }
 
-// A kernel of CUDA is given memory that was freed, which begins where other memory ends.
+// A CUDA kernel gets memory that was freed and that begins at the end of a live allocation.
 func TestFreedCUDA(t *testing.T) {
 	prog := testenv.CUDA(t, "testdata/cuda_freed.c")
 	path, _ := recordedOf(t, cuda.Model, smallRing, 0, prog)
@@ -221,7 +223,7 @@ func recordedOf(t *testing.T, m *api.Model, ring *record.Ring, stacks int, comma
 	}
 	defer null.Close()
 	var res *record.Result
-	for range 5 { // a program waits for a recorder that gets no core for half a second no more, and calls are lost
+	for range 5 { // a recorder without a core for half a second no longer blocks the program, and calls are lost
 		if err := out.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +258,7 @@ func open(t *testing.T, path string) *format.Reader {
 	return r
 }
 
-// fromEnd returns the index of the launch that so many others follow.
+// fromEnd returns the index of the launch n launches before the last one.
 func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	t.Helper()
 	var all []uint64
@@ -274,8 +276,8 @@ func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	return all[len(all)-1-n]
 }
 
-// A story: DeviceA holds a table with an address in DeviceB; two kernels are launched with words, tasks 40 and 41 of
-// the runtime's stream 9, and a synchronization of their stream ends with the code.
+// gathered builds a trace. DeviceA holds a table with an address in DeviceB. Two kernels are launched, tasks 40 and 41 of
+// the runtime's stream 9. The synchronization of their stream returns the code.
 func gathered(t *testing.T, code int32, message string) *format.Reader {
 	t.Helper()
 	b := testtrace.New(t)
@@ -301,7 +303,7 @@ func gathered(t *testing.T, code int32, message string) *format.Reader {
 	return b.Load().Reader
 }
 
-// data has a call read words behind a parameter.
+// data adds words that the call reads through a parameter.
 func data(param string, words ...uint64) testtrace.Mod {
 	return func(f *api.Func, c *format.Call) {
 		var b []byte
@@ -312,7 +314,7 @@ func data(param string, words ...uint64) testtrace.Mod {
 	}
 }
 
-// task gives a call's task its ids.
+// task sets the runtime's ids of a call's task.
 func task(stream, task uint32) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskParam, Value: uint64(stream)<<32 | uint64(task)})
@@ -325,7 +327,7 @@ func TestNothingFailed(t *testing.T) {
 	}
 }
 
-// A question that was answered with "not yet" has not failed.
+// A query that returned "not ready" was taken for a failure.
 func TestPendingIsNoFailure(t *testing.T) {
 	f := cuda.Model.Lookup("cuStreamQuery")
 	path := filepath.Join(t.TempDir(), "t.aclt")
@@ -399,7 +401,7 @@ func TestTaskOfLog(t *testing.T) {
 	}
 }
 
-// TestThroughTable finds who came to memory whose address lay in a table on the device.
+// TestThroughTable finds the accesses to memory whose address is in a table on the device.
 func TestThroughTable(t *testing.T) {
 	w, err := blame.Where(gathered(t, 0, ""), acl.Model, testtrace.DeviceB+300, nil)
 	if err != nil {
@@ -437,7 +439,7 @@ func TestNowhere(t *testing.T) {
 	}
 }
 
-// TestMap lists what is live at a moment, and at the end.
+// TestMap lists the live allocations at a moment and at the end.
 func TestMap(t *testing.T) {
 	r := gathered(t, 0, "")
 	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 4µs: 1, of 4096 bytes\n  4001  0x124000000000  4096  device#1, made by call 1 aclrtMalloc at 3µs\n",

@@ -10,16 +10,16 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Died is a process that a signal has ended.
+// Died is a process that a signal killed.
 type Died struct {
 	PID     int        `json:"pid"`
 	Command []string   `json:"command"`
-	Signal  int        `json:"signal"` // 0 where it is not known
-	EndNS   int64      `json:"end_ns"` // when that was found, on the clock of the calls
-	Last    []LastCall `json:"last"`   // of each thread, those first that never returned
+	Signal  int        `json:"signal"` // 0 if not known
+	EndNS   int64      `json:"end_ns"` // when the recorder noticed, on the clock of the calls
+	Last    []LastCall `json:"last"`   // one a thread, calls that never returned first
 }
 
-// LastCall is the latest call of a thread.
+// LastCall is the last call of a thread.
 type LastCall struct {
 	TID      int    `json:"tid"`
 	Call     uint64 `json:"call"`
@@ -43,7 +43,7 @@ func (d *Died) String() string {
 	return s
 }
 
-// died lists the processes that a signal has ended, with what they did last.
+// died lists the processes that a signal killed, with the last call of each thread.
 func (b *blamer) died() error {
 	procs, threads := b.r.Processes(), b.r.Threads()
 	if !slices.ContainsFunc(procs, func(p format.Process) bool { return p.Killed }) {

@@ -13,24 +13,25 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// told is what the runtime, or the user, has told of the task that failed.
-type told struct {
+// evidence identifies the failed task. It comes from the runtime or from the user.
+type evidence struct {
 	task   *format.TaskID
-	how    string // where the ids are from
+	how    string // source of the ids
 	kernel string
 	addrs  []uint64
 }
 
 var hexNumber = regexp.MustCompile(`0x[0-9a-fA-F]{6,16}\b`)
 
-// hear reads what the runtime told the program of the failure: its ids to a callback for failed tasks, and its messages.
-func (b *blamer) hear() error {
+// parseReport reads the runtime's report of the failure: the task ids given to a callback for failed tasks, and its
+// messages.
+func (b *blamer) parseReport() error {
 	if b.o.Addr != 0 {
-		b.told.addrs = append(b.told.addrs, b.o.Addr)
+		b.evidence.addrs = append(b.evidence.addrs, b.o.Addr)
 	}
 	if b.o.Task != nil {
-		b.told.how = "its task is the one that was asked for"
-		b.rep.Told = append(b.rep.Told, fmt.Sprintf("task %d of stream %d, by the user", b.o.Task.Task, b.o.Task.Stream))
+		b.evidence.how = "its task is the one that was asked for"
+		b.rep.Evidence = append(b.rep.Evidence, fmt.Sprintf("task %d of stream %d, by the user", b.o.Task.Task, b.o.Task.Stream))
 	}
 	if b.failure == nil {
 		return nil
@@ -40,7 +41,7 @@ func (b *blamer) hear() error {
 	want := map[uint16]bool{}
 	var funcs []uint16
 	for i := range b.m.Funcs {
-		if f := &b.m.Funcs[i]; tells(f) || f.Name == ids[0] || f.Name == ids[1] {
+		if f := &b.m.Funcs[i]; isMessage(f) || f.Name == ids[0] || f.Name == ids[1] {
 			if in := b.r.Schema().FuncByName(f.Name); in != nil {
 				want[in.ID] = true
 				funcs = append(funcs, in.ID)
@@ -65,19 +66,19 @@ func (b *blamer) hear() error {
 			stream = &v
 		case f.Name == ids[1] && task == nil:
 			task = &v
-		case tells(f) && c.End >= b.failure.Start && b.rep.Message == "":
-			b.read(c)
+		case isMessage(f) && c.End >= b.failure.Start && b.rep.Message == "":
+			b.parseMessage(c)
 		}
 	}
-	if stream != nil && task != nil && b.told.task == nil {
-		b.told.task = &format.TaskID{Stream: *stream, Task: *task}
-		b.told.how = "the runtime has told the program's callback its task"
-		b.rep.Told = append(b.rep.Told, fmt.Sprintf("task %d of stream %d, to the program's callback for failed tasks", *task, *stream))
+	if stream != nil && task != nil && b.evidence.task == nil {
+		b.evidence.task = &format.TaskID{Stream: *stream, Task: *task}
+		b.evidence.how = "the runtime has told the program's callback its task"
+		b.rep.Evidence = append(b.rep.Evidence, fmt.Sprintf("task %d of stream %d, to the program's callback for failed tasks", *task, *stream))
 	}
 	return nil
 }
 
-// mentions reports whether a message has a name as a word of its own.
+// mentions reports whether a message contains a name as a whole word.
 func mentions(message, name string) bool {
 	for from := 0; ; {
 		i := strings.Index(message[from:], name)
@@ -98,11 +99,11 @@ func wordRune(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// tells reports whether a function answers with a text that is no name of something.
-func tells(f *api.Func) bool { return f.Ret == api.Text && f.RetVolatile }
+// isMessage reports whether a function returns a text that is not a name.
+func isMessage(f *api.Func) bool { return f.Ret == api.Text && f.RetVolatile }
 
-// read takes in a message.
-func (b *blamer) read(c *format.Call) {
+// parseMessage reads addresses, kernel and task ids from a message.
+func (b *blamer) parseMessage(c *format.Call) {
 	text := ""
 	for _, d := range c.Data {
 		if d.Param == api.RetParam && d.Status == format.Whole && d.Blob == 0 {
@@ -114,8 +115,8 @@ func (b *blamer) read(c *format.Call) {
 	}
 	b.rep.Message = text
 	for _, h := range hexNumber.FindAllString(text, 16) {
-		if v, err := strconv.ParseUint(h[2:], 16, 64); err == nil && !slices.Contains(b.told.addrs, v) {
-			b.told.addrs = append(b.told.addrs, v)
+		if v, err := strconv.ParseUint(h[2:], 16, 64); err == nil && !slices.Contains(b.evidence.addrs, v) {
+			b.evidence.addrs = append(b.evidence.addrs, v)
 		}
 	}
 	if b.m.Faults.Message == "" {
@@ -133,25 +134,25 @@ func (b *blamer) read(c *format.Call) {
 			}
 		}
 	}
-	b.told.kernel = found["kernel"]
+	b.evidence.kernel = found["kernel"]
 	stream, err1 := strconv.ParseUint(found["stream"], 10, 32)
 	task, err2 := strconv.ParseUint(found["task"], 10, 32)
 	flip, _ := strconv.ParseUint(found["flip"], 10, 16)
 	var parts []string
-	if b.told.kernel != "" {
-		parts = append(parts, "kernel "+b.told.kernel)
+	if b.evidence.kernel != "" {
+		parts = append(parts, "kernel "+b.evidence.kernel)
 	}
 	if err1 == nil && err2 == nil {
 		if task>>16 == 0 {
 			task |= flip << 16
 		}
 		parts = append(parts, fmt.Sprintf("task %d of stream %d", task, stream))
-		if b.told.task == nil {
-			b.told.task = &format.TaskID{Stream: uint32(stream), Task: uint32(task)}
-			b.told.how = "the runtime's message names its task"
+		if b.evidence.task == nil {
+			b.evidence.task = &format.TaskID{Stream: uint32(stream), Task: uint32(task)}
+			b.evidence.how = "the runtime's message names its task"
 		}
 	}
 	if len(parts) > 0 {
-		b.rep.Told = append(b.rep.Told, strings.Join(parts, ", ")+", in the runtime's message")
+		b.rep.Evidence = append(b.rep.Evidence, strings.Join(parts, ", ")+", in the runtime's message")
 	}
 }

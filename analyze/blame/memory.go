@@ -10,17 +10,17 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// maxFormer bounds how many allocations that have ended are remembered, the latest.
+// maxFormer is the number of freed allocations that are kept, the latest ones.
 const maxFormer = 1 << 18
 
-// memory are the allocations of a trace so far, also those that have ended, and what else failures may go back to.
+// memory has the allocations up to a call, live and freed, and other objects that a failure may depend on.
 type memory struct {
-	all      []*timeline.Object              // in the order in which they were made
-	ended    map[handle]*timeline.Object     // the latest object of a handle that has ended, without memory
-	recorded map[*timeline.Object]lastRecord // events, by their latest record
+	all      []*timeline.Object              // in allocation order
+	ended    map[handle]*timeline.Object     // latest ended object of a handle, without memory
+	recorded map[*timeline.Object]lastRecord // latest record of each event
 }
 
-// handle is how a process names an object.
+// handle identifies an object of a process.
 type handle struct {
 	process uint32
 	kind    api.Object
@@ -33,7 +33,7 @@ type lastRecord struct {
 	stream string
 }
 
-// gone lists the objects that a call names and that had ended before.
+// gone returns the parameters of a call whose objects had ended before it.
 func (m *memory) gone(process uint32, e *timeline.Event) (all []gone) {
 	if e.Fn == nil || len(e.Call.Args) != int(e.Fn.Words) {
 		return nil
@@ -58,7 +58,7 @@ func (m *memory) gone(process uint32, e *timeline.Event) (all []gone) {
 	return all
 }
 
-// see takes note of the allocations that a call has made.
+// see adds the objects that a call made, ended or recorded.
 func (m *memory) see(e *timeline.Event) {
 	if m.ended == nil {
 		m.ended, m.recorded = map[handle]*timeline.Object{}, map[*timeline.Object]lastRecord{}
@@ -85,7 +85,7 @@ func (m *memory) see(e *timeline.Event) {
 	}
 }
 
-// streamName is the stream that a call puts its task on.
+// streamName returns the stream of a call's task.
 func streamName(e *timeline.Event) string {
 	if e.Stream == nil {
 		return "the default stream"
@@ -93,7 +93,7 @@ func streamName(e *timeline.Event) string {
 	return timeline.Place(timeline.Use{Object: e.Stream})
 }
 
-// former returns the allocation that was the last one to hold an address, of those that have ended; nil for none.
+// former returns the freed allocation that held an address last, nil for none.
 func (m *memory) former(process uint32, addr uint64) *timeline.Object {
 	for _, o := range slices.Backward(m.all) {
 		if o.Ended != timeline.NoCall && o.Process == process && addr >= o.Handle && addr-o.Handle < max(o.Size, 1) {
@@ -103,13 +103,13 @@ func (m *memory) former(process uint32, addr uint64) *timeline.Object {
 	return nil
 }
 
-// An Access is a call that comes to an allocation.
+// An Access is a call that reads or writes an allocation, or may do so.
 type Access struct {
 	Call
-	How    string `json:"how"`            // reads, writes, or may change: a kernel that has its address
+	How    string `json:"how"`            // reads, writes, MayChange or AddressCopied
 	Offset uint64 `json:"offset"`         // of the first byte, or of the address
-	Size   uint64 `json:"size,omitempty"` // bytes, 0 where only the kernel knows
-	Via    string `json:"via,omitempty"`  // the memory in which the address lay, where it was no argument
+	Size   uint64 `json:"size,omitempty"` // bytes, 0 if only the kernel determines it
+	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
 }
 
 const (
@@ -117,10 +117,10 @@ const (
 	AddressCopied = "address copied to"
 )
 
-// maxTable is the length of the longest payload that is searched for addresses, in bytes.
+// maxTable is the largest payload that is searched for addresses, in bytes.
 const maxTable = 1 << 20
 
-// follow lists the last calls up to a moment that come to allocations, for each in the order of time.
+// follow lists, for each target, the last calls up to a moment that access it, in time order.
 func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until int64, most int) ([]Touched, error) {
 	if most <= 0 {
 		most = 8
@@ -157,17 +157,17 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 	return f.out, nil
 }
 
-// A follower sees which calls come to some allocations, also through addresses that were copied into others.
+// A follower finds the calls that access its targets, also through addresses that were copied into other allocations.
 type follower struct {
 	r       *format.Reader
 	m       *api.Model
 	s       *timeline.State
 	ts      *timeline.Touches
 	targets []*timeline.Object
-	ids     map[int]int                       // by Object.ID, the number of a target
+	ids     map[int]int                       // index in targets by Object.ID
 	holds   map[*timeline.Object]map[int]bool // targets whose addresses were copied into an allocation
 	blobs   map[format.BlobID][]int           // targets whose addresses are in a payload
-	late    map[uint64][]format.Data          // payloads with such addresses that lie apart from their calls
+	late    map[uint64][]format.Data          // payloads with addresses of targets, stored apart from their calls
 	most    int
 	out     []Touched
 }
@@ -210,7 +210,7 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 	}
 }
 
-// copied notes that a payload with addresses of targets went into an allocation.
+// copied records that a payload with addresses of targets was copied into an allocation.
 func (f *follower) copied(e *timeline.Event, to *timeline.Object) {
 	for _, data := range [][]format.Data{e.Call.Data, f.late[e.Call.Index]} {
 		for k := range data {
@@ -231,7 +231,7 @@ func (f *follower) copied(e *timeline.Event, to *timeline.Object) {
 	}
 }
 
-// addresses returns the targets that a payload has addresses of.
+// addresses returns the targets whose addresses are in a payload.
 func (f *follower) addresses(d *format.Data) []int {
 	if d.Blob != 0 {
 		if found, ok := f.blobs[d.Blob]; ok {

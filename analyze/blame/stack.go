@@ -5,26 +5,26 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// stacks name the frames of the stacks that calls were made from, where the recording kept them.
+// stacks resolves the call stacks of a trace, if the recording kept them.
 type stacks struct {
 	r     *format.Reader
 	known *timeline.Stacks
 	any   bool
 }
 
-// maxStacks bounds the different stacks that are remembered.
+// maxStacks is the number of different stacks that are kept.
 const maxStacks = 1 << 16
 
 func newStacks(r *format.Reader) *stacks { return &stacks{r: r, known: timeline.NewStacks(r)} }
 
-// see takes note of a call's stack: only one of the calls that share it has its frames.
+// see must be called for every call: only the first call of a stack carries its frames.
 func (s *stacks) see(process uint32, c *format.Call) {
 	if _, ok := s.known.Learn(process, c, maxStacks); ok {
 		s.any = true
 	}
 }
 
-// of adds the stacks to some calls, of which any may be nil.
+// of sets the stacks of some calls. Calls may be nil.
 func (s *stacks) of(calls []*Call) error {
 	for _, to := range calls {
 		if to == nil || !s.any {

@@ -11,25 +11,25 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// WhereOptions choose the moment at which an address is looked up; nil stands for the whole trace.
+// WhereOptions choose the moment of a lookup. nil means the whole trace.
 type WhereOptions struct {
-	Call    *uint64        // the moment is the beginning of this call,
-	Task    *format.TaskID // or of the call that made this task
-	PID     int            // only in this process; 0 for all
-	History int            // how many calls are listed for each allocation, 0 for 8
+	Call    *uint64        // the beginning of this call
+	Task    *format.TaskID // the beginning of the call that made this task
+	PID     int            // only this process; 0 for all
+	History int            // calls listed for each allocation, 0 for 8
 }
 
-// Whereabouts is what a trace knows of an address.
+// Whereabouts has the findings of Where.
 type Whereabouts struct {
 	format.Scope
 	Addr   Hex       `json:"addr"`
 	At     *Call     `json:"at,omitempty"`    // the call at whose beginning the address was looked up
-	Places []Touched `json:"places"`          // the allocations that held it, in the order in which they were made
-	Below  *Place    `json:"below,omitempty"` // where none held it: the nearest allocation before it
-	Above  *Place    `json:"above,omitempty"` // and behind it
+	Places []Touched `json:"places"`          // the allocations that held it, in allocation order
+	Below  *Place    `json:"below,omitempty"` // if none held it: the nearest allocation before it
+	Above  *Place    `json:"above,omitempty"` // and after it
 }
 
-// Where finds the allocations that held an address, who made and ended them, and who wrote and used them last.
+// Where finds the allocations that held an address, the calls that made and ended them, and their last accesses.
 func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Whereabouts, error) {
 	if o == nil {
 		o = &WhereOptions{}
@@ -104,24 +104,24 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 	return w, err
 }
 
-// A Map is the memory that was live at a moment.
+// A Map is the live memory at a moment.
 type Map struct {
 	format.Scope
-	At     *Call        `json:"at,omitempty"` // the call at whose beginning it was looked at, nil for the end of the trace
+	At     *Call        `json:"at,omitempty"` // nil for the end of the trace
 	Ranges []Allocation `json:"allocations"`  // by process and address
 	More   int          `json:"more,omitempty"`
 }
 
-// An Allocation is one of a Map.
+// An Allocation is a live allocation of a Map.
 type Allocation struct {
 	PID int `json:"pid"`
 	Place
 }
 
-// maxRanges bounds how many allocations of a Map are described, those that were made first.
+// maxRanges is the number of allocations that a Map describes, the oldest ones.
 const maxRanges = 1 << 16
 
-// MapAt returns the allocations that were live at a moment, of the device and of pinned memory.
+// MapAt returns the live allocations of device memory and pinned memory.
 func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 	if o == nil {
 		o = &WhereOptions{}
@@ -152,7 +152,7 @@ func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 			live = append(live, s.Live(uint32(n))...)
 		}
 	}
-	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.Created, b.Created) }) // calls that lie together are read together
+	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.Created, b.Created) }) // neighbouring calls are read together
 	if len(live) > maxRanges {
 		x.More, live = len(live)-maxRanges, live[:maxRanges]
 	}
@@ -170,7 +170,7 @@ func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 	return x, st.of(calls)
 }
 
-// at is the call at whose beginning the address is looked up, nil for the end of the trace.
+// at returns the call whose beginning is the moment of the lookup, nil for the end of the trace.
 func (o *WhereOptions) at(r *format.Reader) (*format.Call, error) {
 	switch {
 	case o.Call != nil:
