@@ -13,11 +13,11 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Options change what New takes for a difference; nil stands for the zero value.
+// Options are the parameters of New. nil means the zero value.
 type Options struct {
 	// Threshold is the least relative change of a median that counts, 0.05 when 0.
 	Threshold float64
-	Progress  func(done, total int) // called now and then with the number of calls of the trace that is read
+	Progress  func(done, total int) // called now and then with the number of calls of the current trace
 }
 
 // Verdicts of a Change.
@@ -25,37 +25,38 @@ const (
 	Slower = "slower"
 	Faster = "faster"
 	Same   = "same"  // the medians differ by less than the threshold
-	Noise  = "noise" // they differ by more, as they do by accident, or too little to matter for the step
-	Few    = "few"   // they differ by more, of too few samples to tell
+	Noise  = "noise" // the difference is not significant, or too small to matter for the step
+	Few    = "few"   // too few samples for a test
 )
 
 const (
-	// falsely is how many of the changes that are called slower or faster may be so by accident.
+	// falsely is the false discovery rate of the verdicts slower and faster.
 	falsely = 0.001
-	// fewest samples can show a difference at all: of six, the least probability is 0.002.
+	// fewest is the least number of samples for a test. With six the least probability is 0.002.
 	fewest = 7
 	// minor is the part of a step, or of the run, below which no change matters.
 	minor = 0.001
-	// blocks is into how many samples a run is cut where there are no steps: neighbours in time are too alike to be samples of their own.
+	// blocks is the number of samples of a run without steps. Launches that follow each other are too alike to be
+	// independent samples.
 	blocks = 32
 )
 
-// Diff says what is different between two runs of a program, as `acltrace diff --json` prints it.
+// Diff is the difference between two runs of a program, as `acltrace diff --json` prints it.
 //
-// Samples are the typical steps of each run, evenly some 500 to 1,000 of more: how long a step took, and how long all
-// launches of a kernel, copies of a direction and calls of a function took in it. Where one of the runs has no steps
-// they are single launches, or the medians of many that follow each other.
+// The samples are the typical steps of each run, at most 1,024, evenly spaced: the duration of the step, and the sums of
+// each kernel, copy direction and function in it. If a run has no steps, the samples are single launches, or medians of
+// launches that follow each other.
 //
-// A change counts where the medians differ by the threshold, that matters for the step, and two tests say so, one of the samples and one
-// of six parts of each run, with the rate of false discoveries held at 0.1%.
+// A change counts if the medians differ by the threshold, if it matters for the step, and if two tests are significant:
+// one of the samples, and one of six parts of each run. The false discovery rate is 0.1%.
 type Diff struct {
 	A           Run     `json:"a"`
 	B           Run     `json:"b"`
 	By          string  `json:"by"` // steps or launches
 	Threshold   float64 `json:"threshold"`
-	Differs     bool    `json:"differs"`      // something is slower, faster, new or gone, or is launched more or less often in a step
+	Differs     bool    `json:"differs"`      // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
-	// Changes are the step, the kernels, the directions of copies and the functions that both runs have, the largest change first.
+	// Changes has the step, kernels, copy directions and functions of both runs, the largest change first.
 	Changes []Change `json:"changes"`
 	New     []Only   `json:"new"`
 	Gone    []Only   `json:"gone"`
@@ -70,48 +71,48 @@ type Run struct {
 	Steps  stats.Steps `json:"steps"`
 }
 
-// Only is what only one of the runs has.
+// Only is a kernel, copy direction or function that only one run has.
 type Only struct {
 	Kind  string `json:"kind"` // kernel, copy or function
 	Name  string `json:"name"`
 	Count uint64 `json:"count"`
 }
 
-// Change is one thing in both runs.
+// Change compares one kernel, copy direction, function or the step.
 type Change struct {
 	Kind   string `json:"kind"`   // step, kernel, copy or function
-	Name   string `json:"name"`   // "" of the step
-	Metric string `json:"metric"` // wall of a step, device where it was measured in both runs, host for the time of the calls
+	Name   string `json:"name"`   // empty for the step
+	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the time of the calls
 	A      Sample `json:"a"`
 	B      Sample `json:"b"`
-	// Change is that of the median, relative to A's: 0.1 is 10% more. It is 0 where A's is.
+	// Change is the relative change of the median: 0.1 is 10% more. It is 0 if A's median is 0.
 	Change  float64 `json:"change"`
-	P       float64 `json:"p"` // of such a difference, or a larger one, by accident; 1 where nothing was tested
+	P       float64 `json:"p"` // probability of such a difference by chance, 1 if not tested
 	Verdict string  `json:"verdict"`
-	// Often says that it is done more or less often in a step.
+	// Often is true if the count in a step changed.
 	Often bool `json:"often,omitempty"`
 }
 
-// Sample is how long something took in one run, per step or per launch. Q1 and Q3 are the quarters around the median.
+// Sample has the durations in one run, per step or per launch. Q1 and Q3 are the quartiles.
 type Sample struct {
 	N        int     `json:"n"`
 	MedianNS float64 `json:"median_ns"`
 	Q1NS     float64 `json:"q1_ns"`
 	Q3NS     float64 `json:"q3_ns"`
-	PerStep  float64 `json:"per_step"` // median of how often, 0 without steps
+	PerStep  float64 `json:"per_step"` // median count in a step, 0 without steps
 
-	values []float64 // in the order of time
+	values []float64 // in time order
 }
 
 type diffKey struct{ kind, name string }
 
-// maxSamples bounds how many samples are kept of one thing. Of more, every second, fourth, … is left.
+// maxSamples is the number of samples that are kept. Of more, every second, fourth, … is kept.
 const maxSamples = 1024
 
-// A sampler keeps samples in the order of time, evenly from all of it.
+// A sampler keeps evenly spaced samples in time order.
 type sampler struct {
 	values []float64
-	n      int // so far
+	n      int // samples so far
 	every  int
 }
 
@@ -136,25 +137,25 @@ func (s *sampler) zeros() sampler {
 	return sampler{values: make([]float64, len(s.values)), n: s.n, every: s.every}
 }
 
-// series is one thing in a run: how often it was done, and for how long.
+// series collects the durations of one kernel, copy direction or function in a run.
 type series struct {
 	count              uint64
-	measured           bool    // all of them
-	host, device       sampler // single ones
-	now                sums    // of the step that goes on
-	hosts, devices, of sampler // of typical steps; of is how often
+	measured           bool    // all tasks are measured
+	host, device       sampler // of single calls and tasks
+	now                sums    // in the current step
+	hosts, devices, of sampler // of typical steps; of is the count
 }
 
 type sums struct{ host, device, count float64 }
 
-// A run is what diff asks of a trace.
+// A run collects the samples of a trace.
 type run struct {
 	Run
 	series map[diffKey]*series
-	took   sampler // typical steps
+	took   sampler // durations of typical steps
 }
 
-// newRun goes through a trace.
+// newRun reads a trace.
 func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	x := &run{series: map[diffKey]*series{}}
 	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
@@ -171,7 +172,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			if k == nil {
 				return nil
 			}
-			// What was measured is known with the call.
+			// Measured times are known with the call.
 			switch k.Kind {
 			case api.Kernel:
 				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
@@ -231,14 +232,14 @@ func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
 	}
 }
 
-// step sums the steps up. Their median is that of all of them, as stats has it, and not that of a sample.
+// step returns the sample of the step. Its median is that of all steps, as in stats, not that of the kept ones.
 func (x *run) step() Sample {
 	s := Sample{values: x.took.values}.finish()
 	s.MedianNS = float64(x.Steps.P50NS)
 	return s
 }
 
-// sample sums a series up, by typical steps or by blocks.
+// sample returns the sample of a series, by typical steps or by blocks.
 func (s *series) sample(bySteps, device bool) Sample {
 	var out Sample
 	if bySteps {
@@ -261,7 +262,7 @@ func (s *series) sample(bySteps, device bool) Sample {
 	return out.finish()
 }
 
-// percentile of values, which must be sorted.
+// percentile returns a percentile of sorted values.
 func percentile(sorted []float64, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -282,8 +283,8 @@ func (s Sample) finish() Sample {
 	return s
 }
 
-// parts returns the medians of so many parts of a run, which are less alike than steps that follow each other: machines have slow times
-// and fast times.
+// parts returns the medians of six parts of a run. Parts are less alike than neighbouring steps: machines have slow and
+// fast phases.
 func parts(values []float64) significance.Sample {
 	const most = 6
 	var out []float64
@@ -293,8 +294,8 @@ func parts(values []float64) significance.Sample {
 	return significance.Sample{Xs: out}
 }
 
-// probability returns that of such a difference by accident: the greater one of what a Mann-Whitney test of the samples says, which
-// takes no shape of the noise for granted, and of Welch's test of the parts of the runs, which sees the runs' own ups and downs.
+// probability returns the probability of such a difference by chance: the greater one of two tests. A Mann-Whitney test
+// of the samples assumes no distribution of the noise. Welch's test of the runs' parts accounts for their drift.
 func probability(a, b *Sample) float64 {
 	u, err := significance.MannWhitneyUTest(a.values, b.values, significance.LocationDiffers)
 	if err != nil {
@@ -302,12 +303,12 @@ func probability(a, b *Sample) float64 {
 	}
 	t, err := significance.TwoSampleWelchTTest(parts(a.values), parts(b.values), significance.LocationDiffers)
 	if err != nil {
-		return min(u.P, 1) // no ups and downs
+		return min(u.P, 1) // no variance
 	}
 	return min(max(u.P, t.P), 1)
 }
 
-// New compares two runs. What it holds does not grow with the number of calls.
+// New compares two runs. Its memory does not grow with the number of calls.
 func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
@@ -340,7 +341,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 			c.Metric = "device"
 		}
 		if bySteps && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
-			continue // done outside of steps
+			continue // not in steps
 		}
 		d.Changes = append(d.Changes, c)
 	}
@@ -358,7 +359,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	return d, nil
 }
 
-// judge gives each change its verdict. whole is how long a step takes, 0 without steps.
+// judge sets the verdicts. whole is the duration of a step, 0 without steps.
 func (d *Diff) judge(whole float64) {
 	var tested []*Change
 	for i := range d.Changes {
@@ -380,7 +381,7 @@ func (d *Diff) judge(whole float64) {
 		c.P = probability(&c.A, &c.B)
 		tested = append(tested, c)
 	}
-	// Benjamini and Hochberg: the largest k of which the k-th least probability is at most k/n of what may be false.
+	// Benjamini and Hochberg: n is the largest k for which the k-th least probability is at most k/total times the rate.
 	slices.SortFunc(tested, func(x, y *Change) int { return cmp.Compare(x.P, y.P) })
 	n := len(tested)
 	for n > 0 && tested[n-1].P > falsely*float64(n)/float64(len(tested)) {

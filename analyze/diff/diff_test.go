@@ -17,8 +17,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// run is a program whose kernels take 10 us, with noise as devices have it: each launch varies, a few take long, and what all launches
-// have in common drifts. factor says what a kernel takes relative to that: 0 norm, 1 matmul, 2 add.
+// run is a program whose kernels take 10 us, with device noise: launches vary, a few take long, and all drift together.
+// factor is the relative duration of a kernel: 0 norm, 1 matmul, 2 add.
 func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) *timeline.Timeline {
 	r := rand.New(rand.NewPCG(seed, 7))
 	drift := 0.0
@@ -66,7 +66,7 @@ func TestNoiseIsNoDifference(t *testing.T) {
 	}
 }
 
-// TestASlowKernelIsFound has one kernel be 10% slower.
+// TestASlowKernelIsFound makes one kernel 10% slower.
 func TestASlowKernelIsFound(t *testing.T) {
 	slow := func(k int) float64 { return []float64{1, 1.1, 1}[k] }
 	found := 0
@@ -115,7 +115,7 @@ func TestFewStepsTellNothing(t *testing.T) {
 	}
 }
 
-// TestOneMedian has an even number of steps, in and beyond what is kept of each: their median is the same to all that tell it.
+// TestOneMedian has an even number of steps, below and above maxSamples. stats and diff report the same median.
 func TestOneMedian(t *testing.T) {
 	for _, steps := range []int{30, 1500} {
 		a := run(t, 1, steps, level)
@@ -146,7 +146,7 @@ func TestNewAndGone(t *testing.T) {
 	}
 }
 
-// TestMoreLaunches has steps that launch more.
+// TestMoreLaunches has steps with more launches.
 func TestMoreLaunches(t *testing.T) {
 	time := func(_, _ int) int64 { return 10_000 }
 	d := compare(t, testtrace.Steps(t, 10, 12, time), testtrace.Steps(t, 10, 15, time), nil)

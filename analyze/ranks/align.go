@@ -6,32 +6,33 @@ import (
 	"slices"
 )
 
-// window is how long the distance of two clocks is taken to be constant, nanoseconds; between the middles of windows it is interpolated.
+// window is the time in nanoseconds during which the offset between two clocks counts as constant. Offsets are
+// interpolated between the middles of windows.
 const window = 10e9
 
-// mostKept is how many collectives are held, of all ranks together. Where there are more, every second one is, or every
-// fourth: the same of each rank.
+// mostKept is the number of collectives that are kept for all ranks together. Of more, every rank keeps every second
+// one, or every fourth.
 const mostKept = 1 << 22
 
-// A moment is what sets the clocks of a rank's part of a collective. There are millions.
+// A moment has the times of one rank at a collective. There are millions.
 type moment struct {
-	start int64
-	took  uint32 // nanoseconds until the work was done, unknown where nothing shows that or it is longer
-	fn    uint16
-	came  bool // else the rank tells of no such collective
+	start   int64
+	took    uint32 // nanoseconds until the work was done, or unknown
+	fn      uint16
+	present bool // false: the rank has no such collective
 }
 
 const unknown = math.MaxUint32
 
-// done is when the work was done, and whether that is known.
+// done returns when the work was done, if that is known.
 func (m *moment) done() (int64, bool) { return m.start + int64(m.took), m.took != unknown }
 
-// A part is what one rank tells of the collectives.
+// A part has the collectives of one rank.
 type part struct {
 	most   int
 	stride int
 	kept   map[string][]moment // by communicator, every stride-th
-	held   int                 // in all of kept
+	held   int                 // length of all of kept
 }
 
 func newPart(most int) *part { return &part{most: most, stride: 1, kept: map[string][]moment{}} }
@@ -57,7 +58,7 @@ func (p *part) add(k Key, m *meeting) error {
 	return nil
 }
 
-// thin leaves every second one.
+// thin removes every second collective.
 func (p *part) thin() {
 	p.stride *= 2
 	p.held = 0
@@ -71,8 +72,8 @@ func (p *part) thin() {
 	}
 }
 
-// whole returns the collectives that all ranks tell of, by the start on the first.
-func whole(parts []*part) []row {
+// matched returns the collectives that all ranks have, ordered by their start on rank 0.
+func matched(parts []*part) []row {
 	stride := slices.MaxFunc(parts, func(a, b *part) int { return a.stride - b.stride }).stride
 	for _, p := range parts {
 		for p.stride < stride {
@@ -87,7 +88,7 @@ func whole(parts []*part) []row {
 			n = min(n, len(of[i]))
 		}
 		for k := range n {
-			if !slices.ContainsFunc(of, func(at []moment) bool { return !at[k].came || at[k].fn != first[k].fn }) {
+			if !slices.ContainsFunc(of, func(at []moment) bool { return !at[k].present || at[k].fn != first[k].fn }) {
 				rows = append(rows, row{of, k})
 			}
 		}
@@ -96,26 +97,26 @@ func whole(parts []*part) []row {
 	return rows
 }
 
-// A row is a collective that all ranks tell of.
+// A row is a collective that all ranks have.
 type row struct {
-	of [][]moment // those of its communicator, by rank
+	of [][]moment // collectives of its communicator, by rank
 	k  int
 }
 
 func (r row) on(rank int) *moment { return &r.of[rank][r.k] }
 
-// A clock brings the times of one rank to those of the job.
+// A clock converts the times of one rank to those of the job.
 type clock struct {
-	shift   int64 // by the wall clocks
+	shift   int64 // difference of the wall clocks
 	knots   []knot
 	matched int
-	err     int64 // nanoseconds, the greatest of all windows; 0 where no collective tells
+	err     int64 // greatest error of all windows in nanoseconds, 0 if no collective was matched
 }
 
-// A knot is what is to be added at a time of the rank's own clock, beside the shift.
+// A knot is a correction to add, besides shift, at a time on the rank's clock.
 type knot struct{ at, add int64 }
 
-// time is what a time of the rank is on the clock of the job.
+// time converts a time of the rank.
 func (c *clock) time(t int64) int64 {
 	return t + c.shift + c.add(t)
 }
@@ -135,17 +136,17 @@ func (c *clock) add(t int64) int64 {
 	return a.add + int64(float64(b.add-a.add)*float64(t-a.at)/float64(b.at-a.at))
 }
 
-// align finds the clocks. A collective is done on no rank before its call has begun on every rank: so the clock of rank
-// j is at most as far ahead of that of rank i as the end on i lies behind the beginning on j. Each pair bounds the
-// other. Within the bounds, which are wide where one rank is always the last, the ends on two ranks are taken to be one
-// moment, where they differ less from collective to collective than the bounds do; else the middle is taken.
+// align finds the clocks. No rank can finish a collective before every rank has begun its call. Therefore the clock of
+// rank j leads the clock of rank i by at most the end on i minus the beginning on j, and each pair of ranks bounds the
+// other. The bounds are wide if one rank is always the last to begin. Then the ends on two ranks count as simultaneous,
+// if their difference varies less than the bounds. Otherwise align takes the middle of the bounds.
 func align(parts []*part, shifts []int64) []clock {
 	n := len(parts)
 	clocks := make([]clock, n)
 	for i := range clocks {
 		clocks[i].shift = shifts[i]
 	}
-	for rows := whole(parts); len(rows) > 0; {
+	for rows := matched(parts); len(rows) > 0; {
 		w := rows[0].on(0).start / window
 		in := 1
 		for in < len(rows) && rows[in].on(0).start/window == w {
@@ -176,8 +177,8 @@ func align(parts []*part, shifts []int64) []clock {
 	return clocks
 }
 
-// together returns what is to be added to a rank's clock for the ends on it to be those on rank 0, in the middle of
-// all, and how far half of them lie apart from each other.
+// together returns the median correction that makes the ends on rank i coincide with those on rank 0, and the
+// interquartile range.
 func together(all []row, shifts []int64, i int) (add, spread int64) {
 	var apart []int64
 	for _, r := range all {
@@ -194,19 +195,20 @@ func together(all []row, shifts []int64, i int) (add, spread int64) {
 	return apart[len(apart)/2], apart[len(apart)*3/4] - apart[len(apart)/4]
 }
 
-// leastTogether is how many ends must be known for their middle to mean something.
+// leastTogether is the least number of known ends for a median.
 const leastTogether = 8
 
 const unbounded = math.MaxInt64 / 4
 
-// mostPaths is the number of ranks up to which the bounds between all pairs are combined; beyond, those with the first rank count alone.
+// mostPaths is the number of ranks up to which the bounds of all pairs are combined. Above it only pairs with rank 0
+// count.
 const mostPaths = 128
 
-// bounds returns what is to be added to each rank's clock, beside its shift, at least and at most, for rank 0 to stay as it is.
+// bounds returns the least and the greatest correction of each rank, besides its shift, that leave rank 0 as it is.
 func bounds(all []row, shifts []int64) (lo, hi []int64) {
 	n := len(shifts)
 	lo, hi = make([]int64, n), make([]int64, n)
-	// most[i][j] bounds what is added to j less what is added to i.
+	// most[i][j] bounds the correction of j minus the correction of i.
 	most := make([][]int64, n)
 	for i := range most {
 		most[i] = make([]int64, n)

@@ -1,7 +1,9 @@
-// Package ranks joins the traces of the ranks of a job: it brings their clocks together, by the wall clocks and by the
-// collectives at which all ranks meet, and tells which rank the others wait for.
+// Package ranks compares and merges the traces of a job's ranks.
 //
-// It reads traces and writes a new one; memory does not grow with the number of calls.
+// Merge aligns the clocks, first by the wall clocks and then by the collectives that all ranks have, and writes one
+// trace. Compare reads a merged trace and reports which rank the others waited for. acltrace merge calls Merge, and
+// package stats calls Compare. Memory does not grow with the number of calls. The package never changes the traces that
+// it reads.
 package ranks
 
 import (
@@ -14,32 +16,32 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Key is a collective of a job: the nth one on a communicator.
+// A Key identifies a collective of a job: the nth on its communicator.
 type Key struct {
-	Comm string // its name, else # and its number in its process
+	Comm string // name, or # and the number in its process
 	N    int
 }
 
-// A meeting is a rank's part of a collective at which all ranks meet.
+// A meeting is one rank's part of a collective.
 type meeting struct {
 	fn      *api.Func
-	start   int64 // when the call began
-	done    int64 // by when its work was certainly done, math.MaxInt64 where nothing shows that
+	start   int64 // beginning of the call
+	done    int64 // latest end of its work, unseen if not known
 	process uint32
 }
 
-// unseen is the end of what nothing shows the end of.
+// unseen is an end that the trace does not show.
 const unseen = math.MaxInt64
 
-// A listener hears of the collectives of a trace, of each when its end is known.
-type listener struct {
+// A walker finds the collectives of a trace. It emits each one when its end is known.
+type walker struct {
 	m     *api.Model
-	procs []uint32          // process by thread
-	comms map[commKey]*comm // live ones, by handle
-	count map[uint32]int    // communicators by process
-	open  map[uint32]*heard // by thread, the call that the thread is in
-	tasks map[int]*heard    // by Task.Index
-	tell  func(k Key, m *meeting) error
+	procs []uint32            // by thread
+	comms map[commKey]*comm   // live communicators by handle
+	count map[uint32]int      // communicators by process
+	open  map[uint32]*pending // unfinished call by thread
+	tasks map[int]*pending    // by Task.Index
+	emit  func(k Key, m *meeting) error
 }
 
 type commKey struct {
@@ -53,21 +55,21 @@ type comm struct {
 	n      int    // collectives so far
 }
 
-// heard is a meeting whose end is not known.
-type heard struct {
+// pending is a meeting without a known end.
+type pending struct {
 	meeting
-	comm   *comm
-	n      int
-	end    int64 // of the call
-	left   int   // tasks to come
-	closed bool  // the call is over: no more tasks come
-	open   bool  // nothing shows the end of a task
-	told   bool
+	comm    *comm
+	n       int
+	end     int64 // of the call
+	left    int   // tasks without an end
+	closed  bool  // the call has returned: no more tasks follow
+	open    bool  // the trace does not show the end of a task
+	emitted bool
 }
 
-// listen goes through a trace.
-func listen(r *format.Reader, m *api.Model, tell func(k Key, m *meeting) error) error {
-	l := &listener{m: m, comms: map[commKey]*comm{}, count: map[uint32]int{}, open: map[uint32]*heard{}, tasks: map[int]*heard{}, tell: tell}
+// walk finds the collectives of a trace.
+func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) error {
+	l := &walker{m: m, comms: map[commKey]*comm{}, count: map[uint32]int{}, open: map[uint32]*pending{}, tasks: map[int]*pending{}, emit: emit}
 	for _, t := range r.Threads() {
 		l.procs = append(l.procs, t.Process)
 	}
@@ -80,14 +82,14 @@ func listen(r *format.Reader, m *api.Model, tell func(k Key, m *meeting) error) 
 	}
 	for _, h := range l.open {
 		h.closed = true
-		if err := l.over(h); err != nil {
+		if err := l.finish(h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// commOf is the parameter of a function that names the communicator on which ranks meet, -1 for none.
+// commOf returns the parameter of a function that names its communicator, -1 for none.
 func commOf(f *api.Func) int {
 	for i := range f.Params {
 		if p := &f.Params[i]; p.Role == api.Use && p.Object == communicator {
@@ -97,10 +99,10 @@ func commOf(f *api.Func) int {
 	return -1
 }
 
-// communicator is the kind of objects on which ranks meet.
+// communicator is the kind of a communicator object.
 const communicator api.Object = "communicator"
 
-func (l *listener) object(o *timeline.Object) error {
+func (l *walker) object(o *timeline.Object) error {
 	if o.Kind == communicator {
 		l.count[o.Process]++
 		l.comms[commKey{o.Process, o.Handle}] = &comm{o: o, number: fmt.Sprintf("#%d", l.count[o.Process])}
@@ -108,12 +110,12 @@ func (l *listener) object(o *timeline.Object) error {
 	return nil
 }
 
-func (l *listener) call(h *timeline.HostCall, k *timeline.Task) error {
+func (l *walker) call(h *timeline.HostCall, k *timeline.Task) error {
 	if in := l.open[h.Thread]; in != nil {
 		if h.Start >= in.end {
 			delete(l.open, h.Thread)
 			in.closed = true
-			if err := l.over(in); err != nil {
+			if err := l.finish(in); err != nil {
 				return err
 			}
 		} else if k != nil {
@@ -133,12 +135,12 @@ func (l *listener) call(h *timeline.HostCall, k *timeline.Task) error {
 	if c == nil {
 		return nil
 	}
-	l.open[h.Thread] = &heard{meeting: meeting{fn: h.Fn, start: h.Start, process: process}, comm: c, n: c.n, end: h.End}
+	l.open[h.Thread] = &pending{meeting: meeting{fn: h.Fn, start: h.Start, process: process}, comm: c, n: c.n, end: h.End}
 	c.n++
 	return nil
 }
 
-func (l *listener) task(k *timeline.Task) error {
+func (l *walker) task(k *timeline.Task) error {
 	h := l.tasks[k.Index]
 	if h == nil {
 		return nil
@@ -147,17 +149,17 @@ func (l *listener) task(k *timeline.Task) error {
 	h.left--
 	h.open = h.open || k.Open
 	h.done = max(h.done, k.To)
-	return l.over(h)
+	return l.finish(h)
 }
 
-// over tells of a meeting all of which is known.
-func (l *listener) over(h *heard) error {
-	if !h.closed || h.left > 0 || h.told {
+// finish emits a meeting if its end is known.
+func (l *walker) finish(h *pending) error {
+	if !h.closed || h.left > 0 || h.emitted {
 		return nil
 	}
-	h.told = true
+	h.emitted = true
 	if h.open || h.done == 0 {
 		h.done = unseen
 	}
-	return l.tell(Key{cmp.Or(h.comm.o.Name, h.comm.number), h.n}, &h.meeting)
+	return l.emit(Key{cmp.Or(h.comm.o.Name, h.comm.number), h.n}, &h.meeting)
 }

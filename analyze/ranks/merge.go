@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Rank returns the rank that the environment of a recorded program told it.
+// Rank returns the rank in the environment of a recorded program.
 func Rank(m *format.Meta) (int, bool) {
 	for _, name := range format.RankVariables {
 		if n, err := strconv.Atoi(m.Env[name]); err == nil && n >= 0 {
@@ -24,15 +24,14 @@ func Rank(m *format.Meta) (int, bool) {
 	return 0, false
 }
 
-// MergeOptions are the parameters of Merge; nil stands for the defaults.
+// MergeOptions are the parameters of Merge. nil means the defaults.
 type MergeOptions struct {
-	WallOnly bool                  // leave the clocks as the wall clocks say
-	Progress func(done, total int) // called now and then, with traces
+	WallOnly bool                  // do not align clocks by collectives
+	Progress func(done, total int) // called now and then, with the number of traces
 }
 
-// Merge writes the traces of a job's ranks into one, with one clock. The ranks are those of the programs' environments,
-// or the order of the traces where one has none; two traces of one rank are refused. The clocks are brought together by
-// the wall clocks at the beginnings of the recordings, and then by the collectives that all have.
+// Merge writes the traces of a job's ranks into one trace with one clock. Ranks come from the environments of the
+// programs. A trace without one gets its position in the list. Two traces of one rank are an error.
 func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions) (*format.Meta, error) {
 	if o == nil {
 		o = &MergeOptions{}
@@ -60,7 +59,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		shifts[i] = r.Meta().StartWall - begin
 		parts[i] = newPart(mostKept / len(readers))
 		if !o.WallOnly {
-			if err := listen(r, m, parts[i].add); err != nil {
+			if err := walk(r, m, parts[i].add); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.Path(), err)
 			}
 		}
@@ -111,7 +110,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	return &meta, nil
 }
 
-// ended takes over how a rank has ended, where that is the first to tell of more than success.
+// ended sets the end of the merged trace to that of the first rank that did not succeed.
 func ended(meta, was *format.Meta, rank int) {
 	switch {
 	case meta.Ended != "":
@@ -127,7 +126,7 @@ func ended(meta, was *format.Meta, rank int) {
 	}
 }
 
-// lacks takes over why calls of a rank are missing that no gap tells of, where it is the first.
+// lacks copies the first rank's reason for missing calls that no gap describes.
 func lacks(meta *format.Meta, c *format.Completeness, rank int) {
 	if c.Cut != "" && meta.Recovered == "" {
 		meta.Recovered = fmt.Sprintf("rank %d: %s", rank, c.Cut)
@@ -137,7 +136,7 @@ func lacks(meta *format.Meta, c *format.Completeness, rank int) {
 	}
 }
 
-// number gives the traces their ranks.
+// number returns the rank of each trace.
 func number(readers []*format.Reader) ([]int, error) {
 	numbers := make([]int, len(readers))
 	by := map[int]string{}
@@ -157,7 +156,7 @@ func number(readers []*format.Reader) ([]int, error) {
 	return numbers, nil
 }
 
-// Files returns the traces among some names: files, and folders with files that end in .aclt.
+// Files returns the named files, and the files that end in .aclt in the named folders.
 func Files(names []string) ([]string, error) {
 	var files []string
 	for _, n := range names {

@@ -14,19 +14,19 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A job whose truth is known: every rank has a clock of its own, which began at another time, is off from the wall
-// clock's time by up to half a millisecond, and drifts.
+// A job has a known truth. The clock of each rank begins at another time, differs from the wall clock by up to half a
+// millisecond, and drifts.
 type job struct {
 	n         int
 	steps     int
-	slow      int     // the rank that is late by another 2 ms
-	drift     float64 // at most, nanoseconds a nanosecond
+	slow      int     // this rank is late by another 2 ms
+	drift     float64 // at most, nanoseconds per nanosecond
 	boot, off []int64
 	rate      []float64
 	starts    [][]int64 // by step and rank, true time
 }
 
-const began = int64(1_790_000_000_000_000_000) // true time, nanoseconds since 1970
+const began = int64(1_790_000_000_000_000_000) // true time, since 1970
 
 func newJob(n, steps int) *job {
 	j := &job{n: n, steps: steps, slow: 3, drift: 2e-6}
@@ -51,7 +51,7 @@ func newJob(n, steps int) *job {
 	return j
 }
 
-// local is what rank i's clock says at a true time, since its recording began.
+// local converts a true time to rank i's clock, since the beginning of its recording.
 func (j *job) local(i int, t int64) int64 {
 	return t - j.boot[i] + int64(float64(t-j.boot[i])*j.rate[i])
 }
@@ -83,7 +83,8 @@ func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.R
 		for _, s := range j.starts[k] {
 			last = max(last, s)
 		}
-		// The call encloses a launch, which is over 8 to 18 us after the last rank has begun. The host sees that later by as much again.
+		// The call encloses a launch that ends 8 to 18 us after the last rank has begun. The host notices up to 10 us
+		// later.
 		call("aclrtLaunchKernel", start+1000, start+2000, []uint64{function, 8, 1 << 40, 64, stream})
 		if collectives {
 			args := make([]uint64, acl.Model.Lookup("HcclAllReduce").Words)
@@ -106,13 +107,13 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// worst merges the traces and returns how far a call of a rank is from where it truly was, beside rank 0, at the most.
+// worst merges the traces and returns the greatest error of a call's time relative to rank 0.
 func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *format.Meta) {
 	t.Helper()
 	dir := t.TempDir()
 	var rs []*format.Reader
 	for i := range j.n {
-		rs = append(rs, j.write(t, dir, (i*7)%j.n, collectives)) // in no order
+		rs = append(rs, j.write(t, dir, (i*7)%j.n, collectives)) // in any order
 	}
 	out := filepath.Join(t.TempDir(), "job.aclt")
 	meta, err := Merge(out, rs, acl.Model, nil)
@@ -126,7 +127,7 @@ func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *for
 	worst := int64(0)
 	launch := uint16(acl.Model.Lookup("aclrtLaunchKernel").ID)
 	seen := make([]int, j.n)
-	var zero []int64 // by step, how far rank 0 is off
+	var zero []int64 // error of rank 0 by step
 	for range j.starts {
 		zero = append(zero, 0)
 	}
@@ -178,7 +179,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// holds checks what memory `acltrace merge` takes for 64 ranks.
+// holds checks the memory that `acltrace merge` takes for 64 ranks.
 func holds(t *testing.T, collectives int, limit int64) {
 	t.Helper()
 	j, dir := newJob(64, collectives), t.TempDir()
@@ -192,17 +193,17 @@ func holds(t *testing.T, collectives int, limit int64) {
 	}
 }
 
-// What is open of a rank is one chunk, and no more of a collective than sets a clock.
+// Merge keeps one chunk of each rank, and only the times of each collective.
 func TestMergeMemory(t *testing.T) { holds(t, 5_000, 144<<20) }
 
-// TestSoakMerge has a job of some minutes, 4 million calls, and looks at what memory the command takes.
+// TestSoakMerge merges a job of some minutes with 4 million calls and checks the memory of the command.
 func TestSoakMerge(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes a minute: make soak")
 	}
 	holds(t, 2_000, 192<<20)
 	holds(t, 20_000, 192<<20)
-	holds(t, 70_000, 320<<20) // more than is held of a rank
+	holds(t, 70_000, 320<<20) // more than a rank keeps
 	j := newJob(64, 20_000)
 	worst, _, meta := j.worst(t, true)
 	t.Logf("64 ranks, %d collectives: off by at most %d ns; said: %d", j.steps, worst, meta.Merged[1].ErrorNS)
@@ -211,8 +212,8 @@ func TestSoakMerge(t *testing.T) {
 	}
 }
 
-// A rank keeps as many collectives as it may, every nth where there are more, however many communicators they are of;
-// and clocks are set by those that all ranks keep.
+// A rank keeps at most its limit of collectives, on any number of communicators. Clocks are aligned by the collectives
+// that all ranks keep.
 func TestPart(t *testing.T) {
 	fn := acl.Model.Lookup("HcclAllReduce")
 	long, short := newPart(64), newPart(64)
@@ -226,7 +227,7 @@ func TestPart(t *testing.T) {
 			t.Fatalf("%d and %d are held", long.held, short.held)
 		}
 	}
-	rows := whole([]*part{long, short})
+	rows := matched([]*part{long, short})
 	if len(rows) < 2 || long.stride == 1 {
 		t.Fatalf("%d rows of %d and %d", len(rows), long.held, short.held)
 	}
@@ -244,7 +245,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestMergeByWall has nothing but the wall clocks: the error is theirs, and the drift.
+// TestMergeByWall has only the wall clocks, with their error and drift.
 func TestMergeByWall(t *testing.T) {
 	worst, r, meta := newJob(4, 500).worst(t, false)
 	if worst > 1_100_000 || worst < 50_000 {
@@ -258,7 +259,7 @@ func TestMergeByWall(t *testing.T) {
 	}
 }
 
-// How ranks have ended is that of the first that did not end with success.
+// The merged trace ends as the first rank that did not succeed.
 func TestMergeEnds(t *testing.T) {
 	for want, ends := range map[string][]format.Meta{
 		"":                              {{}, {}},

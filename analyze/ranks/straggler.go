@@ -8,41 +8,42 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Standing is how one rank stood in the collectives of a job.
+// Standing sums up the collectives of one rank.
 type Standing struct {
 	Rank   int    `json:"rank"`
-	Met    uint64 `json:"met"`       // collectives that it took part in with others
-	Last   uint64 `json:"last"`      // of these it was the last one to begin
-	Waited int64  `json:"waited_ns"` // from its own beginnings to those of the last
-	Caused int64  `json:"caused_ns"` // that the others have waited for it, where it was the last
+	Met    uint64 `json:"met"`       // collectives with other ranks
+	Last   uint64 `json:"last"`      // collectives in which it was the last to begin
+	Waited int64  `json:"waited_ns"` // from its own beginnings to those of the last rank
+	Caused int64  `json:"caused_ns"` // by the others, when it was the last
 }
 
-// Wait is one collective in which ranks waited long.
+// Wait is a collective with a long wait.
 type Wait struct {
 	Key
 	Func      string `json:"func"`
-	Start     int64  `json:"start_ns"`  // when the first rank began
-	Spread    int64  `json:"spread_ns"` // until the last one did
-	Straggler int    `json:"straggler"` // its rank
+	Start     int64  `json:"start_ns"`  // beginning on the first rank
+	Spread    int64  `json:"spread_ns"` // until the beginning on the last rank
+	Straggler int    `json:"straggler"` // rank that began last
 }
 
-// Meetings is what a merged trace tells of its ranks.
+// Meetings has the findings of Compare.
 type Meetings struct {
-	Count   uint64     `json:"count"` // collectives of two ranks or more
+	Count   uint64     `json:"count"` // collectives of at least two ranks
 	Ranks   []Standing `json:"ranks"`
 	Longest []Wait     `json:"longest,omitempty"`
 }
 
-// mostOpen is how many collectives are held of which not all ranks have come. Of what is older, those count that were there.
+// mostOpen is the number of collectives that are kept while some ranks are missing. Older ones count with the ranks that
+// are there.
 const mostOpen = 1 << 14
 
-// Compare tells who waited for whom at the collectives of a merged trace; nil where there is only one rank, or none that meets another.
+// Compare sums up the waits at the collectives of a merged trace. It returns nil for a single rank, or if no ranks meet.
 func Compare(r *format.Reader, m *api.Model, longest int) (*Meetings, error) {
 	if len(r.Meta().Merged) < 2 {
 		return nil, nil
 	}
 	g := gatherer{ranks: map[int]*Standing{}, open: map[Key]*gathered{}, of: r.Processes(), all: len(r.Meta().Merged), longest: longest}
-	if err := listen(r, m, g.add); err != nil {
+	if err := walk(r, m, g.add); err != nil {
 		return nil, err
 	}
 	for len(g.order) > 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// TestStatsCount compares sums with a count of all calls and tasks in memory, for stories and for what the examples do.
+// TestStatsCount compares the sums with a count of all calls and tasks in memory, for built traces and recorded
+// examples.
 func TestStatsCount(t *testing.T) {
 	traces := map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 400), "deep": testtrace.Deep(t),
 		"steps": testtrace.Steps(t, 8, 20, func(step, launch int) int64 { return int64(1000 + 100*step + launch) })}
@@ -40,10 +41,10 @@ func TestStatsCount(t *testing.T) {
 	}
 }
 
-// leastOf is the least of sorted times that p of a hundred do not exceed.
+// leastOf is the nearest-rank percentile of sorted times.
 func leastOf(d []int64, p int) int64 { return d[(len(d)*p+99)/100-1] }
 
-// line is what is compared of a row of a table.
+// line is the compared part of a row.
 func line(v ...any) string { return fmt.Sprintln(v...) }
 
 func count(t *testing.T, tl *timeline.Timeline) {
@@ -79,7 +80,7 @@ func count(t *testing.T, tl *timeline.Timeline) {
 		if len(d) == 0 {
 			d = []int64{0}
 		}
-		if len(d) > 512 { // then percentiles are nearly right only
+		if len(d) > 512 { // percentiles are then approximate
 			i := slices.IndexFunc(s.Functions, func(f stats.Function) bool { return f.Func == name })
 			f := s.Functions[i]
 			for _, x := range [][2]int64{{f.P50NS, leastOf(d, 50)}, {f.P99NS, leastOf(d, 99)}} {

@@ -11,10 +11,10 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Group is what the calls of one step, thread, stream or kernel sum up to. Times are nanoseconds on the host.
+// A Group sums up the calls of one step, thread, stream or kernel. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`
-	Process  int    `json:"process"` // id of the process, 0 where the group is of several
+	Process  int    `json:"process"` // process id, 0 if the group spans several
 	Calls    uint64 `json:"calls"`
 	Failed   uint64 `json:"failed"`
 	Launches uint64 `json:"launches"`
@@ -23,49 +23,48 @@ type Group struct {
 	HostNS   int64  `json:"host_ns"`
 	// WaitedNS is the part of HostNS in calls that wait for the device.
 	WaitedNS int64 `json:"waited_ns"`
-	// SpanNS is how long a step took, by the clock, and DeviceNS what was measured of its tasks on the device, of all streams.
+	// SpanNS is the duration of a step. DeviceNS sums the measured tasks of all streams.
 	SpanNS   int64 `json:"span_ns,omitempty"`
 	DeviceNS int64 `json:"device_ns"`
-	Differs  bool  `json:"differs,omitempty"` // the step is not like most others
+	Differs  bool  `json:"differs,omitempty"` // the step is unlike most others
 
-	order        int   // steps are in the order of time
-	latest, ends int64 // start of the latest call of a step, and the end of the last one to end
+	order        int   // index of a step
+	latest, ends int64 // of a step: latest start of a call, latest end of a call
 }
 
-// add adds the sums of another group.
 func (g *Group) add(o *Group) {
 	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
 	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
 }
 
-// Before orders steps: the one that took the shortest time first.
+// Before orders steps by duration, the shortest first.
 func (g *Group) Before(o *Group) bool {
 	return cmp.Or(cmp.Compare(g.SpanNS, o.SpanNS), cmp.Compare(o.order, g.order)) < 0
 }
 
-// groups gather sums by one thing.
+// groups sums up calls by Options.By.
 type groups struct {
 	o       *Options
 	w       *timeline.Walk
 	threads []format.Thread
 	numbers []*Group // by thread or lane
-	until   []int64  // by thread: the latest end of its calls
+	until   []int64  // by thread: latest end of its calls
 	named   named
 	kernels map[string]*Group
-	live    map[int]*Group // steps that have not ended: one
-	latest  int            // of live, that was named
-	step    *Group         // it
+	live    map[int]*Group // steps that have not ended: at most one
+	latest  int            // index of step
+	step    *Group         // most recently used of live
 	ended   minheap.Heap[*Group]
-	none    Group // in no step
-	others  Group // left out by Options.Top
-	left    int   // how many these are
+	none    Group // calls outside steps
+	others  Group // groups beyond Options.Top
+	left    int   // number of groups in others
 }
 
 func newGroups(o *Options, w *timeline.Walk) *groups {
 	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
 }
 
-// of returns the group of what is done by a thread, on a lane, in a step, of a kernel; nil for none.
+// of returns the group of a call, nil for none.
 func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
 	n := -1
 	switch g.o.By {
@@ -122,7 +121,7 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	if h.Failed() {
 		into.Failed++
 	}
-	if h.Flags&format.Unfinished == 0 { // of which no time is known
+	if h.Flags&format.Unfinished == 0 { // an unfinished call has no duration
 		took := h.End - g.begin(h)
 		into.HostNS += took
 		if waits(g.named.function(h)) {
@@ -139,13 +138,13 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	case api.Copy:
 		into.Copies++
 	}
-	if k.Measured { // of other tasks no time is known, and the end not yet
+	if k.Measured { // other tasks have no end yet
 		into.DeviceNS += k.To - k.From
 	}
 }
 
-// begin is when a call began to add to what its thread has spent in calls: one within another one, as profiles have
-// them, is a part of it. Of streams and kernels each call that makes a task counts whole.
+// begin returns the time from which a call adds to the time of its group. In profiles calls are nested, and threads and
+// steps count the outer call only. Streams and kernels count every call with a task.
 func (g *groups) begin(h *timeline.HostCall) int64 {
 	if g.o.By != "thread" && g.o.By != "step" {
 		return h.Start
@@ -159,7 +158,7 @@ func (g *groups) begin(h *timeline.HostCall) int64 {
 	return from
 }
 
-// stepped takes in that a step has ended: nothing is added to it any more.
+// stepped closes the group of a step that has ended.
 func (g *groups) stepped(p *timeline.Step) error {
 	into := g.live[p.Index]
 	if g.o.By != "step" || into == nil {
@@ -175,7 +174,7 @@ func (g *groups) stepped(p *timeline.Step) error {
 	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
-	if into.latest >= p.To { // the end of the last step is known late: what follows counts to it
+	if into.latest >= p.To { // the end of the last step is known late: later calls were added to it
 		into.Name, into.Differs = into.Name+" and what follows", true
 		into.SpanNS = into.ends - p.From
 	}
@@ -189,7 +188,7 @@ func (g *groups) stepped(p *timeline.Step) error {
 	return nil
 }
 
-// list returns the groups in their order.
+// list returns the groups in order.
 func (g *groups) list() []Group {
 	out := []Group{}
 	procs := g.w.Reader.Processes()

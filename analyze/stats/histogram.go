@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// A Histogram holds times for their percentiles: the first exactTimes of them as they are, more of them in buckets, so that a
-// percentile of many is off by less than 0.4%. The least, the greatest and the sum are exact. It takes at most 60 KiB.
+// A Histogram computes percentiles of times. It keeps the first exactTimes times exactly, and more times in buckets with
+// an error below 0.4%. Minimum, maximum and sum are exact. It takes at most 60 KiB.
 type Histogram struct {
 	n        uint64
 	sum      int64
 	min, max int64
 	exact    []int64
-	octaves  [65]*[octave]uint64 // by the length of the number in bits
+	octaves  [65]*[octave]uint64 // by bit length
 }
 
 const (
 	exactTimes = 512
-	octave     = 128 // buckets for the numbers of one length
+	octave     = 128 // buckets for the numbers of one bit length
 )
 
 func (h *Histogram) Add(v int64) {
@@ -51,10 +51,11 @@ func (h *Histogram) count(v int64) {
 	h.octaves[l][u>>max(l-8, 0)%octave]++
 }
 
-// Rank is the place among n sorted values of the least that p of a hundred do not exceed: one definition of percentiles, and of the median.
+// Rank returns the index of percentile p among n sorted values, by the nearest-rank definition. Every percentile and
+// median of acltrace uses it.
 func Rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }
 
-// Percentile returns the least of the times that p of a hundred do not exceed, p from 1 to 100.
+// Percentile returns percentile p, from 1 to 100, by nearest rank.
 func (h *Histogram) Percentile(p int) int64 {
 	if h.n == 0 {
 		return 0
@@ -73,7 +74,7 @@ func (h *Histogram) Percentile(p int) int64 {
 				rank -= k
 				continue
 			}
-			if l < 8 { // a bucket for each number
+			if l < 8 { // one bucket for each number
 				return int64(i)
 			}
 			shift := l - 8

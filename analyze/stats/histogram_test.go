@@ -22,7 +22,7 @@ func TestHistogram(t *testing.T) {
 			}
 			slices.Sort(all)
 			for _, p := range []int{1, 50, 99, 100} {
-				want := all[(n*p+99)/100-1] // that of three times 99 of a hundred do not exceed is the greatest
+				want := all[(n*p+99)/100-1] // percentile 99 of three times is the greatest
 				got := h.Percentile(p)
 				if n <= exactTimes && got != want || math.Abs(float64(got-want)) > 0.004*float64(want) {
 					t.Errorf("of %d times the percentile %d is %d, want %d", n, p, got, want)

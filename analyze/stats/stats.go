@@ -11,107 +11,107 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Stats are sums over a trace, as `acltrace stats --json` prints them. Times are nanoseconds. Percentiles of more than 512 times are off by
-// less than 0.4%; all else is exact.
+// Stats sums up a trace, as `acltrace stats --json` prints it. Times are nanoseconds. Percentiles of more than 512 times
+// have an error below 0.4%. All other values are exact.
 type Stats struct {
 	format.Scope
 	Calls     uint64     `json:"calls"`
 	Failed    uint64     `json:"failed"`
-	SpanNS    int64      `json:"span_ns"` // from the first call's start to the last one's end
+	SpanNS    int64      `json:"span_ns"` // from the first start to the last end of a call
 	Steps     Steps      `json:"steps"`
 	Functions []Function `json:"functions"`
 	Kernels   []Task     `json:"kernels"`
 	Copies    []Task     `json:"copies"`
 	Streams   []Lane     `json:"streams"`
-	Idle      []Idle     `json:"idle"` // the longest times in which streams had nothing to do, at most ten
+	Idle      []Idle     `json:"idle"` // the longest idle times of streams, at most ten
 	Errors    []Error    `json:"errors"`
-	// Recording is the recorder's own time in the program's threads, which is in no call and not the program's.
+	// Recording is the recorder's own time in the program's threads. It is outside all calls, and not the program's own
+	// time.
 	Recording Recording `json:"recording"`
-	// PeakDeviceBytes is the greatest sum of live device allocations.
+	// PeakDeviceBytes is the maximum size of all live device allocations.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
-	// Peak is the call that reached it, null where nothing was allocated.
+	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`
-	// HiddenSyncs are copies that were to be asynchronous, by functions, with pageable memory of the host: the runtime may
-	// wait for the stream and copy before the call returns.
+	// HiddenSyncs are asynchronous copies with pageable host memory, by function. The runtime may wait for the stream
+	// and copy before the call returns.
 	HiddenSyncs []HiddenSync `json:"hidden_synchronizations"`
-	// Ranges are the ranges of time that the program has named, and its marks, by domain and name.
+	// Ranges are the program's named ranges and marks, by domain and name.
 	Ranges []Range `json:"ranges"`
-	// Retries count launches that failed and that the same thread repeated with success, by kernel and error.
+	// Retries counts failed launches that the same thread repeated with success, by kernel and error.
 	Retries []Retry `json:"retries"`
-	// GivenUp counts tasks without an end among the 131,072 tasks behind them: their brackets go to the end of the trace.
+	// GivenUp counts tasks whose end did not show in the next 131,072 tasks. Their brackets extend to the end of the
+	// trace.
 	GivenUp uint64 `json:"given_up,omitempty"`
-	// Unfinished counts calls that never returned: they are in no sum of times.
+	// Unfinished counts calls that never returned. Their times are not summed up.
 	Unfinished uint64 `json:"unfinished,omitempty"`
-	// Gaps counts the places where calls were lost, CallsLost those whose number is known.
+	// Gaps counts the places with lost calls, CallsLost the calls if their number is known.
 	Gaps      int    `json:"gaps,omitempty"`
 	CallsLost uint64 `json:"calls_lost,omitempty"`
-	// Cut says that the file has no end, as after a crash of the recorder.
+	// Cut is true for a file without an end, as after a crash of the recorder.
 	Cut bool `json:"cut,omitempty"`
-	// Ranks tell who waited for whom at the collectives of several ranks, null where the trace is of one.
+	// Ranks sums up waits at collectives, nil for a trace of one rank.
 	Ranks *ranks.Meetings `json:"ranks,omitempty"`
-	// Groups are the sums that Options.By asks for.
+	// Groups are the sums of Options.By.
 	Groups []Group `json:"-"`
 }
 
-// Options change what New sums up; nil stands for the zero value.
+// Options choose the sums of New. nil means the zero value.
 type Options struct {
-	// By asks for Groups by step, thread, stream or kernel: steps in the order of time and what is in none behind them,
-	// else the one with the most time in calls first. Calls without a task are of no stream, and only launches are of a
-	// kernel.
+	// By selects Groups by step, thread, stream or kernel. Steps are in time order, and calls outside steps follow.
+	// Other groups are ordered by time in calls. Calls without a task have no stream. Only launches have a kernel.
 	By string
-	// Top bounds Groups: those with the most time in calls, of steps those that took longest, and behind them the sum
-	// of the others. 0 for no bound.
+	// Top limits Groups to those with the most time in calls, or to the longest steps. The sum of the others follows. 0
+	// means no limit.
 	Top int
-	// Step, of sums by step, is told of each step as it ends, instead of Groups, which then has what is in none: so
-	// many steps are not held.
+	// Step receives each step as it ends, if By is "step". Groups then has only the calls outside steps, and steps take
+	// no memory.
 	Step     func(*Group) error
 	Progress func(done, total int) // called now and then with the number of calls
 }
 
-// Recording are how long the recorder kept threads of the program to hash and copy payloads, between calls.
+// Recording is the time that threads of the program spent in the recorder between calls, to hash and copy payloads.
 type Recording struct {
 	NS int64 `json:"ns"`
-	// Copies sums up the payloads of copies, null if none was hashed or copied.
+	// Copies sums up the recorded copies, nil if there are none.
 	Copies *format.RecordedCopies `json:"copies"`
 }
 
-// By are the groups that Options.By may name.
+// By has the values of Options.By.
 var By = []string{"step", "thread", "stream", "kernel"}
 
-// Peak are the call after which most device memory was allocated.
+// Peak is the call with the maximum of allocated device memory.
 type Peak struct {
 	Call  uint64 `json:"call"`
 	Func  string `json:"func"`
 	Time  int64  `json:"t_ns"`
-	Bytes uint64 `json:"bytes"` // that the call allocated
+	Bytes uint64 `json:"bytes"` // allocated by the call
 }
 
-// Steps are the steps of the trace: how they are known, and how long they took.
+// Steps sums up the steps of a trace.
 type Steps struct {
 	Source  string `json:"source"` // marked, found or none
 	Count   int    `json:"count"`
-	Typical int    `json:"typical"` // that are like most others; the times are of these
+	Typical int    `json:"typical"` // number of steps that are like most others; the times are theirs
 	P50NS   int64  `json:"p50_ns"`
 	MinNS   int64  `json:"min_ns"`
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
-	Why     string `json:"why,omitempty"` // there are none
-	// MeanNS is how long a typical step took on average, and Threads are where that time went, the thread that was
-	// longest in calls first. Stats have both.
+	Why     string `json:"why,omitempty"` // reason for no steps
+	// MeanNS is the mean duration of a typical step. Threads divide it, ordered by time in calls. Only Stats has both.
 	MeanNS  int64    `json:"mean_ns,omitempty"`
 	Threads []Thread `json:"threads,omitempty"`
 }
 
-// Idle are a time in which a stream had nothing to do, and what the thread that ended it was doing.
+// Idle is a time without work on a stream, and the activity of the thread that ended it.
 type Idle struct {
 	Stream  string `json:"stream"`
 	Process uint32 `json:"process"`
 	Time    int64  `json:"t_ns"`
 	NS      int64  `json:"ns"`
 	Next    string `json:"next"` // task that ended it
-	Step    int    `json:"step"` // that it ended in, -1 for none
-	// Call is the longest call of the thread in that time, null where it made none; InCallNS is its part of the time, InCallsNS that of
-	// all calls of the thread, RecordingNS that of the recorder between them. The rest is the program's own.
+	Step    int    `json:"step"` // step of Next, -1 for none
+	// Call is the longest call of the thread in that time, nil for none. InCallNS is its part of the time, InCallsNS the
+	// part of all calls, RecordingNS the recorder's. The rest is the program's own.
 	Call      *uint64 `json:"call"`
 	Func      string  `json:"func"`
 	InCallNS  int64   `json:"in_call_ns"`
@@ -120,38 +120,38 @@ type Idle struct {
 	RecordingNS int64 `json:"recording_ns"`
 }
 
-// Range are the ranges, or the marks, of one name. Those that the trace does not show the end of count to its end.
+// Range sums up the ranges or marks of one name. Ranges without an end count to the end of the trace.
 type Range struct {
 	Domain  string `json:"domain"`
 	Name    string `json:"name"`
 	Mark    bool   `json:"mark"`
 	Count   uint64 `json:"count"`
-	Open    uint64 `json:"open"` // without an end
+	Open    uint64 `json:"open"` // number without an end
 	TotalNS int64  `json:"total_ns"`
 	MinNS   int64  `json:"min_ns"`
 	MaxNS   int64  `json:"max_ns"`
 }
 
-// HiddenSync are the copies of one function and direction that may have waited.
+// HiddenSync sums up the copies of one function and direction that may have waited.
 type HiddenSync struct {
 	Func   string `json:"func"`
 	Name   string `json:"name"`
 	Count  uint64 `json:"count"`
 	Bytes  uint64 `json:"bytes"`
 	HostNS int64  `json:"host_ns"`
-	First  uint64 `json:"first"` // call
+	First  uint64 `json:"first"` // first call
 }
 
-// Retry are the repeated launches of one kernel after one error.
+// Retry sums up the repeated launches of one kernel after one error.
 type Retry struct {
 	Kernel string `json:"kernel"`
 	Code   int64  `json:"code"`
 	Name   string `json:"name"`
 	Count  uint64 `json:"count"`
-	First  uint64 `json:"first"` // the call that failed
+	First  uint64 `json:"first"` // first failed call
 }
 
-// Function are the calls of one function, measured on the host.
+// Function sums up the calls of one function. Times are on the host.
 type Function struct {
 	Func    string `json:"func"`
 	Calls   uint64 `json:"calls"`
@@ -162,12 +162,12 @@ type Function struct {
 	P50NS   int64  `json:"p50_ns"`
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
-	// RecordingNS is how long the recorder kept the threads after these calls, in no call, to hash and copy payloads.
+	// RecordingNS is the time in the recorder after these calls.
 	RecordingNS int64 `json:"recording_ns"`
 }
 
-// Task are the launches of one kernel, or the copies of one direction. HostNS is the time of the calls, RecordingNS the time
-// that the recorder took after them.
+// Task sums up the launches of one kernel, or the copies of one direction. HostNS is the time of the calls, RecordingNS
+// the recorder's time after them.
 type Task struct {
 	Name        string `json:"name"`
 	Count       uint64 `json:"count"`
@@ -175,26 +175,26 @@ type Task struct {
 	HostNS      int64  `json:"host_ns"`
 	RecordingNS int64  `json:"recording_ns,omitempty"`
 	Streams     int    `json:"streams"`
-	// Measured counts those whose time on the device was measured; DeviceNS adds these times up, and the others tell of them.
+	// Measured counts the tasks with a measured time on the device. DeviceNS, P50NS, P99NS and MaxNS are of these times.
 	Measured uint64 `json:"measured"`
 	DeviceNS int64  `json:"device_ns"`
 	P50NS    int64  `json:"device_p50_ns"`
 	P99NS    int64  `json:"device_p99_ns"`
 	MaxNS    int64  `json:"device_max_ns"`
-	// Rate, of copies, is bytes per second: of those that were measured, or else of all by what brackets them. Then it
-	// was that much or more.
+	// Rate is bytes per second of copies: of the measured ones, otherwise of all by their brackets. The latter is a
+	// lower bound.
 	Rate        float64 `json:"bytes_per_s,omitempty"`
 	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"`
-	Sizes       []Task  `json:"sizes,omitempty"` // of copies, by size class, the smallest first
+	Sizes       []Task  `json:"sizes,omitempty"` // of copies, by size class, smallest first
 
-	times         Histogram // measured
+	times         Histogram // of measured tasks
 	measuredBytes uint64
 	bracketNS     int64
 	lanes         []bool
 	sizes         [len(timeline.SizeClasses)]*Task
 }
 
-// issued takes in a task as its call tells of it, and the time of the call.
+// issued adds a task when its call is known. host is the duration of the call.
 func (k *Task) issued(t *timeline.Task, host int64) {
 	k.Count++
 	k.Bytes += t.Bytes
@@ -208,7 +208,7 @@ func (k *Task) issued(t *timeline.Task, host int64) {
 	}
 }
 
-// ended takes in the times of a task.
+// ended adds the times of a task.
 func (k *Task) ended(t *timeline.Task) {
 	k.bracketNS += t.To - t.From
 	if t.Measured {
@@ -234,31 +234,31 @@ func (k *Task) finish() {
 	}
 }
 
-// Lane are the tasks of one stream.
+// Lane sums up the tasks of one stream.
 type Lane struct {
 	Stream   string `json:"stream"`
 	Process  uint32 `json:"process"`
 	Tasks    uint64 `json:"tasks"`
 	Launches uint64 `json:"launches"`
 	Copies   uint64 `json:"copies"`
-	Device   int    `json:"device"`   // -1 where it is not known
-	Measured uint64 `json:"measured"` // tasks; others are bracketed by the calls around them
-	// BusyAtMostNS is the time in which the stream may have had work, and had where all tasks are measured, IdleAtLeastNS the rest of
-	// the time from its first task to its last one's end, WaitedNS what the host has spent in synchronizations that waited for its
-	// tasks.
+	Device   int    `json:"device"`   // -1 if not known
+	Measured uint64 `json:"measured"` // tasks with a measured time; other tasks are bracketed by calls
+	// BusyAtMostNS is the time in which the stream may have had work. It is exact if all tasks are measured.
+	// IdleAtLeastNS is the rest of the time from the first task to the end of the last one. WaitedNS is the time of the
+	// synchronizations that waited for its tasks.
 	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
 	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
 	WaitedNS      int64 `json:"waited_ns"`
-	// RecordingNS is how long the recorder kept the threads that issued the tasks, each since its task before. The stream may have had
-	// nothing to do for that long because of the recorder.
+	// RecordingNS is the recorder's time in threads between two tasks that they issued. The stream may have been idle
+	// for that long because of the recorder.
 	RecordingNS int64 `json:"recording_ns"`
-	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, without what the recorder may have taken, "device" where the host has
-	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell, or nothing where the host's time
-	// is not known.
+	// Bound is "host" if the stream was certainly idle for at least half of its time, without the recorder's time. It is
+	// "device" if the host waited for the stream that long, or if all tasks are measured. Otherwise, and if host times
+	// are not known, it is empty.
 	Bound string `json:"bound"`
 }
 
-// bound judges a stream by what the brackets allow.
+// bound returns Bound.
 func (l *Lane) bound() string {
 	recording := min(l.RecordingNS, l.IdleAtLeastNS)
 	idle := l.IdleAtLeastNS - recording
@@ -274,7 +274,7 @@ func (l *Lane) bound() string {
 	return ""
 }
 
-// Untimed tells whether no call took any time: profiles that tell of the device alone have calls for its tasks, and nothing of the host's time.
+// Untimed reports whether no call has a duration, as in a profile of the device alone.
 func (s *Stats) Untimed() bool {
 	return !slices.ContainsFunc(s.Functions, func(f Function) bool { return f.TotalNS > 0 })
 }
@@ -288,14 +288,14 @@ type Error struct {
 }
 
 const (
-	// longest is how many idle times are told.
+	// longest is the number of idle times and waits in Stats.
 	longest = 10
-	// maxNames bounds the names of ranges that are told apart: programs number them.
+	// maxNames is the number of range names that are kept apart: programs number them.
 	maxNames   = 10_000
 	otherNames = "(other names)"
 )
 
-// New sums a trace up. What it holds does not grow with the number of calls, unless sums by step are asked for without Top and Step.
+// New sums up a trace. Its memory does not grow with the number of calls, unless Options.By asks for all steps.
 func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	x := &summer{funcs: map[string]*funcSum{}, errors: map[errKey]*Error{}, kernels: map[string]*Task{}, copies: map[string]*Task{}, hidden: map[[2]string]int{},
 		ranges: map[rangeKey]int{}, retries: map[retryKey]int{}, idles: timeline.NewIdles(longest),
@@ -331,11 +331,11 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	return x.finish()
 }
 
-// A summer sums up what a Walk tells.
+// A summer collects the sums of a Walk.
 type summer struct {
 	w       *timeline.Walk
 	s       *Stats
-	byID    []*funcSum // of the functions that the model knows
+	byID    []*funcSum // functions of the model
 	funcs   map[string]*funcSum
 	errors  map[errKey]*Error
 	kernels map[string]*Task
@@ -373,19 +373,19 @@ type retryKey struct {
 
 type laneSum struct {
 	Lane
-	until     int64 // up to which the stream's time is accounted for
-	recording int64 // of the thread that issued its latest task, up to that
+	until     int64 // end of the accounted time
+	recording int64 // recorder's time of thread up to its latest task
 	thread    uint32
 }
 
-// latest is the latest call of a thread, and how long the recorder has kept the thread so far.
+// latest has the latest call of a thread, and the recorder's time in the thread so far.
 type latest struct {
 	recording int64
 	fn        *funcSum
 	tasks     [2]*Task
 }
 
-// recorded takes in how long the recorder has kept a thread after the call before this one.
+// recorded adds the recorder's time between the previous call of the thread and this one.
 func (x *summer) recorded(h *timeline.HostCall) *latest {
 	for int(h.Thread) >= len(x.threads) {
 		x.threads = append(x.threads, latest{})
@@ -472,7 +472,7 @@ func (x *summer) retry(h *timeline.HostCall) {
 	s.Retries[i].Count++
 }
 
-// issued takes in a task with its call, and returns the sums that they are part of.
+// issued adds a task with its call, and returns the sums with the task.
 func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*Task {
 	for k.Lane >= len(x.lanes) {
 		x.lanes = append(x.lanes, laneSum{})
@@ -513,7 +513,7 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	return sums
 }
 
-// taskStats returns the sums that a task is part of: of its name, and of the size of a copy.
+// taskStats returns the sums for the name of a task, and for the size class of a copy.
 func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	group := x.kernels
 	switch k.Kind {
@@ -538,7 +538,7 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	return [2]*Task{t, t.sizes[class]}
 }
 
-// task takes in the times of a task. Those of a stream come in its order.
+// task adds the times of a task. The tasks of a stream arrive in order.
 func (x *summer) task(k *timeline.Task) error {
 	l := &x.lanes[k.Lane]
 	if l.Tasks == 0 {
@@ -613,7 +613,7 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 	return nil
 }
 
-// SumSteps sums steps up by how long the typical ones took.
+// SumSteps returns the sums of count steps with the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
 	return Steps{Source: string(w.Steps.Source), Why: w.Steps.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}

@@ -11,22 +11,22 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Thread are where the time of a typical step went on one thread, on average over those steps. Its parts, from
-// WaitingNS to OwnNS, add up to the time of the step, but for rounding.
+// Thread divides the mean time of a typical step on one thread. WaitingNS to OwnNS add up to the step's time, except for
+// rounding.
 type Thread struct {
 	Thread      string `json:"thread"`
-	Process     int    `json:"process"` // id of the process
+	Process     int    `json:"process"` // process id
 	WaitingNS   int64  `json:"waiting_ns"`
 	LaunchingNS int64  `json:"launching_ns"` // in calls that launch kernels and graphs
 	CopyingNS   int64  `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64  `json:"other_ns"`     // in other calls
-	RecordingNS int64  `json:"recording_ns"` // in none, while the recorder hashed and copied payloads
-	OwnNS       int64  `json:"own_ns"`       // in none, and the program's own
-	// DeviceNS is what was measured on the device of the tasks that the thread has issued in the step.
+	RecordingNS int64  `json:"recording_ns"` // between calls, in the recorder
+	OwnNS       int64  `json:"own_ns"`       // between calls, in the program
+	// DeviceNS is the measured time of the tasks that the thread issued in the step.
 	DeviceNS int64 `json:"device_ns"`
 }
 
-// What a thread does in a call.
+// Activities of a thread.
 const (
 	waiting = iota
 	launching
@@ -36,36 +36,36 @@ const (
 	doings
 )
 
-// within follows what threads do in the steps of a trace. It holds a few numbers for each thread.
+// within sums up the activities of threads in steps. It keeps a few numbers a thread.
 type within struct {
 	w       *timeline.Walk
 	threads []doing
 	named   named
 	latest  int64 // start of the latest call
-	n, took int64 // typical steps, and their time
+	n, took int64 // typical steps, and their total duration
 }
 
 type doing struct {
-	now, sum       [doings]int64 // in the step that goes on, and in typical ones
+	now, sum       [doings]int64 // in the current step, and in all typical ones
 	device, onSum  int64
-	until, carried int64 // end of the calls so far, of those before the step that goes on
-	what, before   int   // that they were
-	some           bool  // in a typical step
+	until, carried int64 // latest end of a call; the same before the current step
+	what, before   int   // activities of these calls
+	some           bool  // has calls in a typical step
 }
 
-// waits reports whether a function waits for the device, whatever else it does.
+// waits reports whether a function waits for the device.
 func waits(f *api.Func) bool {
 	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
 }
 
-// named are the functions that calls of a profile are of, by their names there.
+// named finds functions for the calls of a profile by name.
 type named struct {
 	model *api.Model
 	of    map[string]*api.Func
 }
 
-// function is what a call is of. A profile has calls of its own, which are not the model's and have no arguments, but are
-// named for what was called: AscendCL@aclrtSynchronizeStream, or Runtime@StreamSynchronize for rtStreamSynchronize.
+// function returns the function of a call. Calls of a profile have names such as AscendCL@aclrtSynchronizeStream, or
+// Runtime@StreamSynchronize for rtStreamSynchronize, and no arguments.
 func (n *named) function(h *timeline.HostCall) *api.Func {
 	if h.Fn != nil {
 		return h.Fn
@@ -114,7 +114,7 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	if end > d.until {
 		what := x.doing(h, k)
 		if h.Step >= 0 {
-			d.now[what] += end - max(h.Start, d.until) // a call within another one, as profiles have them, is a part of it
+			d.now[what] += end - max(h.Start, d.until) // a nested call of a profile is part of the outer one
 		} else {
 			d.carried, d.before = end, what
 		}
@@ -125,8 +125,8 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// step takes in that a step has ended. A call may have begun before it, or go on behind it. That of the last step is
-// known late, so that calls behind it may count to it: then it counts nowhere.
+// step ends a step. A call may begin before the step or end after it. The end of the last step is known late, and later
+// calls may have been added to it: such a step does not count.
 func (x *within) step(p *timeline.Step) {
 	counts := p.Typical && !p.Open && x.latest < p.To
 	if counts {
@@ -151,7 +151,7 @@ func (x *within) step(p *timeline.Step) {
 	}
 }
 
-// list returns the threads, the one that was longest in calls first, and how long a step took on average.
+// list returns the threads ordered by time in calls, and the mean duration of a step.
 func (x *within) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
@@ -182,7 +182,7 @@ func (x *within) list() (out []Thread, mean int64) {
 
 func (t *Thread) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
 
-// threadName is how a thread is shown.
+// threadName returns the displayed name of a thread.
 func threadName(i int, th format.Thread) string {
 	switch {
 	case th.TID == 0 && th.Name == "":

@@ -18,7 +18,7 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// TestWithinSteps has a thread that launches, and one whose waits begin before a step and end behind it.
+// TestWithinSteps has a thread that launches, and a thread whose waits begin before a step and end after it.
 func TestWithinSteps(t *testing.T) {
 	b := testtrace.New(t)
 	handle := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
@@ -34,7 +34,7 @@ func TestWithinSteps(t *testing.T) {
 		b.Call(1, at+900, at+1100, "aclrtSynchronizeDevice", nil)
 		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
-	b.Call(2, 40_000, 41_000, "aclrtSetDevice", testtrace.A(0)) // in no step
+	b.Call(2, 40_000, 41_000, "aclrtSetDevice", testtrace.A(0)) // outside steps
 	tl := b.Load()
 	s := sums(t, tl, "")
 	want := []stats.Thread{
@@ -55,8 +55,8 @@ func TestWithinSteps(t *testing.T) {
 	}
 }
 
-// The time that the recorder took between calls to hash and copy payloads was called the program's own, in steps and in idle times, and the
-// streams that it kept idle were bound by the host.
+// The recorder's time between calls was counted as the program's own, in steps and in idle times. Streams that the
+// recorder kept idle were called bound by the host.
 func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 	recorded := func(took, start, end int64) testtrace.Mod {
 		return func(_ *api.Func, c *format.Call) {
@@ -100,7 +100,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 	}
 }
 
-// TestWithinNoSteps has nothing to say of steps that are not there.
+// TestWithinNoSteps has a trace without steps.
 func TestWithinNoSteps(t *testing.T) {
 	s := sums(t, testtrace.Deep(t), "")
 	if len(s.Steps.Threads) > 0 || s.Steps.MeanNS != 0 {
@@ -108,8 +108,8 @@ func TestWithinNoSteps(t *testing.T) {
 	}
 }
 
-// TestLastStep has the end of the last step become known only when what follows was told: the sums have a row of both,
-// and the averages are of the others.
+// TestLastStep has a last step whose end is known only after later calls. The sums have one row for both, and the means
+// exclude them.
 func TestLastStep(t *testing.T) {
 	b := testtrace.New(t)
 	for i, name := range []string{"norm", "matmul", "add"} {
@@ -117,7 +117,7 @@ func TestLastStep(t *testing.T) {
 	}
 	at := int64(10_000)
 	for range 6 {
-		for i := range uint64(3) { // begins with a kernel that is in each once: where the last one ends is not seen
+		for i := range uint64(3) { // the step begins with a kernel that occurs once a step, so the end of the last step does not show
 			b.Call(0, at, at+20, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 			at += 300
 		}
@@ -145,7 +145,7 @@ func TestLastStep(t *testing.T) {
 	}
 }
 
-// TestUnfinishedSums has a call that never returned: no sum has a time of it.
+// TestUnfinishedSums has a call that never returned: its time is in no sum.
 func TestUnfinishedSums(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSetDevice", testtrace.A(0))
@@ -156,7 +156,7 @@ func TestUnfinishedSums(t *testing.T) {
 	}
 }
 
-// A call within another one, as profiles have them, is a part of its time.
+// A nested call of a profile is part of the outer call's time.
 func TestNestedSums(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
@@ -189,8 +189,7 @@ func statsOf(t *testing.T, p *msprof.Profile, o *stats.Options) *stats.Stats {
 	return s
 }
 
-// TestWithinProfile has calls that lie in each other and are named for what was called: sums by thread say of them what
-// the steps say.
+// TestWithinProfile has nested calls with the names of a profile. The sums by thread equal those of the step.
 func TestWithinProfile(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace_view.json")
 	if err := os.WriteFile(trace, []byte(`[{"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "args": {"name": "Python"}},
@@ -212,7 +211,7 @@ func TestWithinProfile(t *testing.T) {
 	}
 }
 
-// A table of kernels tells nothing of the host: no stream is called bound by it, nor is anything the program's own time.
+// A table of kernels has no host times: no stream is bound by the host, and no idle time is the program's own.
 func TestStatsOfTable(t *testing.T) {
 	p, err := msprof.Find("../../import/msprof/testdata/kernel_details.csv")
 	if err != nil {
