@@ -8,8 +8,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Completeness says in a line what a trace lacks, "" if it has all calls of the program. What was lost differs from what is outside of the
-// window that was asked for.
+// Completeness describes missing calls in one line, "" if the trace has all calls. Calls outside the requested window
+// are not lost.
 func Completeness(c *format.Completeness) string {
 	var all []string
 	if c.Window != format.WindowWhole {
@@ -25,7 +25,6 @@ func Completeness(c *format.Completeness) string {
 	return strings.Join(all, "; ")
 }
 
-// losses lists what was lost.
 func losses(c *format.Completeness) (all []string) {
 	if c.Cut != "" {
 		all = append(all, c.Cut)
@@ -42,7 +41,7 @@ func losses(c *format.Completeness) (all []string) {
 	return all
 }
 
-// places says of how many gaps, and of how many calls, something is known.
+// places counts gaps, and their calls if known.
 func places(what string, gaps []format.Gap) string {
 	calls := uint64(0)
 	for i := range gaps {

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// DiffText writes the form for people.
+// DiffText writes the changes as a table.
 func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 	run := func(name string, r *diff.Run) {
 		Printf(w, "%s: %s: %s in %s", name, r.Path, human.Plural(r.Calls, "call"), human.Duration(r.SpanNS))
@@ -24,7 +24,7 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 	}
 	t := newTable(w, o)
 	sample := func(s *diff.Sample) layout {
-		spread := "" // one alone has none
+		spread := "" // a single sample has no spread
 		if s.N > 1 {
 			spread = "+-" + human.Duration(int64(s.Q3NS-s.Q1NS)/2)
 		}

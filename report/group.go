@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Groups writes sums for people.
+// Groups writes sums as a table.
 func Groups(w io.Writer, by string, groups []stats.Group, o *TextOptions) error {
 	t := newTable(w, o)
 	span := func(g *stats.Group) layout {
@@ -43,14 +43,14 @@ func Groups(w io.Writer, by string, groups []stats.Group, o *TextOptions) error 
 	return t.Flush()
 }
 
-// A GroupWriter writes sums one by one, as JSON or as comma-separated values with a line of names, which are those of the JSON form.
+// A GroupWriter writes sums one by one, as JSON or as comma-separated values. The column names are the JSON keys.
 type GroupWriter struct {
 	w   io.Writer
 	csv *csv.Writer // nil for JSON
 	sep string
 }
 
-// NewGroupWriter begins a list of sums by something.
+// NewGroupWriter begins a list. Call Close at its end.
 func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
 	g := &GroupWriter{w: w, sep: "\n"}
 	if asCSV {
@@ -61,7 +61,6 @@ func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
 	return g, err
 }
 
-// Group writes the sums of one.
 func (w *GroupWriter) Group(g *stats.Group) error {
 	if w.csv != nil {
 		return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
@@ -75,7 +74,6 @@ func (w *GroupWriter) Group(g *stats.Group) error {
 	return err
 }
 
-// Close ends the list.
 func (w *GroupWriter) Close() error {
 	if w.csv != nil {
 		w.csv.Flush()
@@ -85,7 +83,7 @@ func (w *GroupWriter) Close() error {
 	return err
 }
 
-// CSV writes the functions as comma-separated values with a line of names, which are those of the JSON form.
+// StatsCSV writes the functions as comma-separated values. The column names are the JSON keys.
 func StatsCSV(w io.Writer, s *stats.Stats) error {
 	rows := [][]string{{"func", "calls", "failed", "total_ns", "mean_ns", "min_ns", "p50_ns", "p99_ns", "max_ns"}}
 	for _, f := range s.Functions {

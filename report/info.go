@@ -1,5 +1,9 @@
-// Package report says what is in a trace: Info in total, Lines call by call, Stats by function, kernel, stream and
-// direction. The JSON forms are stable: keys are added, never renamed. It reads traces and writes to what it is given.
+// Package report writes findings for people and scripts: text, tables, JSON, CSV, and the escaping that a terminal
+// needs.
+//
+// Info, Lines and Live read a trace or a recording themselves. All other text comes from findings: packages analyze/*
+// and replay. cmd/acltrace calls this package with a finding and a writer. JSON forms are stable: keys are added, never
+// renamed. Names from a trace reach the writer escaped, through Printf. This package opens no file and ends no process.
 package report
 
 import (
@@ -72,7 +76,7 @@ type InfoIntegrity struct {
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // content of a file without a readable end
 }
 
-// InfoClock is one moment on two clocks, by which traces of different machines are joined.
+// InfoClock is one moment on two clocks. Traces from different machines are joined by it.
 type InfoClock struct {
 	WallNS int64 `json:"wall_ns"` // since 1970 UTC
 	MonoNS int64 `json:"mono_ns"` // CLOCK_MONOTONIC; all times in the trace count from here
@@ -87,15 +91,16 @@ type InfoCalls struct {
 
 type InfoPayload struct {
 	Level string `json:"level"`
-	// Pieces counts the program's data: arguments, strings and what copies moved. Those up to 4 KiB lie among the calls, longer ones are blobs.
+	// Pieces counts the program's data: arguments, strings and copied memory. Data up to 4 KiB is stored in the calls,
+	// longer data as blobs.
 	Pieces      uint64 `json:"pieces"`
 	Blobs       uint64 `json:"blobs"`
 	Bytes       uint64 `json:"bytes"`
 	StoredBytes uint64 `json:"stored_bytes"`
-	TakenEarly  uint64 `json:"taken_early"` // that an asynchronous copy may have read from pinned memory after it had changed
-	// VisibleMissing is the size of managed memory and registered host memory whose content is missing.
+	TakenEarly  uint64 `json:"taken_early"` // pinned memory read at the call, which may differ from the copied content
+	// VisibleMissing is the size in bytes of managed and registered host memory with missing content.
 	VisibleMissing uint64 `json:"host_visible_missing,omitempty"`
-	// BlobFile has the contents, where the trace has none.
+	// BlobFile has the blobs, if the trace does not.
 	BlobFile *InfoBlobFile `json:"blob_file,omitempty"`
 }
 
@@ -103,28 +108,30 @@ type InfoBlobFile struct {
 	Path     string `json:"path"`
 	Bytes    int64  `json:"bytes"`
 	Complete bool   `json:"complete"`
-	Problem  string `json:"problem,omitempty"` // why it can't be read
+	Problem  string `json:"problem,omitempty"` // why it is unreadable
 }
 
 type InfoGaps struct {
 	Count     int    `json:"count"`
 	CallsLost uint64 `json:"calls_lost"`
-	// CallsLost counts neither those that a flight recorder has let go of nor those made while recording was off, as outside of --steps.
+	// CallsOlder counts calls that a flight recorder dropped, CallsOff calls while recording was off, as outside
+	// --steps. CallsLost includes neither.
 	CallsOlder uint64 `json:"calls_older,omitempty"`
 	CallsOff   uint64 `json:"calls_off,omitempty"`
 	Off        int    `json:"off,omitempty"`   // gaps in which recording was off
-	Older      int    `json:"older,omitempty"` // gaps of a flight recorder
+	Older      int    `json:"older,omitempty"` // gaps from a flight recorder
 }
 
 type InfoCoverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by"`
-	// AskedFor are those of PassedBy of which only that was seen: the program has asked for them, so often.
+	// AskedFor are functions in PassedBy that the program only looked up.
 	AskedFor []string          `json:"asked_for"`
 	Unhooked []format.Unhooked `json:"unhooked"`
-	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
-	Refused  int               `json:"refused"`          // threads of which nothing is recorded, for want of memory
-	// Unsized are launches and nodes without arguments, since nothing told their sizes, CutArguments arguments that were too large.
+	Binder   string            `json:"binder,omitempty"` // how the shim was loaded before the runtime: preload or audit
+	Refused  int               `json:"refused"`          // threads without a recording, for want of memory
+	// Unsized counts launches and nodes with arguments of unknown size, CutArguments arguments over the limit. Neither
+	// are recorded.
 	Unsized      uint64 `json:"unsized,omitempty"`
 	CutArguments uint64 `json:"cut_arguments,omitempty"`
 }

@@ -20,22 +20,22 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// LineOptions choose calls. The zero value chooses all.
+// LineOptions select calls. The zero value selects all.
 type LineOptions struct {
 	JSON     bool
 	Funcs    []string              // names
-	From, To int64                 // nanoseconds since the beginning of the trace; To 0 means to the end
+	From, To int64                 // nanoseconds since the trace began; To 0 means to the end
 	TID      int                   // 0: all threads
-	Stream   int                   // number of a stream object as shown (stream#N), 0: all
-	Task     *TaskID               // only the calls that made this task
-	Tail     int                   // only so many of the last ones, 0: all
-	Progress func(done, total int) // called now and then with the number of calls
+	Stream   int                   // number in stream#N, 0: all
+	Task     *TaskID               // only calls that made this task
+	Tail     int                   // only the last ones, 0: all
+	Progress func(done, total int) // called now and then with the calls read and the total
 }
 
-// A TaskID is how the runtime's logs and dumps name a task.
+// A TaskID identifies a task as the runtime's logs do.
 type TaskID = format.TaskID
 
-// ParseTaskID reads STREAM:ID, or STREAM:FLIP:TASK as logs have it, where the id is FLIP<<16 | TASK.
+// ParseTaskID reads STREAM:ID, or STREAM:FLIP:TASK as in logs. The id is FLIP<<16 | TASK.
 func ParseTaskID(s string) (*TaskID, error) {
 	parts := strings.Split(s, ":")
 	bad := fmt.Errorf("task %q is neither STREAM:ID nor STREAM:FLIP:TASK", s)
@@ -60,7 +60,7 @@ func ParseTaskID(s string) (*TaskID, error) {
 	return &TaskID{Stream: uint32(v[0]), Task: uint32(v[1])}, nil
 }
 
-// line is a call as `acltrace cat --json` prints it.
+// line is a call in `acltrace cat --json`.
 type line struct {
 	I       uint64         `json:"i"`
 	Func    string         `json:"func"`
@@ -68,19 +68,19 @@ type line struct {
 	TID     int            `json:"tid"`
 	Time    int64          `json:"t_ns"`
 	Dur     int64          `json:"dur_ns"`
-	Ret     *int64         `json:"ret"` // null for a call that never returned and for a function that returns nothing
+	Ret     *int64         `json:"ret"` // nil for a call that never returned, or a function without a result
 	Error   string         `json:"error,omitempty"`
 	Args    map[string]any `json:"args"`
-	Stack   []string       `json:"stack,omitempty"` // innermost first
+	Stack   []string       `json:"stack,omitempty"` // innermost frame first
 	Out     map[string]any `json:"out,omitempty"`
 	Kernel  string         `json:"kernel,omitempty"`
-	Kinds   []string       `json:"kernel_arguments,omitempty"` // what they are, as the kernel's binary says
+	Kinds   []string       `json:"kernel_arguments,omitempty"` // kinds according to the kernel's binary
 	Task    *lineTask      `json:"task,omitempty"`
 	Objects map[string]any `json:"objects,omitempty"`
 	Data    []lineData     `json:"data,omitempty"`
 }
 
-// lineTask has the runtime's numbers of a task; flip and task are the halves of its id.
+// lineTask has the runtime's ids. Flip and Task are the halves of ID.
 type lineTask struct {
 	Stream uint32 `json:"stream"`
 	ID     uint32 `json:"id"`
@@ -96,18 +96,17 @@ type lineData struct {
 	Reason string `json:"reason,omitempty"`
 	Len    uint64 `json:"len"`
 	Blob   uint32 `json:"blob,omitempty"`
-	// Text has the content of a string, Hex the first 64 bytes of anything else that lies among the calls.
+	// Text has a string. Hex has the first 64 bytes of other data that is stored in the calls.
 	Text *string `json:"text,omitempty"`
 	Hex  string  `json:"hex,omitempty"`
-	// Source says where the content is from when no recorder has read it there: "shadow" for device memory whose content
-	// follows from the copies before.
+	// Source is "shadow" for device memory whose content follows from earlier copies. Otherwise it is empty.
 	Source string `json:"source,omitempty"`
 }
 
-// hexShown is how many bytes of a piece of data JSON shows.
+// hexShown limits Hex, in bytes.
 const hexShown = 64
 
-// Lines writes the calls of a trace in the order of their beginnings, one a line.
+// Lines writes the calls ordered by their start, one a line.
 func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	l, err := newLister(r, m, o)
 	if err != nil {
@@ -115,7 +114,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
 	from, before := l.o.From, 0
-	// From so many chunks before the end on, and from more of them as long as that is too late.
+	// Begin this many chunks before the end. Begin earlier while that yields too few calls.
 	for back := l.atLeast(); l.o.Tail > 0; back *= 4 {
 		if from = l.o.From; back < len(l.starts) {
 			from = max(from, l.starts[back-1].at)
@@ -130,10 +129,10 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	}
 	l.flush = out.Flush
 	_, err = l.list(out, from, before)
-	return cmp.Or(err, out.Flush()) // what was written before an error is shown
+	return cmp.Or(err, out.Flush()) // lines before an error are shown
 }
 
-// A lister writes the calls that are wanted.
+// A lister finds and writes the selected calls.
 type lister struct {
 	r       *format.Reader
 	m       *api.Model
@@ -141,9 +140,9 @@ type lister struct {
 	to      int64
 	funcs   map[uint16]bool
 	threads []format.Thread
-	starts  []chunkStart // for Tail: of the chunks with calls that may be wanted, from the last on
-	total   uint64       // calls up to the last that may be wanted
-	flush   func() error // writes the lines so far, where that makes sense
+	starts  []chunkStart // for Tail: chunks that may have selected calls, last first
+	total   uint64       // index after the last call that may be selected
+	flush   func() error // writes the buffered lines; may be nil
 }
 
 type chunkStart struct {
@@ -162,7 +161,7 @@ func newLister(r *format.Reader, m *api.Model, o *LineOptions) (*lister, error) 
 	for _, name := range l.o.Funcs {
 		found := false
 		for _, f := range r.Schema().Functions {
-			if f.Name == name || strings.HasPrefix(f.Name, name+":") { // a form of it
+			if f.Name == name || strings.HasPrefix(f.Name, name+":") { // a variant of it
 				l.funcs[f.ID], found = true, true
 			}
 		}
@@ -182,7 +181,7 @@ func newLister(r *format.Reader, m *api.Model, o *LineOptions) (*lister, error) 
 	return l, nil
 }
 
-// atLeast returns how many chunks the last calls that are wanted lie in, or more.
+// atLeast returns the least number of chunks that hold the last selected calls.
 func (l *lister) atLeast() int {
 	calls, n := uint64(0), 0
 	for n < len(l.starts) && calls < uint64(l.o.Tail) {
@@ -192,7 +191,7 @@ func (l *lister) atLeast() int {
 	return max(n, 1)
 }
 
-// mayHold reports whether the index does not rule out that the chunk has calls that are wanted, as far as that can be told without objects.
+// mayHold reports whether a chunk may have selected calls, according to the index. It ignores Stream.
 func (l *lister) mayHold(c *format.ChunkInfo, from int64) bool {
 	if c.TMax < from || c.TMin > l.to || l.o.Task != nil && !c.Task(l.o.Task.Stream, l.o.Task.Task) {
 		return false
@@ -216,7 +215,7 @@ func (l *lister) mayBe(c *format.Call, from int64) bool {
 	return c.Start >= from && (len(l.funcs) == 0 || l.funcs[c.Func]) && (l.o.TID == 0 || l.thread(c.Thread).TID == l.o.TID)
 }
 
-// is reports whether a call that may be wanted is.
+// is decides about a call for which mayBe is true.
 func (l *lister) is(e *timeline.Event) bool {
 	if l.o.Stream != 0 && (e.Stream == nil || e.Stream.ID != l.o.Stream) {
 		return false
@@ -228,8 +227,8 @@ func (l *lister) is(e *timeline.Event) bool {
 	return ok && *l.o.Task == TaskID{Stream: stream, Task: task}
 }
 
-// list writes the calls that start at from or later, but for the first ones, and returns how many there are with these.
-// Without out it counts them only.
+// list writes the selected calls that start at from or later, except the first ones, and returns their number including
+// these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
 	p.enc = json.NewEncoder(&p.json)
@@ -242,15 +241,14 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 			return 0, err
 		}
 	}
-	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on
-	// it, and so are the calls of a chunk that has some.
+	// A chunk without selected calls is read only if object names depend on it. The same holds for calls.
 	skip := p.s.Skipper(l.r)
 	var quiet quietChunks
 	var flushErr error
 	filter := &format.Filter{To: l.o.To, Chunk: func(c *format.ChunkInfo) bool {
 		if l.o.Progress != nil && c.Known {
 			if l.flush != nil {
-				flushErr = l.flush() // whoever watches the progress wants to see the lines too
+				flushErr = l.flush() // show the lines along with the progress
 			}
 			l.o.Progress(int(c.First), int(l.total))
 		}
@@ -267,7 +265,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		return true
 	}}
 	if l.o.To != 0 {
-		filter.To++ // its own bound leaves out the moment itself
+		filter.To++ // Filter.To is exclusive
 	}
 	var line []byte
 	for c, err := range l.r.CallsByStart(filter) {
@@ -303,7 +301,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	return n, flushErr
 }
 
-// quietChunks are chunks that are read only for calls that are wanted: the others may be left out one by one.
+// quietChunks are chunks that are read only for selected calls. Their other calls may be skipped.
 type quietChunks []*format.ChunkInfo
 
 func (q *quietChunks) add(c *format.ChunkInfo) {
@@ -317,7 +315,7 @@ func (q quietChunks) has(c *format.Call) bool {
 	return slices.ContainsFunc(q, func(k *format.ChunkInfo) bool { return c.Index-k.First < k.Calls })
 }
 
-// lateOf selects the data that came late to calls in the chunks that are wanted.
+// lateOf selects data that was stored apart from its calls, for the wanted chunks.
 func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataFilter {
 	f := &format.DataFilter{Late: true, From: math.MaxUint64, To: 1}
 	for c := range r.Chunks() {
@@ -332,7 +330,7 @@ func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataF
 	return f
 }
 
-// devArgs returns the parameter with arguments in device memory, -1 where there is none.
+// devArgs returns the parameter with arguments in device memory, -1 for none.
 func devArgs(e *timeline.Event) int {
 	if e.Fn == nil {
 		return -1
@@ -340,18 +338,18 @@ func devArgs(e *timeline.Event) int {
 	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
 }
 
-// A printer makes lines.
+// A printer formats calls.
 type printer struct {
 	*lister
 	s      *timeline.State
 	stacks *timeline.Stacks
 	late   map[uint64][]format.Data // by call, for JSON
-	args   []timeline.Arg           // memory
+	args   []timeline.Arg           // reused
 	json   bytes.Buffer
 	enc    *json.Encoder
 }
 
-// readLate reads the data that came late to calls that may be wanted.
+// readLate reads data that was stored apart from calls that may be selected.
 func (p *printer) readLate(from int64) error {
 	for d, err := range p.r.Data(lateOf(p.r, func(c *format.ChunkInfo) bool { return p.mayHold(c, from) })) {
 		if err != nil {
@@ -386,7 +384,7 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	return append(dst, p.json.Bytes()...), err
 }
 
-// endLine ends the line that begins at at, and escapes what is in it.
+// endLine ends the line that starts at index at, and escapes it.
 func endLine(dst []byte, at int) []byte {
 	if line := dst[at:]; !shown(line) {
 		dst = append(dst[:at], Escape(string(line))...)
@@ -394,7 +392,7 @@ func endLine(dst []byte, at int) []byte {
 	return append(dst, '\n')
 }
 
-// pad moves what was appended from at on to the right end of a column of a width.
+// pad aligns the text from index at to the right in a column.
 func pad(dst []byte, at, width int) []byte {
 	missing := width - (len(dst) - at)
 	for range missing {
@@ -414,11 +412,11 @@ func appendMillis(dst []byte, ns int64) []byte {
 	}
 	dst = append(strconv.AppendInt(dst, ns/1e6, 10), '.')
 	at := len(dst)
-	dst = strconv.AppendInt(dst, ns%1e6+1e6, 10) // a digit in front keeps the zeros
+	dst = strconv.AppendInt(dst, ns%1e6+1e6, 10) // the leading digit keeps zeros
 	return append(dst[:at], dst[at+1:]...)
 }
 
-// text appends a call as a line, without its stack and its end.
+// text appends a call as a line, without its stack and newline.
 func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	c := e.Call
 	dst = append(pad(strconv.AppendUint(dst, c.Index, 10), len(dst), 6), ' ')
@@ -515,7 +513,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		}
 		o := map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
 		if u.Object.Created == timeline.NoCall && !u.Object.Constant {
-			o["older"] = true // than the trace
+			o["older"] = true // older than the trace
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = o
 	}
@@ -542,7 +540,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 	return l
 }
 
-// kinds says what the arguments of a kernel are.
+// kinds names the kinds of kernel arguments.
 func kinds(as []kernelbin.Arg) []string {
 	var ks []string
 	for _, a := range as {
@@ -555,7 +553,7 @@ func kinds(as []kernelbin.Arg) []string {
 	return ks
 }
 
-// piece is a piece of data as JSON has it.
+// piece converts data for JSON.
 func piece(e *timeline.Event, d *format.Data) lineData {
 	ld := lineData{Param: paramName(e.Fn, int(d.Param)), Item: d.Item, Dir: d.Dir.String(), Status: d.Status.String(), Len: d.Len, Blob: uint32(d.Blob)}
 	if d.Reason != format.NoReason {
@@ -573,7 +571,7 @@ func piece(e *timeline.Event, d *format.Data) lineData {
 	return ld
 }
 
-// isText reports whether data is a string. The content of a file is not.
+// isText reports whether data is a string. File content is not.
 func isText(f *api.Func, d *format.Data) bool {
 	if f == nil || d.Item != 0 {
 		return false

@@ -12,19 +12,19 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Live sums a recording up while it goes on. Refresh reads what has come since it was called last, so its time and its memory do not
-// grow with the recording. A Live belongs to one goroutine.
+// Live sums up a recording in progress. Refresh reads only new chunks, so time and memory do not grow with the
+// recording. A Live must be used by one goroutine.
 type Live struct {
 	path    string
 	open    func(path string) (*format.Reader, *api.Model, error)
 	uuid    string
-	chunks  int            // of calls that have been taken in
-	damaged uint64         // calls in those of them that were damaged
-	places  map[int64]bool // that were damaged
+	chunks  int            // chunks read so far
+	damaged uint64         // calls in damaged chunks among them
+	places  map[int64]bool // offsets of damage
 	state   *timeline.State
 	streams map[*timeline.Object]string
-	count   map[uint32]int // streams by process
-	last    int64          // End of what has been taken in
+	count   map[uint32]int // stream count by process
+	last    int64          // latest End
 	top     Top
 	sums    map[sumKey]*TopSum
 }
@@ -34,34 +34,33 @@ type sumKey struct {
 	process    uint32
 }
 
-// Top is what a recording has come to, as `acltrace top --json` prints it. Times are nanoseconds since its beginning.
+// Top sums up a recording, as `acltrace top --json` prints it. Times are nanoseconds since it began.
 type Top struct {
-	format.Scope          // while the recording goes on, its end is missing
-	Recording    bool     `json:"recording"` // goes on, as far as the file tells
+	format.Scope          // the end is missing while the recording goes on
+	Recording    bool     `json:"recording"` // in progress, according to the file
 	Refreshes    int      `json:"refreshes"`
-	FromNS       int64    `json:"from_ns"` // the interval: what has come since the refresh before
+	FromNS       int64    `json:"from_ns"` // the interval since the previous refresh
 	ToNS         int64    `json:"to_ns"`
 	Calls        uint64   `json:"calls"`
 	NewCalls     uint64   `json:"new_calls"` // in the interval
 	Failed       uint64   `json:"failed"`
 	Lost         uint64   `json:"calls_lost"`
-	Damaged      int      `json:"damaged"`      // places in the file, of what has been read
+	Damaged      int      `json:"damaged"`      // damaged places among the chunks read
 	DeviceBytes  uint64   `json:"device_bytes"` // in use now
 	PeakBytes    uint64   `json:"peak_device_bytes"`
-	Functions    []TopSum `json:"functions"` // the one with the most time in the interval first, then in all
+	Functions    []TopSum `json:"functions"` // ordered by time in the interval, then in total
 	Kernels      []TopSum `json:"kernels"`
 	Streams      []TopSum `json:"streams"`
 	Copies       []TopSum `json:"copies"`
-	// Standing are calls that have not returned, while the recording goes on.
+	// Standing are the calls in progress.
 	Standing []Standing `json:"standing,omitempty"`
-	// UUID is that of the recording.
-	UUID string `json:"-"`
-	// Lacks says what the trace lacks.
+	// UUID identifies the recording.
+	UUID         string               `json:"-"`
 	Lacks        *format.Completeness `json:"-"`
 	intervalSecs float64
 }
 
-// TopSum is one function, kernel, stream or direction of copies, in all and in the interval.
+// TopSum sums up one function, kernel, stream or copy direction, in total and in the interval.
 type TopSum struct {
 	Name     string `json:"name"`
 	Process  uint32 `json:"process"`
@@ -73,7 +72,7 @@ type TopSum struct {
 	NewBytes uint64 `json:"new_bytes"`
 }
 
-// NewLive returns sums of the recording in a file that open can open.
+// NewLive returns a Live for the recording at path. Refresh calls open.
 func NewLive(path string, open func(string) (*format.Reader, *api.Model, error)) *Live {
 	return &Live{path: path, open: open}
 }
@@ -83,8 +82,8 @@ func (l *Live) begin(uuid string, m *api.Model) {
 	l.top.UUID = uuid
 }
 
-// Refresh takes in what has come and returns the sums, which are the caller's. A file that has been replaced by another recording
-// is begun anew.
+// Refresh reads new chunks and returns the sums, which the caller owns. If another recording has replaced the file, it
+// starts again.
 func (l *Live) Refresh() (*Top, error) {
 	r, m, err := l.open(l.path)
 	if err != nil {
@@ -129,7 +128,7 @@ func (l *Live) Refresh() (*Top, error) {
 	l.damaged += damaged
 	t.Lost = l.damaged
 	for _, d := range r.Damage() {
-		l.places[d.Offset] = true // some are met each time that the file is opened
+		l.places[d.Offset] = true // some damage is found at every opening
 	}
 	t.Damaged = len(l.places)
 	t.Lacks = r.Completeness()
@@ -222,7 +221,7 @@ func (l *Live) list(kind string) []TopSum {
 	return out
 }
 
-// Text writes the form for people: a screen of 40 lines, the names last.
+// Text writes a screen of 40 lines.
 func (t *Top) Text(w io.Writer, o *TextOptions) error {
 	state := "recording ended"
 	if t.Recording {

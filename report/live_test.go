@@ -36,7 +36,7 @@ func TestLive(t *testing.T) {
 	if top := refresh(); top.Calls != 3 || top.NewCalls != 0 || top.Functions[0].New != 0 {
 		t.Errorf("nothing has come: %+v", top)
 	}
-	// The kernel's name is in a call that came before.
+	// The kernel's name is in an earlier call.
 	b.Call(0, 5000, 5100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 2, testtrace.DeviceA, 16, testtrace.StreamA))
 	b.Call(0, 6000, 6200, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 2, testtrace.DeviceA, 16, testtrace.StreamA))
 	b.Call(0, 7000, 7700, "aclrtMemcpy", testtrace.A(0x55550000, 4096, testtrace.DeviceA, 4096, 2))
@@ -66,7 +66,7 @@ func TestLive(t *testing.T) {
 	if top := refresh(); top.Recording || top.Calls != 8 || top.Lost != 17 {
 		t.Errorf("at the end: %+v", top)
 	}
-	// The sums are those of the whole trace.
+	// The sums cover the whole trace.
 	whole := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
 		r, err := format.Open(path, nil)
 		return r, acl.Model, err

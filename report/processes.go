@@ -10,25 +10,24 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// InfoProcess is a process that called the runtime.
 type InfoProcess struct {
 	PID     int      `json:"pid"`
-	Parent  int      `json:"parent"` // 0 where it is not known
+	Parent  int      `json:"parent"` // 0 if not known
 	Rank    int      `json:"rank"`
-	Host    string   `json:"host,omitempty"` // where it is not that of the trace
+	Host    string   `json:"host,omitempty"` // if it differs from the trace's
 	Command []string `json:"command"`
-	StartNS int64    `json:"start_ns"` // of its first call, nanoseconds since 1970 UTC
-	// EndNS is when it was found to have ended, 0 where nobody has seen that.
+	StartNS int64    `json:"start_ns"` // start of its first call, since 1970 UTC
+	// EndNS is when its end was noticed, 0 if not known.
 	EndNS int64 `json:"end_ns"`
-	// ExitCode is nil for a process that a signal has ended, and where it is not known.
+	// ExitCode is nil if a signal killed the process, or if not known.
 	ExitCode *int `json:"exit_code"`
-	// Signal is nil for a process that has ended by itself or whose end nobody has seen, 0 where it is not known.
+	// Signal is nil if no signal killed the process, or if its end is not known. 0 is a signal that is not known.
 	Signal *int `json:"signal"`
 	start  time.Duration
 	end    time.Duration
 }
 
-// mostProcesses is how many processes the text form lists.
+// mostProcesses limits the processes in the text form.
 const mostProcesses = 20
 
 func newInfoProcess(p *format.Process, wall int64) InfoProcess {
@@ -48,7 +47,7 @@ func newInfoProcess(p *format.Process, wall int64) InfoProcess {
 	return in
 }
 
-// how says how a process has ended, "" where nobody has seen that.
+// how describes the process's end, "" if not known.
 func (p *InfoProcess) how() string {
 	switch {
 	case p.Signal != nil:
@@ -59,8 +58,7 @@ func (p *InfoProcess) how() string {
 	return ""
 }
 
-// processes returns a line for each process where there are several, those first that a signal has ended. A process alone has a line if one
-// has.
+// processes returns a line for each process, killed ones first. A single process has a line only if a signal killed it.
 func (in *Info) processes() (lines []string) {
 	list := slices.Clone(in.ProcessList)
 	if len(list) == 1 && list[0].Signal == nil {
@@ -89,7 +87,7 @@ func (in *Info) processes() (lines []string) {
 	return lines
 }
 
-// short cuts text to at most n characters.
+// short cuts text to n characters.
 func short(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

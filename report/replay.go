@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/replay/whatif"
 )
 
-// ReplayText writes the report of a replay of the trace at path.
+// ReplayText writes the report of a replay. path is the trace's.
 func ReplayText(w io.Writer, path string, rep *replay.Report) {
 	skippedText(w, rep)
 	differencesText(w, rep)
@@ -43,7 +43,7 @@ func ReplayText(w io.Writer, path string, rep *replay.Report) {
 	verdictText(w, rep)
 }
 
-// listText writes the first rows of a list, and how many of total there are more.
+// listText writes the first rows of a list, and the number of rows left out.
 func listText[T any](w io.Writer, list []T, total int, row func(*T)) {
 	for i := range list {
 		if i == most {
@@ -87,7 +87,7 @@ func differencesText(w io.Writer, rep *replay.Report) {
 	})
 }
 
-// chainText writes the last of total calls that wrote a byte.
+// chainText writes the last writers of a byte, among total ones.
 func chainText(w io.Writer, chain []replay.Writer, total int) {
 	if len(chain) == 0 {
 		return
@@ -112,7 +112,7 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Unverified, len(rep.Unverified), func(u *replay.Unverified) { Printf(w, "unproved: %s\n", u) })
 }
 
-// paceText writes the duration of the replay and its deviation from the recorded one.
+// paceText writes the replay's duration and its deviation from the recorded one.
 func paceText(w io.Writer, path string, rep *replay.Report) {
 	took := ""
 	if rep.ReplayedNS > 0 { // a run that did not finish has no duration
@@ -223,7 +223,7 @@ func rounded(ns int64) time.Duration {
 	return time.Duration(ns).Round(10 * time.Microsecond)
 }
 
-// PlanWriter returns a writer for replay.Options.PlanOnly, which writes one line at a time. It escapes the text of each line.
+// PlanWriter returns a writer for replay.Options.PlanOnly: each Write is one line, whose text it escapes.
 func PlanWriter(w io.Writer) io.Writer { return planWriter{w} }
 
 type planWriter struct{ w io.Writer }

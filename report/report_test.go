@@ -75,7 +75,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenSteps has steps, idle times, device times that were measured, and names that are too long for a terminal.
+// TestGoldenSteps has steps, idle times, measured device times, and names that are too long for a terminal.
 func TestGoldenSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 6, 12, func(step, launch int) int64 {
 		if step == 3 && launch == 5 {
@@ -109,7 +109,7 @@ func TestChosenCalls(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    report.LineOptions
-		want []string // numbers of the calls
+		want []string // call numbers
 	}{
 		{"task", report.LineOptions{Task: &report.TaskID{Stream: 47, Task: 1564<<16 | 23064}}, []string{"6"}},
 		{"no such task", report.LineOptions{Task: &report.TaskID{Stream: 46, Task: 3}}, nil},
@@ -158,13 +158,13 @@ func TestStats(t *testing.T) {
 		t.Errorf("retries %+v", s.Retries)
 	}
 	i := slices.IndexFunc(s.Streams, func(l stats.Lane) bool { return l.Stream == "stream 1" })
-	// From the first task at 9000 to the synchronization's end at 30000, which has waited for 14000.
+	// From the first task at 9000 to the end of the synchronization at 30000, which waited 14000.
 	if l := s.Streams[i]; l.BusyAtMostNS != 21000 || l.IdleAtLeastNS != 0 || l.WaitedNS != 14000 || l.Bound != "device" || l.Device != 0 {
 		t.Errorf("%+v", l)
 	}
 }
 
-// TestHostBound has a stream wait for the host.
+// TestHostBound has a stream that waits for the host.
 func TestHostBound(t *testing.T) {
 	b := testtrace.New(t)
 	for i := range int64(3) {
@@ -189,7 +189,7 @@ func TestHostBound(t *testing.T) {
 	}
 }
 
-// Steps one by one are the steps of the list, and the longest are those of it that took longest.
+// Steps one by one equal the steps in the list, and Top selects the longest ones.
 func TestSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
 	all := sums(t, tl, "step").Groups
@@ -244,13 +244,13 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// plain is a group without its place in a list.
+// plain formats a group without its position in a list.
 func plain(g stats.Group) string {
 	b, err := json.Marshal(g)
 	return fmt.Sprint(string(b), err)
 }
 
-// Of a trace with its results among the calls, info said that it had "0 blobs, 0 B" of the program's data.
+// info reported "0 blobs, 0 B" for a trace whose data is stored in the calls.
 func TestInfoCountsDataAmongCalls(t *testing.T) {
 	r, err := format.Open(filepath.Join("..", "testdata", "traces", "v1.0.aclt"), nil)
 	if err != nil {

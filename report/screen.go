@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Screen writes text for people. It keeps newlines and tabs, and escapes every other byte that a terminal does not
-// show as a character, so that no text of a trace reaches the terminal as a command. Write does not know which newlines
-// are the program's own: Printf escapes those of its arguments.
+// A Screen writes text for people. It keeps newlines and tabs, and escapes all other bytes that a terminal does not
+// display as characters. No text from a trace can act as a terminal command. Write cannot distinguish newlines in names:
+// Printf escapes those.
 type Screen struct {
 	w    io.Writer
-	half []byte // beginning of a character whose end the next Write has
-	buf  []byte // memory
+	half []byte // incomplete character, continued in the next Write
+	buf  []byte // reused
 }
 
-// NewScreen returns a Screen that writes to w.
 func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
 
 func (s *Screen) Write(b []byte) (int, error) {
@@ -37,7 +36,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// incomplete returns how many bytes at the end of b begin a character and do not end it.
+// incomplete returns the length of an incomplete character at the end.
 func incomplete(b []byte) int {
 	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -50,13 +49,12 @@ func incomplete(b []byte) int {
 	return 0
 }
 
-// NewJSON returns a writer for JSON that a terminal may show: characters that it does not show are written as \u
-// escapes, which readers of JSON turn back.
+// NewJSON returns a writer for JSON on a terminal. It writes characters that a terminal does not display as \u escapes.
 func NewJSON(w io.Writer) io.Writer { return jsonWriter{w} }
 
 type jsonWriter struct{ w io.Writer }
 
-// Write relies on encoders, which write whole values of valid UTF-8.
+// Write expects whole values in valid UTF-8, as encoders write them.
 func (j jsonWriter) Write(b []byte) (int, error) {
 	if _, err := j.w.Write(appendEscaped(nil, b, "\n\t", appendUnicode)); err != nil {
 		return 0, err
@@ -64,8 +62,8 @@ func (j jsonWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Escape returns s with control characters, invalid UTF-8, line separators and the characters that direct or hide text
-// escaped as `ls -b` does: \n, \t, \033, \342\200\256. A backslash stays as it is, since s may have been quoted before.
+// Escape escapes control characters, invalid UTF-8, line separators and invisible or directional characters as `ls -b`
+// does: \n, \t, \033, \342\200\256. Backslashes stay: s may be quoted already.
 func Escape(s string) string {
 	if shown(s) {
 		return s
@@ -73,7 +71,7 @@ func Escape(s string) string {
 	return string(appendEscaped(nil, []byte(s), "", appendOctal))
 }
 
-// shown reports whether s is escaped to itself, at a glance: it is ASCII without control characters.
+// shown reports quickly whether s needs no escaping: it is printable ASCII.
 func shown[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' {
@@ -83,7 +81,7 @@ func shown[T string | []byte](s T) bool {
 	return true
 }
 
-// appendEscaped appends b, with escape for what a terminal does not show as a character, other than the bytes of keep.
+// appendEscaped appends b. It calls escape for characters that a terminal does not display, except the bytes in keep.
 func appendEscaped(dst, b []byte, keep string, escape func(dst, b []byte, r rune) []byte) []byte {
 	for at := 0; at < len(b); {
 		next := at
@@ -128,8 +126,8 @@ func appendUnicode(dst, _ []byte, r rune) []byte {
 	return fmt.Appendf(dst, `\u%04x`, r)
 }
 
-// Printf is fmt.Fprintf for text that people read. The format has the layout; Escape is applied to the text of each
-// argument, so that a name of a trace can neither begin a line nor a column.
+// Printf formats text for people like fmt.Fprintf, and escapes each argument. Only the format has layout, so a name can
+// begin neither a line nor a column.
 func Printf(w io.Writer, format string, args ...any) (int, error) {
 	for i, a := range args {
 		switch a.(type) {
@@ -141,7 +139,7 @@ func Printf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// escaped formats what it has, and escapes the result.
+// escaped formats its value and escapes the result.
 type escaped struct{ of any }
 
 func (e escaped) Format(f fmt.State, verb rune) {
@@ -151,7 +149,7 @@ func (e escaped) Format(f fmt.State, verb rune) {
 	io.WriteString(f, Escape(fmt.Sprintf(fmt.FormatString(f, verb), e.of)))
 }
 
-// oneLine returns the text of an error, with "; " between errors that were joined.
+// oneLine returns an error's text, with joined errors separated by "; ".
 func oneLine(err error) string {
 	text := err.Error()
 	var walk func(error)
@@ -178,10 +176,10 @@ func oneLine(err error) string {
 	return text
 }
 
-// layout is text whose tabs and newlines are the program's own.
+// layout is text that Printf does not escape.
 type layout string
 
-// Block returns text of several lines that Printf shows as such, each line escaped.
+// Block returns text with several lines for Printf. Each line is escaped.
 func Block(s string) any {
 	lines := strings.Split(s, "\n")
 	for i := range lines {

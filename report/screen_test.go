@@ -26,7 +26,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// A character that two writes share was taken for two pieces of invalid UTF-8.
+// A character in two writes was taken for invalid UTF-8.
 func TestScreenJoinsCharacters(t *testing.T) {
 	var b bytes.Buffer
 	s := NewScreen(&b)
@@ -40,7 +40,7 @@ func TestScreenJoinsCharacters(t *testing.T) {
 	}
 }
 
-// The layout is the format's: text of the arguments begins neither lines nor columns.
+// Only the format has layout: arguments begin neither lines nor columns.
 func TestPrintfEscapesArguments(t *testing.T) {
 	var b bytes.Buffer
 	err := fmt.Errorf("close a\nb: %w", errors.Join(errors.New("one"), fmt.Errorf("two: %w", errors.Join(errors.New("x\x1b"), errors.New("y")))))

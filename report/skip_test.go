@@ -14,7 +14,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// blocks writes a trace of many chunks in which streams come and go, events are older than the trace, and most chunks hold launches alone.
+// blocks writes a trace with many chunks. Streams come and go, events are older than the trace, and most chunks have
+// only launches.
 func blocks(t *testing.T, schema *format.Schema) *format.Reader {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -52,7 +53,7 @@ func blocks(t *testing.T, schema *format.Schema) *format.Reader {
 			made++
 			call(uint32(block%2), "aclrtLaunchKernel", []uint64{0x6000 + uint64(block/20), 8, 0, 0, s}, format.Out{Param: format.TaskParam, Value: 3<<32 | made})
 			if block == 33 && i == 5 {
-				call(0, "aclrtRecordEvent", []uint64{0x7000, s}) // an event that nobody has seen being made
+				call(0, "aclrtRecordEvent", []uint64{0x7000, s}) // an event from before the trace
 			}
 		}
 		if block%25 == 24 {
@@ -67,7 +68,7 @@ func blocks(t *testing.T, schema *format.Schema) *format.Reader {
 	return r
 }
 
-// What cat shows of a part of a trace is what it shows of that part in the whole, though it reads few chunks.
+// cat shows the same lines for a window as for the whole trace, though it reads few chunks.
 func TestSkip(t *testing.T) {
 	indexed := schema.Of(acl.Model)
 	plain := schema.Of(acl.Model)
@@ -99,7 +100,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// What a State needs of the chunks before a window is few of them.
+// A State needs few chunks from before a window.
 func TestSkipReadsLittle(t *testing.T) {
 	r := blocks(t, schema.Of(acl.Model))
 	read := 0
@@ -117,13 +118,13 @@ func TestSkipReadsLittle(t *testing.T) {
 		}
 		s.Apply(0, c)
 	}
-	// The first launches of each kernel, of each stream, those with a new event, and those with streams that come and go.
+	// First launches by kernel and stream, those with a new event, and those with temporary streams.
 	if read < 5 || read > 20 {
 		t.Errorf("%d chunks read for the state alone", read)
 	}
 }
 
-// A tail is the last of the lines that there are without it, however far back they lie, and the progress comes to its end.
+// A tail equals the last lines of the whole list, even if they are early in the trace. The progress reaches its end.
 func TestTail(t *testing.T) {
 	r := blocks(t, schema.Of(acl.Model))
 	lines := func(o report.LineOptions) []string {
@@ -144,7 +145,7 @@ func TestTail(t *testing.T) {
 		all := lines(o)
 		for _, n := range []int{1, 7, 300, 100000} {
 			o.Tail = n
-			want := all[max(0, len(all)-1-n):] // the last one is empty
+			want := all[max(0, len(all)-1-n):] // the last element is empty
 			if got := lines(o); !slices.Equal(got, want) {
 				t.Errorf("%s: the last %d are %d lines, want %d", name, n, len(got)-1, len(want)-1)
 			}

@@ -6,12 +6,12 @@ import (
 	"io"
 )
 
-// Standing is a call of a recording that goes on: it has begun and not returned.
+// Standing is a call in progress.
 type Standing struct {
 	PID     int    `json:"pid"`
 	TID     int    `json:"tid"`
 	Func    string `json:"func"`
-	On      string `json:"on,omitempty"` // the handle of the stream, event or notify that the call names
+	On      string `json:"on,omitempty"` // handle of the stream, event or notify in the arguments
 	StartNS int64  `json:"start_ns"`     // on the clock of the trace's calls
 	ForNS   int64  `json:"for_ns"`       // until now
 }
@@ -24,10 +24,10 @@ func (s *Standing) String() string {
 	return fmt.Sprintf("thread %d of process %d in %s%s for %s", s.TID, s.PID, s.Func, on, human.Duration(s.ForNS))
 }
 
-// mostStanding is how many calls the text form lists.
+// mostStanding limits the calls in the text form.
 const mostStanding = 10
 
-// StandingText writes a line for each of the oldest calls, behind an indent.
+// StandingText writes a line for each of the oldest calls, after an indent.
 func StandingText(w io.Writer, indent string, list []Standing) {
 	for i := range list {
 		if i == mostStanding {

@@ -11,10 +11,10 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// most is how many rows a table for people has.
+// most limits the rows in tables for people.
 const most = 10
 
-// Rate returns bytes per second for people.
+// Rate formats bytes per second.
 func Rate(bytesPerSecond float64) string {
 	for _, u := range []string{"B/s", "kB/s", "MB/s"} {
 		if bytesPerSecond < 1000 {
@@ -25,14 +25,14 @@ func Rate(bytesPerSecond float64) string {
 	return fmt.Sprintf("%.1f GB/s", bytesPerSecond)
 }
 
-// rest says how many rows a table leaves out.
+// rest writes the number of rows left out.
 func rest(w io.Writer, rows int, what string) {
 	if rows > most {
 		Printf(w, "(%d more %s: --json has all)\n", rows-most, what)
 	}
 }
 
-// Text writes the form for people.
+// StatsText writes the tables of `acltrace stats`.
 func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 	totals(w, s)
 	t := newTable(w, o)
@@ -78,7 +78,7 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 	return t.Flush()
 }
 
-// totals writes what the trace comes to.
+// totals writes the first lines: the sums over all calls.
 func totals(w io.Writer, s *stats.Stats) {
 	var launches, copies, bytes uint64
 	for _, k := range s.Kernels {
@@ -115,7 +115,7 @@ func totals(w io.Writer, s *stats.Stats) {
 	}
 }
 
-// recordedCopies says which part of a copy, as the program saw it, was the recorder's: nothing if no copy was recorded.
+// recordedCopies describes the recorder's share in the time of a copy, "" if no copy was recorded.
 func recordedCopies(c *format.RecordedCopies, before, behind string) string {
 	if c == nil || c.Count == 0 {
 		return ""
@@ -141,7 +141,7 @@ func kernelText(w io.Writer, t *table, s *stats.Stats) {
 	rest(w, len(s.Kernels), "kernels")
 }
 
-// recordingCell is a cell of a table with a column for the recorder's time, which only traces with some have.
+// recordingCell is a cell in the column of recorder times. Traces without such times have no column.
 func recordingCell(s *stats.Stats, text string) layout {
 	if s.Recording.NS == 0 {
 		return ""

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// TextOptions change the forms for people; nil stands for the zero value.
+// TextOptions change the text forms. nil means the zero value.
 type TextOptions struct {
-	// Width is how many columns a line may have, 120 when 0. Tables that are wider lack columns, and names in them their middle.
+	// Width is the number of columns in a line, 120 when 0. Wider tables lose columns, and names lose their middle.
 	Width int
 }
 
@@ -21,8 +21,8 @@ func (o *TextOptions) width() int {
 	return max(o.Width, 40)
 }
 
-// A table aligns lines of cells that end with tabs, all but the last to the right, as text/tabwriter does, and makes
-// them no wider than it is. An empty line ends a table, the first line of each has the heads of its columns.
+// A table aligns cells that end with tabs, as text/tabwriter does. All columns except the last are aligned to the right.
+// It fits tables into its width. An empty line ends a table, and its first line has the column heads.
 type table struct {
 	w     io.Writer
 	width int
@@ -33,13 +33,12 @@ func newTable(w io.Writer, o *TextOptions) *table { return &table{w: w, width: o
 
 func (t *table) Write(b []byte) (int, error) { return t.text.Write(b) }
 
-// spare are the heads of columns that a narrow table can do without, first those that it lacks first.
+// spare has the heads of columns that a narrow table omits, in this order.
 var spare = []string{"p", "", "mean", "p50", "measured", "process", "in the calls", "copies", "launches", "failed", "step", "in calls", "p99"}
 
-// name is how much of the last column is to be seen at the least, and all of its head.
+// name is the least width of the last column.
 const name = 30
 
-// Flush writes the tables.
 func (t *table) Flush() error {
 	var out bytes.Buffer
 	var block [][]string
@@ -98,7 +97,7 @@ func (t *table) block(out *bytes.Buffer, rows [][]string) {
 	}
 }
 
-// clip shortens a name in the middle: mangled names differ at both ends.
+// clip removes the middle of a name: mangled names differ at both ends.
 func clip(name string, to int) string {
 	n := utf8.RuneCountInString(name)
 	if n <= to {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A table is as wide as it may be: first columns go, then the middle of names.
+// A table that is too wide loses columns first, then the middle of names.
 func TestTable(t *testing.T) {
 	for width, want := range map[int]string{
 		200: `

@@ -29,7 +29,7 @@ type Options struct {
 	History int            // calls listed for each allocation, 0 for 8
 }
 
-// A Call identifies a call of the trace.
+// A Call identifies a recorded call.
 type Call struct {
 	Index  uint64         `json:"call"`
 	Func   string         `json:"func"`
@@ -45,10 +45,10 @@ type Call struct {
 	Stack  []string       `json:"stack,omitempty"` // innermost frame first, if the recording kept stacks
 }
 
-// A Place is the position of an address in an allocation.
+// A Place locates an address in an allocation.
 type Place struct {
 	Object string `json:"object"` // for example device#5
-	Addr   Hex    `json:"addr"`   // of the first byte
+	Addr   Hex    `json:"addr"`   // first byte
 	Size   uint64 `json:"size"`
 	Offset uint64 `json:"offset"`
 	Made   *Call  `json:"made,omitempty"`  // nil: before the trace began
@@ -63,10 +63,10 @@ func (h Hex) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%#x", uint
 
 func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
-// An Argument is an address among the arguments of a suspect.
+// An Argument is an address that a suspect was given.
 type Argument struct {
 	Param string `json:"param"`
-	Where string `json:"where"` // the parameter, or the position of a word in its data
+	Where string `json:"where"` // the parameter, or a word in its data
 	Value Hex    `json:"value"`
 	How   string `json:"how"`             // reads, writes or names
 	Place *Place `json:"place,omitempty"` // nil: in no known allocation
@@ -83,7 +83,7 @@ type Suspect struct {
 
 	score   int
 	stream  *timeline.Object
-	ends    int64 // latest possible end of its task, if that is before the failure
+	ends    int64 // latest possible task end, if that is before the failure
 	touches []touched
 	waits   string // the object its task waits for, "" for none
 	gone    []gone
@@ -92,7 +92,7 @@ type Suspect struct {
 // Unlikely reports whether the suspect's only evidence is that its task was in flight.
 func (x *Suspect) Unlikely() bool { return x.score < listed }
 
-// gone is a parameter of a call whose object had ended before the call.
+// gone is a parameter whose object had ended before the call.
 type gone struct {
 	param  string
 	object *timeline.Object
@@ -103,20 +103,20 @@ type touched struct {
 	timeline.Touch
 	object *timeline.Object
 	dead   bool             // object had been freed by then
-	end    *timeline.Object // live allocation that ends at the address of a freed one
+	end    *timeline.Object // live allocation that ends at this address
 }
 
-// Report has the findings of Blame.
+// Report has Blame's findings.
 type Report struct {
 	Trace string `json:"trace"`
 	format.Scope
 	Host     string    `json:"host"`
 	Argv     []string  `json:"argv"`
-	Acltrace string    `json:"acltrace,omitempty"` // version of the recorder
+	Acltrace string    `json:"acltrace,omitempty"` // recorder version
 	Runtime  string    `json:"runtime,omitempty"`
 	Driver   string    `json:"driver,omitempty"`
 	Device   string    `json:"device,omitempty"`
-	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; times of calls count from here
+	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
 	Failure  *Call     `json:"failure,omitempty"`
 	Message  string    `json:"message,omitempty"`    // the runtime's message, if the program requested it
 	Evidence []string  `json:"told,omitempty"`       // evidence about the failed task from the runtime or the user
@@ -124,17 +124,17 @@ type Report struct {
 	Suspects []Suspect `json:"suspects"`             // most likely first
 	More     int       `json:"more,omitempty"`       // tasks in flight that are not listed
 	Failed   int       `json:"failed_calls"`         // in all processes
-	History  []Touched `json:"history,omitempty"`    // of the first suspect's memory
+	History  []Touched `json:"history,omitempty"`    // the first suspect's memory
 	Died     []Died    `json:"died,omitempty"`       // processes killed by a signal
 	Lost     uint64    `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
 	Unknown  []string  `json:"unknown,omitempty"`    // facts that are missing from the trace
 }
 
-// Touched is the life of an allocation up to the failure.
+// Touched is an allocation's life up to the failure.
 type Touched struct {
 	Place    Place    `json:"place"`
 	Accesses []Access `json:"accesses"`         // the latest ones, in order
-	Before   int      `json:"before,omitempty"` // number of earlier ones
+	Before   int      `json:"before,omitempty"` // earlier ones
 }
 
 // ErrNothingFailed is returned if no call failed and the options name no failure.
@@ -145,22 +145,22 @@ const (
 	maxSuspects = 5
 )
 
-// Scores of evidence against a suspect. The highest sum is listed first.
+// Scores for evidence against a suspect. The highest sum is listed first.
 const (
 	certain    = 1000 // the runtime named it
 	sameKernel = 200
 	sameMemory = 150 // as an address in the runtime's message
 	freed      = 120 // before the call
-	beyond     = 110 // past the end of an allocation
+	beyond     = 110 // past an allocation's end
 	freedLater = 100
 	waits      = 80 // its stream waits there, and the host's wait failed
-	freedOrEnd = 60 // freed, or the end of a live allocation
+	freedOrEnd = 60 // freed, or one past a live allocation
 	nowhere    = 30 // address in no allocation
 	unreturned = 25
 	listed     = nowhere // least score of a suspect that is listed beside likelier ones
 )
 
-// Blame finds the task that caused the first device error of a trace, or the failure that the options name.
+// Blame finds the task that caused the first device error, or the failure that the options name.
 func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -335,7 +335,7 @@ func (b *blamer) flight() error {
 	return nil
 }
 
-// named finds the call of the task that the runtime or the user named.
+// named finds the call whose task the runtime or the user named.
 func (b *blamer) named() (bool, error) {
 	id := b.evidence.task
 	if id == nil {
@@ -364,7 +364,7 @@ func (b *blamer) named() (bool, error) {
 	return found, nil
 }
 
-// itself reports whether the error of the failed call may be that of a task.
+// itself reports whether the failed call may have returned a task's error.
 func (b *blamer) itself() bool {
 	if b.failure.Flags&format.Unfinished != 0 {
 		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, score: unreturned, Reasons: []string{"the trace ends while the call runs"}}
@@ -454,7 +454,7 @@ func (b *blamer) judge() error {
 	return nil
 }
 
-// waitFailed reports whether the failed call is a wait of the host.
+// waitFailed reports whether the failed call is a host-side wait.
 func (b *blamer) waitFailed() bool {
 	if b.failure == nil {
 		return false
@@ -463,7 +463,7 @@ func (b *blamer) waitFailed() bool {
 	return f != nil && f.Sync != api.NoSync
 }
 
-// waitsFor describes the object that the task of a call waits for.
+// waitsFor describes the object that a call's task waits for.
 func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
 	for _, u := range e.Uses {
 		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
@@ -482,7 +482,7 @@ func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
 	return "another stream"
 }
 
-// waited returns the stream of the failed synchronization, nil for the default stream.
+// waited returns the synchronized stream, nil for the default stream.
 func (b *blamer) waited() *timeline.Object {
 	f := b.m.Func(api.ID(b.failure.Func))
 	if f.Stream < 0 || b.rep.Failure == nil {
@@ -556,7 +556,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	return nil
 }
 
-// word describes the position of an address among the arguments.
+// word describes the place of an address among the arguments.
 func word(param string, t *timeline.Touch) string {
 	switch {
 	case t.Self:
@@ -609,7 +609,7 @@ func ended(o *timeline.Object) int {
 	return 0
 }
 
-// place returns the position of an address in an allocation, nil for none.
+// place locates an address, nil for no allocation.
 func (b *blamer) place(o *timeline.Object, addr uint64) (*Place, error) {
 	return placeOf(b.r, b.m, o, addr)
 }
@@ -656,7 +656,7 @@ func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 	return d
 }
 
-// process returns the index of a call's process.
+// process returns a call's process index.
 func process(r *format.Reader, c *format.Call) uint32 {
 	if th := r.Threads(); int(c.Thread) < len(th) {
 		return th[c.Thread].Process
@@ -664,7 +664,7 @@ func process(r *format.Reader, c *format.Call) uint32 {
 	return 0
 }
 
-// after returns the upper bound of a Filter that includes calls that start at t.
+// after returns a Filter's upper bound that includes calls starting at t.
 func after(t int64) int64 {
 	if t == math.MaxInt64 {
 		return 0

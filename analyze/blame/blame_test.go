@@ -28,7 +28,7 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// failing records testdata/failures.c and returns the findings of Blame and their text.
+// failing records testdata/failures.c and returns Blame's findings and their text.
 func failing(t *testing.T, how string) (*blame.Report, string) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -102,8 +102,8 @@ func TestSoakEarlyFree(t *testing.T) {
 	earlyFree(t, smallRing, 0, 12_000, 8, 50)
 }
 
-// TestSoakMillionSteps finds it in a job of a million steps with three launches each (15 s), in virtual time.
-// ACLTRACE_SEEDS is the number of runs of each kind.
+// TestSoakMillionSteps finds it in a million-step job with three launches each (15 s), in virtual time.
+// ACLTRACE_SEEDS is how many runs each kind gets.
 func TestSoakMillionSteps(t *testing.T) {
 	soak(t)
 	seeds := 1
@@ -180,7 +180,7 @@ func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds i
 	}
 }
 
-// A CUDA kernel gets memory that was freed and that begins at the end of a live allocation.
+// A CUDA kernel gets memory that was freed and that begins where a live allocation ends.
 func TestFreedCUDA(t *testing.T) {
 	prog := testenv.CUDA(t, "testdata/cuda_freed.c")
 	path, _ := recordedOf(t, cuda.Model, smallRing, 0, prog)
@@ -258,7 +258,7 @@ func open(t *testing.T, path string) *format.Reader {
 	return r
 }
 
-// fromEnd returns the index of the launch n launches before the last one.
+// fromEnd returns the launch n launches before the last one.
 func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	t.Helper()
 	var all []uint64
@@ -276,8 +276,8 @@ func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	return all[len(all)-1-n]
 }
 
-// gathered builds a trace. DeviceA holds a table with an address in DeviceB. Two kernels are launched, tasks 40 and 41 of
-// the runtime's stream 9. The synchronization of their stream returns the code.
+// gathered builds a trace. DeviceA holds a table with an address in DeviceB. Two kernels are launched, tasks 40 and 41 on
+// the runtime's stream 9. Synchronizing their stream returns the code.
 func gathered(t *testing.T, code int32, message string) *format.Reader {
 	t.Helper()
 	b := testtrace.New(t)
@@ -314,7 +314,7 @@ func data(param string, words ...uint64) testtrace.Mod {
 	}
 }
 
-// task sets the runtime's ids of a call's task.
+// task sets the runtime's task ids for a call.
 func task(stream, task uint32) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskParam, Value: uint64(stream)<<32 | uint64(task)})
@@ -367,7 +367,7 @@ func TestMessageNamesTask(t *testing.T) {
 	}{
 		{"Aicore kernel execute failed, device_id=0, stream_id=9, report_stream_id=3, task_id=41, flip_num=0, fault kernel_name=gather, program id=2", 7, true},
 		{"Aicore kernel execute failed, stream_id=9, task_id=40, flip_num=0, fault kernel_name=gather", 6, true},
-		{"task_id=40, flip_num=1, stream_id=9", 6, false}, // in no call of the trace: both are in flight
+		{"task_id=40, flip_num=1, stream_id=9", 6, false}, // no call has them: both are in flight
 		{"something went wrong", 6, false},
 	} {
 		rep, err := blame.Blame(gathered(t, 507015, test.message), acl.Model, nil)

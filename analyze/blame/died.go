@@ -19,7 +19,7 @@ type Died struct {
 	Last    []LastCall `json:"last"`   // one a thread, calls that never returned first
 }
 
-// LastCall is the last call of a thread.
+// LastCall is a thread's last call.
 type LastCall struct {
 	TID      int    `json:"tid"`
 	Call     uint64 `json:"call"`
@@ -43,7 +43,7 @@ func (d *Died) String() string {
 	return s
 }
 
-// died lists the processes that a signal killed, with the last call of each thread.
+// died lists the processes that a signal killed, with each thread's last call.
 func (b *blamer) died() error {
 	procs, threads := b.r.Processes(), b.r.Threads()
 	if !slices.ContainsFunc(procs, func(p format.Process) bool { return p.Killed }) {

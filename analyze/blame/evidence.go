@@ -16,14 +16,14 @@ import (
 // evidence identifies the failed task. It comes from the runtime or from the user.
 type evidence struct {
 	task   *format.TaskID
-	how    string // source of the ids
+	how    string // where the ids come from
 	kernel string
 	addrs  []uint64
 }
 
 var hexNumber = regexp.MustCompile(`0x[0-9a-fA-F]{6,16}\b`)
 
-// parseReport reads the runtime's report of the failure: the task ids given to a callback for failed tasks, and its
+// parseReport reads the runtime's failure report: the task ids given to a callback for failed tasks, and its
 // messages.
 func (b *blamer) parseReport() error {
 	if b.o.Addr != 0 {

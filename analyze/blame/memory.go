@@ -10,17 +10,17 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// maxFormer is the number of freed allocations that are kept, the latest ones.
+// maxFormer limits the freed allocations that are kept, to the latest ones.
 const maxFormer = 1 << 18
 
 // memory has the allocations up to a call, live and freed, and other objects that a failure may depend on.
 type memory struct {
 	all      []*timeline.Object              // in allocation order
-	ended    map[handle]*timeline.Object     // latest ended object of a handle, without memory
-	recorded map[*timeline.Object]lastRecord // latest record of each event
+	ended    map[handle]*timeline.Object     // latest ended object by handle, without memory
+	recorded map[*timeline.Object]lastRecord // latest record by event
 }
 
-// handle identifies an object of a process.
+// handle identifies an object in a process.
 type handle struct {
 	process uint32
 	kind    api.Object
@@ -85,7 +85,7 @@ func (m *memory) see(e *timeline.Event) {
 	}
 }
 
-// streamName returns the stream of a call's task.
+// streamName names the stream of a call's task.
 func streamName(e *timeline.Event) string {
 	if e.Stream == nil {
 		return "the default stream"
@@ -107,7 +107,7 @@ func (m *memory) former(process uint32, addr uint64) *timeline.Object {
 type Access struct {
 	Call
 	How    string `json:"how"`            // reads, writes, MayChange or AddressCopied
-	Offset uint64 `json:"offset"`         // of the first byte, or of the address
+	Offset uint64 `json:"offset"`         // first byte, or address
 	Size   uint64 `json:"size,omitempty"` // bytes, 0 if only the kernel determines it
 	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
 }
@@ -167,7 +167,7 @@ type follower struct {
 	ids     map[int]int                       // index in targets by Object.ID
 	holds   map[*timeline.Object]map[int]bool // targets whose addresses were copied into an allocation
 	blobs   map[format.BlobID][]int           // targets whose addresses are in a payload
-	late    map[uint64][]format.Data          // payloads with addresses of targets, stored apart from their calls
+	late    map[uint64][]format.Data          // payloads with target addresses, stored apart from their calls
 	most    int
 	out     []Touched
 }
@@ -210,7 +210,7 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 	}
 }
 
-// copied records that a payload with addresses of targets was copied into an allocation.
+// copied records that a payload with target addresses was copied into an allocation.
 func (f *follower) copied(e *timeline.Event, to *timeline.Object) {
 	for _, data := range [][]format.Data{e.Call.Data, f.late[e.Call.Index]} {
 		for k := range data {

@@ -5,19 +5,19 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// stacks resolves the call stacks of a trace, if the recording kept them.
+// stacks resolves call stacks, if the recording kept them.
 type stacks struct {
 	r     *format.Reader
 	known *timeline.Stacks
 	any   bool
 }
 
-// maxStacks is the number of different stacks that are kept.
+// maxStacks limits the different stacks that are kept.
 const maxStacks = 1 << 16
 
 func newStacks(r *format.Reader) *stacks { return &stacks{r: r, known: timeline.NewStacks(r)} }
 
-// see must be called for every call: only the first call of a stack carries its frames.
+// see must be called for every call: only the first call with a stack carries its frames.
 func (s *stacks) see(process uint32, c *format.Call) {
 	if _, ok := s.known.Learn(process, c, maxStacks); ok {
 		s.any = true

@@ -11,15 +11,15 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// WhereOptions choose the moment of a lookup. nil means the whole trace.
+// WhereOptions choose the moment for a lookup. nil means the whole trace.
 type WhereOptions struct {
-	Call    *uint64        // the beginning of this call
-	Task    *format.TaskID // the beginning of the call that made this task
+	Call    *uint64        // when this call begins
+	Task    *format.TaskID // when the call that made this task begins
 	PID     int            // only this process; 0 for all
 	History int            // calls listed for each allocation, 0 for 8
 }
 
-// Whereabouts has the findings of Where.
+// Whereabouts has Where's findings.
 type Whereabouts struct {
 	format.Scope
 	Addr   Hex       `json:"addr"`
@@ -107,21 +107,21 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 // A Map is the live memory at a moment.
 type Map struct {
 	format.Scope
-	At     *Call        `json:"at,omitempty"` // nil for the end of the trace
+	At     *Call        `json:"at,omitempty"` // nil for the trace's end
 	Ranges []Allocation `json:"allocations"`  // by process and address
 	More   int          `json:"more,omitempty"`
 }
 
-// An Allocation is a live allocation of a Map.
+// An Allocation is a live allocation in a Map.
 type Allocation struct {
 	PID int `json:"pid"`
 	Place
 }
 
-// maxRanges is the number of allocations that a Map describes, the oldest ones.
+// maxRanges limits the allocations in a Map, to the oldest ones.
 const maxRanges = 1 << 16
 
-// MapAt returns the live allocations of device memory and pinned memory.
+// MapAt returns live device and pinned allocations.
 func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 	if o == nil {
 		o = &WhereOptions{}
@@ -170,7 +170,7 @@ func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 	return x, st.of(calls)
 }
 
-// at returns the call whose beginning is the moment of the lookup, nil for the end of the trace.
+// at returns the call at whose beginning memory is looked up, nil for the trace's end.
 func (o *WhereOptions) at(r *format.Reader) (*format.Call, error) {
 	switch {
 	case o.Call != nil:

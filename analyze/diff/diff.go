@@ -1,3 +1,7 @@
+// Package diff compares two runs of a program and finds significant changes.
+//
+// New reads each trace once, keeps a bounded number of samples, and tests them. acltrace diff calls it, and package report prints
+// the changes. This package writes nothing.
 package diff
 
 import (
@@ -13,14 +17,14 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Options are the parameters of New. nil means the zero value.
+// Options are New's parameters. nil means the zero value.
 type Options struct {
-	// Threshold is the least relative change of a median that counts, 0.05 when 0.
+	// Threshold is the least relative median change that counts, 0.05 when 0.
 	Threshold float64
-	Progress  func(done, total int) // called now and then with the number of calls of the current trace
+	Progress  func(done, total int) // called now and then with the calls read and the total in the current trace
 }
 
-// Verdicts of a Change.
+// Verdicts on a Change.
 const (
 	Slower = "slower"
 	Faster = "faster"
@@ -30,25 +34,25 @@ const (
 )
 
 const (
-	// falsely is the false discovery rate of the verdicts slower and faster.
+	// falsely is the false discovery rate for the verdicts slower and faster.
 	falsely = 0.001
-	// fewest is the least number of samples for a test. With six the least probability is 0.002.
+	// fewest is the least sample count for a test. With six, the least probability is 0.002.
 	fewest = 7
-	// minor is the part of a step, or of the run, below which no change matters.
+	// minor is the fraction of a step, or of the run, below which no change matters.
 	minor = 0.001
-	// blocks is the number of samples of a run without steps. Launches that follow each other are too alike to be
+	// blocks is the sample count for a run without steps. Launches that follow each other are too alike to be
 	// independent samples.
 	blocks = 32
 )
 
-// Diff is the difference between two runs of a program, as `acltrace diff --json` prints it.
+// Diff compares two runs of a program, as `acltrace diff --json` prints it.
 //
-// The samples are the typical steps of each run, at most 1,024, evenly spaced: the duration of the step, and the sums of
+// The samples are each run's typical steps, at most 1,024, evenly spaced: the step's duration, and the sums for
 // each kernel, copy direction and function in it. If a run has no steps, the samples are single launches, or medians of
 // launches that follow each other.
 //
 // A change counts if the medians differ by the threshold, if it matters for the step, and if two tests are significant:
-// one of the samples, and one of six parts of each run. The false discovery rate is 0.1%.
+// one on the samples, and one on six parts of each run. The false discovery rate is 0.1%.
 type Diff struct {
 	A           Run     `json:"a"`
 	B           Run     `json:"b"`
@@ -56,13 +60,13 @@ type Diff struct {
 	Threshold   float64 `json:"threshold"`
 	Differs     bool    `json:"differs"`      // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
-	// Changes has the step, kernels, copy directions and functions of both runs, the largest change first.
+	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`
 	New     []Only   `json:"new"`
 	Gone    []Only   `json:"gone"`
 }
 
-// Run is one of the two runs.
+// Run is one side of a Diff.
 type Run struct {
 	Path string `json:"path"`
 	format.Scope
@@ -82,12 +86,12 @@ type Only struct {
 type Change struct {
 	Kind   string `json:"kind"`   // step, kernel, copy or function
 	Name   string `json:"name"`   // empty for the step
-	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the time of the calls
+	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the calls' time
 	A      Sample `json:"a"`
 	B      Sample `json:"b"`
-	// Change is the relative change of the median: 0.1 is 10% more. It is 0 if A's median is 0.
+	// Change is the median's relative change: 0.1 is 10% more. It is 0 if A's median is 0.
 	Change  float64 `json:"change"`
-	P       float64 `json:"p"` // probability of such a difference by chance, 1 if not tested
+	P       float64 `json:"p"` // probability that chance explains the difference, 1 if not tested
 	Verdict string  `json:"verdict"`
 	// Often is true if the count in a step changed.
 	Often bool `json:"often,omitempty"`
@@ -106,7 +110,7 @@ type Sample struct {
 
 type diffKey struct{ kind, name string }
 
-// maxSamples is the number of samples that are kept. Of more, every second, fourth, … is kept.
+// maxSamples limits the samples that are kept. Among more, every second, fourth, … is kept.
 const maxSamples = 1024
 
 // A sampler keeps evenly spaced samples in time order.
@@ -132,27 +136,27 @@ func (s *sampler) add(v float64) {
 	s.values = append(s.values, v) // the first of the next s.every
 }
 
-// zeros returns as many samples of 0.
+// zeros returns as many zero samples.
 func (s *sampler) zeros() sampler {
 	return sampler{values: make([]float64, len(s.values)), n: s.n, every: s.every}
 }
 
-// series collects the durations of one kernel, copy direction or function in a run.
+// series collects durations for one kernel, copy direction or function in a run.
 type series struct {
 	count              uint64
 	measured           bool    // all tasks are measured
-	host, device       sampler // of single calls and tasks
+	host, device       sampler // single calls and tasks
 	now                sums    // in the current step
-	hosts, devices, of sampler // of typical steps; of is the count
+	hosts, devices, of sampler // typical steps; of is the count
 }
 
 type sums struct{ host, device, count float64 }
 
-// A run collects the samples of a trace.
+// A run collects a trace's samples.
 type run struct {
 	Run
 	series map[diffKey]*series
-	took   sampler // durations of typical steps
+	took   sampler // typical steps' durations
 }
 
 // newRun reads a trace.
@@ -232,14 +236,14 @@ func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
 	}
 }
 
-// step returns the sample of the step. Its median is that of all steps, as in stats, not that of the kept ones.
+// step returns the step's sample. Its median covers all steps, as in stats, not only those kept.
 func (x *run) step() Sample {
 	s := Sample{values: x.took.values}.finish()
 	s.MedianNS = float64(x.Steps.P50NS)
 	return s
 }
 
-// sample returns the sample of a series, by typical steps or by blocks.
+// sample returns a series' sample, by typical steps or by blocks.
 func (s *series) sample(bySteps, device bool) Sample {
 	var out Sample
 	if bySteps {
@@ -283,7 +287,7 @@ func (s Sample) finish() Sample {
 	return s
 }
 
-// parts returns the medians of six parts of a run. Parts are less alike than neighbouring steps: machines have slow and
+// parts returns the medians of a run's six parts. Parts are less alike than neighbouring steps: machines have slow and
 // fast phases.
 func parts(values []float64) significance.Sample {
 	const most = 6
@@ -294,8 +298,8 @@ func parts(values []float64) significance.Sample {
 	return significance.Sample{Xs: out}
 }
 
-// probability returns the probability of such a difference by chance: the greater one of two tests. A Mann-Whitney test
-// of the samples assumes no distribution of the noise. Welch's test of the runs' parts accounts for their drift.
+// probability returns the probability that chance explains the difference: the greater one from two tests. A Mann-Whitney test
+// on the samples assumes no noise distribution. Welch's test on the runs' parts accounts for their drift.
 func probability(a, b *Sample) float64 {
 	u, err := significance.MannWhitneyUTest(a.values, b.values, significance.LocationDiffers)
 	if err != nil {
@@ -308,7 +312,7 @@ func probability(a, b *Sample) float64 {
 	return min(max(u.P, t.P), 1)
 }
 
-// New compares two runs. Its memory does not grow with the number of calls.
+// New compares two runs. Its memory does not grow with the call count.
 func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
@@ -359,7 +363,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	return d, nil
 }
 
-// judge sets the verdicts. whole is the duration of a step, 0 without steps.
+// judge sets the verdicts. whole is a step's duration, 0 without steps.
 func (d *Diff) judge(whole float64) {
 	var tested []*Change
 	for i := range d.Changes {

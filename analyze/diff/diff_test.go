@@ -18,7 +18,7 @@ import (
 )
 
 // run is a program whose kernels take 10 us, with device noise: launches vary, a few take long, and all drift together.
-// factor is the relative duration of a kernel: 0 norm, 1 matmul, 2 add.
+// factor is a kernel's relative duration: 0 norm, 1 matmul, 2 add.
 func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) *timeline.Timeline {
 	r := rand.New(rand.NewPCG(seed, 7))
 	drift := 0.0
@@ -53,7 +53,7 @@ func verdicts(d *diff.Diff, which ...string) []string {
 	return out
 }
 
-// TestNoiseIsNoDifference compares runs of one program.
+// TestNoiseIsNoDifference compares one program's runs.
 func TestNoiseIsNoDifference(t *testing.T) {
 	for seed := range uint64(40) {
 		d := compare(t, run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &diff.Options{Threshold: 0.03})
@@ -115,7 +115,7 @@ func TestFewStepsTellNothing(t *testing.T) {
 	}
 }
 
-// TestOneMedian has an even number of steps, below and above maxSamples. stats and diff report the same median.
+// TestOneMedian has an even step count, below and above maxSamples. stats and diff report the same median.
 func TestOneMedian(t *testing.T) {
 	for _, steps := range []int{30, 1500} {
 		a := run(t, 1, steps, level)
@@ -137,7 +137,7 @@ func TestSameRun(t *testing.T) {
 	}
 }
 
-// TestNewAndGone compares runs of two programs without steps.
+// TestNewAndGone compares two programs without steps.
 func TestNewAndGone(t *testing.T) {
 	d := compare(t, testtrace.Small(t), testtrace.Deep(t), nil)
 	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, diff.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||

@@ -10,11 +10,11 @@ import (
 // interpolated between the middles of windows.
 const window = 10e9
 
-// mostKept is the number of collectives that are kept for all ranks together. Of more, every rank keeps every second
+// mostKept limits the collectives that are kept for all ranks together. Beyond it, every rank keeps every second
 // one, or every fourth.
 const mostKept = 1 << 22
 
-// A moment has the times of one rank at a collective. There are millions.
+// A moment has one rank's times at a collective. There are millions.
 type moment struct {
 	start   int64
 	took    uint32 // nanoseconds until the work was done, or unknown
@@ -27,12 +27,12 @@ const unknown = math.MaxUint32
 // done returns when the work was done, if that is known.
 func (m *moment) done() (int64, bool) { return m.start + int64(m.took), m.took != unknown }
 
-// A part has the collectives of one rank.
+// A part has one rank's collectives.
 type part struct {
 	most   int
 	stride int
 	kept   map[string][]moment // by communicator, every stride-th
-	held   int                 // length of all of kept
+	held   int                 // total length in kept
 }
 
 func newPart(most int) *part { return &part{most: most, stride: 1, kept: map[string][]moment{}} }
@@ -99,24 +99,24 @@ func matched(parts []*part) []row {
 
 // A row is a collective that all ranks have.
 type row struct {
-	of [][]moment // collectives of its communicator, by rank
+	of [][]moment // its communicator's collectives, by rank
 	k  int
 }
 
 func (r row) on(rank int) *moment { return &r.of[rank][r.k] }
 
-// A clock converts the times of one rank to those of the job.
+// A clock converts one rank's times to the job's.
 type clock struct {
-	shift   int64 // difference of the wall clocks
+	shift   int64 // wall clock difference
 	knots   []knot
 	matched int
-	err     int64 // greatest error of all windows in nanoseconds, 0 if no collective was matched
+	err     int64 // greatest error in nanoseconds, 0 if no collective was matched
 }
 
 // A knot is a correction to add, besides shift, at a time on the rank's clock.
 type knot struct{ at, add int64 }
 
-// time converts a time of the rank.
+// time converts the rank's time to the job's.
 func (c *clock) time(t int64) int64 {
 	return t + c.shift + c.add(t)
 }
@@ -195,20 +195,20 @@ func together(all []row, shifts []int64, i int) (add, spread int64) {
 	return apart[len(apart)/2], apart[len(apart)*3/4] - apart[len(apart)/4]
 }
 
-// leastTogether is the least number of known ends for a median.
+// leastTogether is how many known ends a median needs.
 const leastTogether = 8
 
 const unbounded = math.MaxInt64 / 4
 
-// mostPaths is the number of ranks up to which the bounds of all pairs are combined. Above it only pairs with rank 0
+// mostPaths is the rank count up to which the bounds of all pairs are combined. Above it only pairs with rank 0
 // count.
 const mostPaths = 128
 
-// bounds returns the least and the greatest correction of each rank, besides its shift, that leave rank 0 as it is.
+// bounds returns each rank's least and greatest correction, besides its shift, that leave rank 0 as it is.
 func bounds(all []row, shifts []int64) (lo, hi []int64) {
 	n := len(shifts)
 	lo, hi = make([]int64, n), make([]int64, n)
-	// most[i][j] bounds the correction of j minus the correction of i.
+	// most[i][j] bounds j's correction minus i's.
 	most := make([][]int64, n)
 	for i := range most {
 		most[i] = make([]int64, n)

@@ -1,8 +1,8 @@
-// Package ranks compares and merges the traces of a job's ranks.
+// Package ranks compares and merges traces from a job's ranks.
 //
 // Merge aligns the clocks, first by the wall clocks and then by the collectives that all ranks have, and writes one
 // trace. Compare reads a merged trace and reports which rank the others waited for. acltrace merge calls Merge, and
-// package stats calls Compare. Memory does not grow with the number of calls. The package never changes the traces that
+// package stats calls Compare. Memory does not grow with the call count. The package never changes the traces that
 // it reads.
 package ranks
 
@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Key identifies a collective of a job: the nth on its communicator.
+// A Key identifies a job's collective: the nth on its communicator.
 type Key struct {
 	Comm string // name, or # and the number in its process
 	N    int
@@ -25,15 +25,15 @@ type Key struct {
 // A meeting is one rank's part of a collective.
 type meeting struct {
 	fn      *api.Func
-	start   int64 // beginning of the call
-	done    int64 // latest end of its work, unseen if not known
+	start   int64 // when the call began
+	done    int64 // when its work had ended, unseen if not known
 	process uint32
 }
 
 // unseen is an end that the trace does not show.
 const unseen = math.MaxInt64
 
-// A walker finds the collectives of a trace. It emits each one when its end is known.
+// A walker finds a trace's collectives. It emits each one when its end is known.
 type walker struct {
 	m     *api.Model
 	procs []uint32            // by thread
@@ -63,11 +63,11 @@ type pending struct {
 	end     int64 // of the call
 	left    int   // tasks without an end
 	closed  bool  // the call has returned: no more tasks follow
-	open    bool  // the trace does not show the end of a task
+	open    bool  // a task's end does not show
 	emitted bool
 }
 
-// walk finds the collectives of a trace.
+// walk emits a trace's collectives.
 func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) error {
 	l := &walker{m: m, comms: map[commKey]*comm{}, count: map[uint32]int{}, open: map[uint32]*pending{}, tasks: map[int]*pending{}, emit: emit}
 	for _, t := range r.Threads() {
@@ -89,7 +89,7 @@ func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) er
 	return nil
 }
 
-// commOf returns the parameter of a function that names its communicator, -1 for none.
+// commOf returns the parameter that names a function's communicator, -1 for none.
 func commOf(f *api.Func) int {
 	for i := range f.Params {
 		if p := &f.Params[i]; p.Role == api.Use && p.Object == communicator {
@@ -99,7 +99,7 @@ func commOf(f *api.Func) int {
 	return -1
 }
 
-// communicator is the kind of a communicator object.
+// communicator is the object kind on which ranks meet.
 const communicator api.Object = "communicator"
 
 func (l *walker) object(o *timeline.Object) error {

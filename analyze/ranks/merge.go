@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Rank returns the rank in the environment of a recorded program.
+// Rank returns the rank in a recorded program's environment.
 func Rank(m *format.Meta) (int, bool) {
 	for _, name := range format.RankVariables {
 		if n, err := strconv.Atoi(m.Env[name]); err == nil && n >= 0 {
@@ -24,14 +24,14 @@ func Rank(m *format.Meta) (int, bool) {
 	return 0, false
 }
 
-// MergeOptions are the parameters of Merge. nil means the defaults.
+// MergeOptions are Merge's parameters. nil means the defaults.
 type MergeOptions struct {
 	WallOnly bool                  // do not align clocks by collectives
-	Progress func(done, total int) // called now and then, with the number of traces
+	Progress func(done, total int) // called now and then with the traces read and the total
 }
 
-// Merge writes the traces of a job's ranks into one trace with one clock. Ranks come from the environments of the
-// programs. A trace without one gets its position in the list. Two traces of one rank are an error.
+// Merge writes a job's traces into one trace with one clock. Ranks come from the environments of the
+// programs. A trace without one gets its position in the list. Two traces with one rank are an error.
 func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions) (*format.Meta, error) {
 	if o == nil {
 		o = &MergeOptions{}
@@ -110,7 +110,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	return &meta, nil
 }
 
-// ended sets the end of the merged trace to that of the first rank that did not succeed.
+// ended takes the merged trace's end from the first rank that did not succeed.
 func ended(meta, was *format.Meta, rank int) {
 	switch {
 	case meta.Ended != "":
@@ -136,7 +136,7 @@ func lacks(meta *format.Meta, c *format.Completeness, rank int) {
 	}
 }
 
-// number returns the rank of each trace.
+// number returns each trace's rank.
 func number(readers []*format.Reader) ([]int, error) {
 	numbers := make([]int, len(readers))
 	by := map[int]string{}

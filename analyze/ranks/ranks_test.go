@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A job has a known truth. The clock of each rank begins at another time, differs from the wall clock by up to half a
+// A job has a known truth. Each rank's clock begins at another time, differs from the wall clock by up to half a
 // millisecond, and drifts.
 type job struct {
 	n         int
@@ -51,14 +51,14 @@ func newJob(n, steps int) *job {
 	return j
 }
 
-// local converts a true time to rank i's clock, since the beginning of its recording.
+// local converts a true time to rank i's clock, since its recording began.
 func (j *job) local(i int, t int64) int64 {
 	return t - j.boot[i] + int64(float64(t-j.boot[i])*j.rate[i])
 }
 
 const commHandle, stream, function = 0x7700, 0x5500, 0x6600
 
-// write makes the trace of a rank.
+// write makes a rank's trace.
 func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.Reader {
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("%02d.aclt", i))
@@ -107,7 +107,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// worst merges the traces and returns the greatest error of a call's time relative to rank 0.
+// worst merges the traces and returns a call's greatest time error relative to rank 0.
 func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *format.Meta) {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *for
 	worst := int64(0)
 	launch := uint16(acl.Model.Lookup("aclrtLaunchKernel").ID)
 	seen := make([]int, j.n)
-	var zero []int64 // error of rank 0 by step
+	var zero []int64 // rank 0's error by step
 	for range j.starts {
 		zero = append(zero, 0)
 	}
@@ -193,10 +193,10 @@ func holds(t *testing.T, collectives int, limit int64) {
 	}
 }
 
-// Merge keeps one chunk of each rank, and only the times of each collective.
+// Merge keeps one chunk a rank, and only the times at each collective.
 func TestMergeMemory(t *testing.T) { holds(t, 5_000, 144<<20) }
 
-// TestSoakMerge merges a job of some minutes with 4 million calls and checks the memory of the command.
+// TestSoakMerge merges a job of 4 million calls and checks the command's memory.
 func TestSoakMerge(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes a minute: make soak")
@@ -212,7 +212,7 @@ func TestSoakMerge(t *testing.T) {
 	}
 }
 
-// A rank keeps at most its limit of collectives, on any number of communicators. Clocks are aligned by the collectives
+// A rank keeps no more collectives than its limit, on any number of communicators. Clocks are aligned by the collectives
 // that all ranks keep.
 func TestPart(t *testing.T) {
 	fn := acl.Model.Lookup("HcclAllReduce")

@@ -8,12 +8,12 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Standing sums up the collectives of one rank.
+// Standing sums up one rank's collectives.
 type Standing struct {
 	Rank   int    `json:"rank"`
 	Met    uint64 `json:"met"`       // collectives with other ranks
 	Last   uint64 `json:"last"`      // collectives in which it was the last to begin
-	Waited int64  `json:"waited_ns"` // from its own beginnings to those of the last rank
+	Waited int64  `json:"waited_ns"` // from its own beginnings to the last rank's
 	Caused int64  `json:"caused_ns"` // by the others, when it was the last
 }
 
@@ -26,18 +26,18 @@ type Wait struct {
 	Straggler int    `json:"straggler"` // rank that began last
 }
 
-// Meetings has the findings of Compare.
+// Meetings has Compare's findings.
 type Meetings struct {
-	Count   uint64     `json:"count"` // collectives of at least two ranks
+	Count   uint64     `json:"count"` // collectives with at least two ranks
 	Ranks   []Standing `json:"ranks"`
 	Longest []Wait     `json:"longest,omitempty"`
 }
 
-// mostOpen is the number of collectives that are kept while some ranks are missing. Older ones count with the ranks that
+// mostOpen limits the collectives that are kept while some ranks are missing. Older ones count with the ranks that
 // are there.
 const mostOpen = 1 << 14
 
-// Compare sums up the waits at the collectives of a merged trace. It returns nil for a single rank, or if no ranks meet.
+// Compare sums up the waits at a merged trace's collectives. It returns nil for a single rank, or if no ranks meet.
 func Compare(r *format.Reader, m *api.Model, longest int) (*Meetings, error) {
 	if len(r.Meta().Merged) < 2 {
 		return nil, nil

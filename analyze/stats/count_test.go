@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// TestStatsCount compares the sums with a count of all calls and tasks in memory, for built traces and recorded
+// TestStatsCount compares the sums with calls and tasks counted in memory, for built traces and recorded
 // examples.
 func TestStatsCount(t *testing.T) {
 	traces := map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 400), "deep": testtrace.Deep(t),
@@ -41,10 +41,10 @@ func TestStatsCount(t *testing.T) {
 	}
 }
 
-// leastOf is the nearest-rank percentile of sorted times.
+// leastOf is the nearest-rank percentile in sorted times.
 func leastOf(d []int64, p int) int64 { return d[(len(d)*p+99)/100-1] }
 
-// line is the compared part of a row.
+// line is a row's compared part.
 func line(v ...any) string { return fmt.Sprintln(v...) }
 
 func count(t *testing.T, tl *timeline.Timeline) {

@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Group sums up the calls of one step, thread, stream or kernel. Times are nanoseconds on the host.
+// A Group sums up calls in one step, thread, stream or kernel. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`
 	Process  int    `json:"process"` // process id, 0 if the group spans several
@@ -21,15 +21,15 @@ type Group struct {
 	Copies   uint64 `json:"copies"`
 	Bytes    uint64 `json:"bytes"` // copied or filled
 	HostNS   int64  `json:"host_ns"`
-	// WaitedNS is the part of HostNS in calls that wait for the device.
+	// WaitedNS is HostNS in calls that wait for the device.
 	WaitedNS int64 `json:"waited_ns"`
-	// SpanNS is the duration of a step. DeviceNS sums the measured tasks of all streams.
+	// SpanNS is a step's duration. DeviceNS sums measured tasks on all streams.
 	SpanNS   int64 `json:"span_ns,omitempty"`
 	DeviceNS int64 `json:"device_ns"`
 	Differs  bool  `json:"differs,omitempty"` // the step is unlike most others
 
-	order        int   // index of a step
-	latest, ends int64 // of a step: latest start of a call, latest end of a call
+	order        int   // step index
+	latest, ends int64 // latest start and latest end among a step's calls
 }
 
 func (g *Group) add(o *Group) {
@@ -48,23 +48,23 @@ type groups struct {
 	w       *timeline.Walk
 	threads []format.Thread
 	numbers []*Group // by thread or lane
-	until   []int64  // by thread: latest end of its calls
+	until   []int64  // by thread: latest end among its calls
 	named   named
 	kernels map[string]*Group
 	live    map[int]*Group // steps that have not ended: at most one
-	latest  int            // index of step
-	step    *Group         // most recently used of live
+	latest  int            // step's index
+	step    *Group         // most recently used in live
 	ended   minheap.Heap[*Group]
 	none    Group // calls outside steps
 	others  Group // groups beyond Options.Top
-	left    int   // number of groups in others
+	left    int   // group count in others
 }
 
 func newGroups(o *Options, w *timeline.Walk) *groups {
 	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
 }
 
-// of returns the group of a call, nil for none.
+// of returns a call's group, nil for none.
 func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
 	n := -1
 	switch g.o.By {
@@ -143,7 +143,7 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// begin returns the time from which a call adds to the time of its group. In profiles calls are nested, and threads and
+// begin returns the time from which a call adds to its group's time. In profiles calls are nested, and threads and
 // steps count the outer call only. Streams and kernels count every call with a task.
 func (g *groups) begin(h *timeline.HostCall) int64 {
 	if g.o.By != "thread" && g.o.By != "step" {
@@ -158,7 +158,7 @@ func (g *groups) begin(h *timeline.HostCall) int64 {
 	return from
 }
 
-// stepped closes the group of a step that has ended.
+// stepped closes an ended step's group.
 func (g *groups) stepped(p *timeline.Step) error {
 	into := g.live[p.Index]
 	if g.o.By != "step" || into == nil {
@@ -174,7 +174,7 @@ func (g *groups) stepped(p *timeline.Step) error {
 	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
-	if into.latest >= p.To { // the end of the last step is known late: later calls were added to it
+	if into.latest >= p.To { // the last step's end is known late: later calls were added to it
 		into.Name, into.Differs = into.Name+" and what follows", true
 		into.SpanNS = into.ends - p.From
 	}

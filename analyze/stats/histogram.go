@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Histogram computes percentiles of times. It keeps the first exactTimes times exactly, and more times in buckets with
+// A Histogram computes percentiles. It keeps the first exactTimes times exactly, and more times in buckets with
 // an error below 0.4%. Minimum, maximum and sum are exact. It takes at most 60 KiB.
 type Histogram struct {
 	n        uint64
@@ -17,7 +17,7 @@ type Histogram struct {
 
 const (
 	exactTimes = 512
-	octave     = 128 // buckets for the numbers of one bit length
+	octave     = 128 // buckets for one bit length
 )
 
 func (h *Histogram) Add(v int64) {

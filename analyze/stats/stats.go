@@ -1,3 +1,7 @@
+// Package stats sums up a trace: functions, kernels, copies, streams, idle times, steps, and groups by step, thread, stream or kernel.
+//
+// New reads the trace once, in the order of its calls, in bounded memory. acltrace stats calls it, and package diff shares its
+// steps and its Histogram. Package report prints the sums. This package writes nothing.
 package stats
 
 import (
@@ -11,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Stats sums up a trace, as `acltrace stats --json` prints it. Times are nanoseconds. Percentiles of more than 512 times
+// Stats sums up a trace, as `acltrace stats --json` prints it. Times are nanoseconds. Percentiles over more than 512 times
 // have an error below 0.4%. All other values are exact.
 type Stats struct {
 	format.Scope
@@ -23,12 +27,12 @@ type Stats struct {
 	Kernels   []Task     `json:"kernels"`
 	Copies    []Task     `json:"copies"`
 	Streams   []Lane     `json:"streams"`
-	Idle      []Idle     `json:"idle"` // the longest idle times of streams, at most ten
+	Idle      []Idle     `json:"idle"` // longest idle times on streams, at most ten
 	Errors    []Error    `json:"errors"`
 	// Recording is the recorder's own time in the program's threads. It is outside all calls, and not the program's own
 	// time.
 	Recording Recording `json:"recording"`
-	// PeakDeviceBytes is the maximum size of all live device allocations.
+	// PeakDeviceBytes is the greatest total size that live device allocations reached.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`
@@ -47,15 +51,15 @@ type Stats struct {
 	// Gaps counts the places with lost calls, CallsLost the calls if their number is known.
 	Gaps      int    `json:"gaps,omitempty"`
 	CallsLost uint64 `json:"calls_lost,omitempty"`
-	// Cut is true for a file without an end, as after a crash of the recorder.
+	// Cut is true for a file without an end, as after a recorder crash.
 	Cut bool `json:"cut,omitempty"`
-	// Ranks sums up waits at collectives, nil for a trace of one rank.
+	// Ranks sums up waits at collectives, nil for a single rank.
 	Ranks *ranks.Meetings `json:"ranks,omitempty"`
-	// Groups are the sums of Options.By.
+	// Groups are the sums by Options.By.
 	Groups []Group `json:"-"`
 }
 
-// Options choose the sums of New. nil means the zero value.
+// Options choose New's sums. nil means the zero value.
 type Options struct {
 	// By selects Groups by step, thread, stream or kernel. Steps are in time order, and calls outside steps follow.
 	// Other groups are ordered by time in calls. Calls without a task have no stream. Only launches have a kernel.
@@ -66,20 +70,20 @@ type Options struct {
 	// Step receives each step as it ends, if By is "step". Groups then has only the calls outside steps, and steps take
 	// no memory.
 	Step     func(*Group) error
-	Progress func(done, total int) // called now and then with the number of calls
+	Progress func(done, total int) // called now and then with the calls read and the total
 }
 
-// Recording is the time that threads of the program spent in the recorder between calls, to hash and copy payloads.
+// Recording is the time that the program's threads spent in the recorder between calls, to hash and copy payloads.
 type Recording struct {
 	NS int64 `json:"ns"`
 	// Copies sums up the recorded copies, nil if there are none.
 	Copies *format.RecordedCopies `json:"copies"`
 }
 
-// By has the values of Options.By.
+// By has the values for Options.By.
 var By = []string{"step", "thread", "stream", "kernel"}
 
-// Peak is the call with the maximum of allocated device memory.
+// Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
 	Call  uint64 `json:"call"`
 	Func  string `json:"func"`
@@ -87,17 +91,17 @@ type Peak struct {
 	Bytes uint64 `json:"bytes"` // allocated by the call
 }
 
-// Steps sums up the steps of a trace.
+// Steps sums up a trace's steps.
 type Steps struct {
 	Source  string `json:"source"` // marked, found or none
 	Count   int    `json:"count"`
-	Typical int    `json:"typical"` // number of steps that are like most others; the times are theirs
+	Typical int    `json:"typical"` // steps that are like most others; the times are theirs
 	P50NS   int64  `json:"p50_ns"`
 	MinNS   int64  `json:"min_ns"`
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
 	Why     string `json:"why,omitempty"` // reason for no steps
-	// MeanNS is the mean duration of a typical step. Threads divide it, ordered by time in calls. Only Stats has both.
+	// MeanNS is a typical step's mean duration. Threads divide it, ordered by time in calls. Only Stats has both.
 	MeanNS  int64    `json:"mean_ns,omitempty"`
 	Threads []Thread `json:"threads,omitempty"`
 }
@@ -109,8 +113,8 @@ type Idle struct {
 	Time    int64  `json:"t_ns"`
 	NS      int64  `json:"ns"`
 	Next    string `json:"next"` // task that ended it
-	Step    int    `json:"step"` // step of Next, -1 for none
-	// Call is the longest call of the thread in that time, nil for none. InCallNS is its part of the time, InCallsNS the
+	Step    int    `json:"step"` // Next's step, -1 for none
+	// Call is the thread's longest call in that time, nil for none. InCallNS is its part of the time, InCallsNS the
 	// part of all calls, RecordingNS the recorder's. The rest is the program's own.
 	Call      *uint64 `json:"call"`
 	Func      string  `json:"func"`
@@ -120,7 +124,7 @@ type Idle struct {
 	RecordingNS int64 `json:"recording_ns"`
 }
 
-// Range sums up the ranges or marks of one name. Ranges without an end count to the end of the trace.
+// Range sums up ranges or marks with one name. Ranges without an end count to the trace's end.
 type Range struct {
 	Domain  string `json:"domain"`
 	Name    string `json:"name"`
@@ -132,7 +136,7 @@ type Range struct {
 	MaxNS   int64  `json:"max_ns"`
 }
 
-// HiddenSync sums up the copies of one function and direction that may have waited.
+// HiddenSync sums up copies by one function in one direction that may have waited.
 type HiddenSync struct {
 	Func   string `json:"func"`
 	Name   string `json:"name"`
@@ -142,7 +146,7 @@ type HiddenSync struct {
 	First  uint64 `json:"first"` // first call
 }
 
-// Retry sums up the repeated launches of one kernel after one error.
+// Retry sums up one kernel's repeated launches after one error.
 type Retry struct {
 	Kernel string `json:"kernel"`
 	Code   int64  `json:"code"`
@@ -151,7 +155,7 @@ type Retry struct {
 	First  uint64 `json:"first"` // first failed call
 }
 
-// Function sums up the calls of one function. Times are on the host.
+// Function sums up one function's calls. Times are on the host.
 type Function struct {
 	Func    string `json:"func"`
 	Calls   uint64 `json:"calls"`
@@ -166,7 +170,7 @@ type Function struct {
 	RecordingNS int64 `json:"recording_ns"`
 }
 
-// Task sums up the launches of one kernel, or the copies of one direction. HostNS is the time of the calls, RecordingNS
+// Task sums up one kernel's launches, or copies in one direction. HostNS is the calls' time, RecordingNS
 // the recorder's time after them.
 type Task struct {
 	Name        string `json:"name"`
@@ -175,26 +179,26 @@ type Task struct {
 	HostNS      int64  `json:"host_ns"`
 	RecordingNS int64  `json:"recording_ns,omitempty"`
 	Streams     int    `json:"streams"`
-	// Measured counts the tasks with a measured time on the device. DeviceNS, P50NS, P99NS and MaxNS are of these times.
+	// Measured counts the tasks with a measured time on the device. DeviceNS, P50NS, P99NS and MaxNS describe these times.
 	Measured uint64 `json:"measured"`
 	DeviceNS int64  `json:"device_ns"`
 	P50NS    int64  `json:"device_p50_ns"`
 	P99NS    int64  `json:"device_p99_ns"`
 	MaxNS    int64  `json:"device_max_ns"`
-	// Rate is bytes per second of copies: of the measured ones, otherwise of all by their brackets. The latter is a
+	// Rate is bytes per second for copies: measured ones, otherwise all by their brackets. The latter is a
 	// lower bound.
 	Rate        float64 `json:"bytes_per_s,omitempty"`
 	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"`
-	Sizes       []Task  `json:"sizes,omitempty"` // of copies, by size class, smallest first
+	Sizes       []Task  `json:"sizes,omitempty"` // copies by size class, smallest first
 
-	times         Histogram // of measured tasks
+	times         Histogram // measured tasks only
 	measuredBytes uint64
 	bracketNS     int64
 	lanes         []bool
 	sizes         [len(timeline.SizeClasses)]*Task
 }
 
-// issued adds a task when its call is known. host is the duration of the call.
+// issued adds a task when its call is known. host is the call's duration.
 func (k *Task) issued(t *timeline.Task, host int64) {
 	k.Count++
 	k.Bytes += t.Bytes
@@ -208,7 +212,7 @@ func (k *Task) issued(t *timeline.Task, host int64) {
 	}
 }
 
-// ended adds the times of a task.
+// ended adds a task's times.
 func (k *Task) ended(t *timeline.Task) {
 	k.bracketNS += t.To - t.From
 	if t.Measured {
@@ -234,7 +238,7 @@ func (k *Task) finish() {
 	}
 }
 
-// Lane sums up the tasks of one stream.
+// Lane sums up one stream's tasks.
 type Lane struct {
 	Stream   string `json:"stream"`
 	Process  uint32 `json:"process"`
@@ -244,7 +248,7 @@ type Lane struct {
 	Device   int    `json:"device"`   // -1 if not known
 	Measured uint64 `json:"measured"` // tasks with a measured time; other tasks are bracketed by calls
 	// BusyAtMostNS is the time in which the stream may have had work. It is exact if all tasks are measured.
-	// IdleAtLeastNS is the rest of the time from the first task to the end of the last one. WaitedNS is the time of the
+	// IdleAtLeastNS is the remaining time between first and last task. WaitedNS is the time in
 	// synchronizations that waited for its tasks.
 	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
 	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
@@ -274,12 +278,12 @@ func (l *Lane) bound() string {
 	return ""
 }
 
-// Untimed reports whether no call has a duration, as in a profile of the device alone.
+// Untimed reports whether no call has a duration, as in a device-only profile.
 func (s *Stats) Untimed() bool {
 	return !slices.ContainsFunc(s.Functions, func(f Function) bool { return f.TotalNS > 0 })
 }
 
-// Error counts one error of one function.
+// Error counts one function's error.
 type Error struct {
 	Func  string `json:"func"`
 	Code  int64  `json:"code"`
@@ -288,9 +292,9 @@ type Error struct {
 }
 
 const (
-	// longest is the number of idle times and waits in Stats.
+	// longest limits the idle times and waits in Stats.
 	longest = 10
-	// maxNames is the number of range names that are kept apart: programs number them.
+	// maxNames limits the range names that are kept apart: programs number them.
 	maxNames   = 10_000
 	otherNames = "(other names)"
 )
@@ -331,11 +335,11 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	return x.finish()
 }
 
-// A summer collects the sums of a Walk.
+// A summer collects sums from a Walk.
 type summer struct {
 	w       *timeline.Walk
 	s       *Stats
-	byID    []*funcSum // functions of the model
+	byID    []*funcSum // the model's functions
 	funcs   map[string]*funcSum
 	errors  map[errKey]*Error
 	kernels map[string]*Task
@@ -373,19 +377,19 @@ type retryKey struct {
 
 type laneSum struct {
 	Lane
-	until     int64 // end of the accounted time
-	recording int64 // recorder's time of thread up to its latest task
+	until     int64 // accounted for until then
+	recording int64 // recorder's time in thread up to its latest task
 	thread    uint32
 }
 
-// latest has the latest call of a thread, and the recorder's time in the thread so far.
+// latest has a thread's latest call, and the recorder's time in the thread so far.
 type latest struct {
 	recording int64
 	fn        *funcSum
 	tasks     [2]*Task
 }
 
-// recorded adds the recorder's time between the previous call of the thread and this one.
+// recorded adds the recorder's time between the thread's previous call and this one.
 func (x *summer) recorded(h *timeline.HostCall) *latest {
 	for int(h.Thread) >= len(x.threads) {
 		x.threads = append(x.threads, latest{})
@@ -513,7 +517,7 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	return sums
 }
 
-// taskStats returns the sums for the name of a task, and for the size class of a copy.
+// taskStats returns the sums for a task's name, and for a copy's size class.
 func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	group := x.kernels
 	switch k.Kind {
@@ -538,7 +542,7 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	return [2]*Task{t, t.sizes[class]}
 }
 
-// task adds the times of a task. The tasks of a stream arrive in order.
+// task adds a task's times. Tasks on a stream arrive in order.
 func (x *summer) task(k *timeline.Task) error {
 	l := &x.lanes[k.Lane]
 	if l.Tasks == 0 {
@@ -613,7 +617,7 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 	return nil
 }
 
-// SumSteps returns the sums of count steps with the durations of the typical ones.
+// SumSteps sums up count steps, given the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
 	return Steps{Source: string(w.Steps.Source), Why: w.Steps.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}

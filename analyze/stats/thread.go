@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Thread divides the mean time of a typical step on one thread. WaitingNS to OwnNS add up to the step's time, except for
+// Thread divides a typical step's mean time on one thread. WaitingNS to OwnNS add up to the step's time, except for
 // rounding.
 type Thread struct {
 	Thread      string `json:"thread"`
@@ -22,11 +22,11 @@ type Thread struct {
 	OtherNS     int64  `json:"other_ns"`     // in other calls
 	RecordingNS int64  `json:"recording_ns"` // between calls, in the recorder
 	OwnNS       int64  `json:"own_ns"`       // between calls, in the program
-	// DeviceNS is the measured time of the tasks that the thread issued in the step.
+	// DeviceNS is the measured time for tasks that the thread issued in the step.
 	DeviceNS int64 `json:"device_ns"`
 }
 
-// Activities of a thread.
+// A thread's activities.
 const (
 	waiting = iota
 	launching
@@ -36,20 +36,20 @@ const (
 	doings
 )
 
-// within sums up the activities of threads in steps. It keeps a few numbers a thread.
+// within sums up what threads do in steps. It keeps a few numbers a thread.
 type within struct {
 	w       *timeline.Walk
 	threads []doing
 	named   named
-	latest  int64 // start of the latest call
+	latest  int64 // latest call's start
 	n, took int64 // typical steps, and their total duration
 }
 
 type doing struct {
 	now, sum       [doings]int64 // in the current step, and in all typical ones
 	device, onSum  int64
-	until, carried int64 // latest end of a call; the same before the current step
-	what, before   int   // activities of these calls
+	until, carried int64 // latest call end; the same before the current step
+	what, before   int   // these calls' activities
 	some           bool  // has calls in a typical step
 }
 
@@ -58,13 +58,13 @@ func waits(f *api.Func) bool {
 	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
 }
 
-// named finds functions for the calls of a profile by name.
+// named finds functions by the names in a profile.
 type named struct {
 	model *api.Model
 	of    map[string]*api.Func
 }
 
-// function returns the function of a call. Calls of a profile have names such as AscendCL@aclrtSynchronizeStream, or
+// function returns a call's function. Calls in a profile have names such as AscendCL@aclrtSynchronizeStream, or
 // Runtime@StreamSynchronize for rtStreamSynchronize, and no arguments.
 func (n *named) function(h *timeline.HostCall) *api.Func {
 	if h.Fn != nil {
@@ -114,7 +114,7 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	if end > d.until {
 		what := x.doing(h, k)
 		if h.Step >= 0 {
-			d.now[what] += end - max(h.Start, d.until) // a nested call of a profile is part of the outer one
+			d.now[what] += end - max(h.Start, d.until) // a profile's nested call is part of the outer one
 		} else {
 			d.carried, d.before = end, what
 		}
@@ -125,7 +125,7 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// step ends a step. A call may begin before the step or end after it. The end of the last step is known late, and later
+// step ends a step. A call may begin before the step or end after it. The last step's end is known late, and later
 // calls may have been added to it: such a step does not count.
 func (x *within) step(p *timeline.Step) {
 	counts := p.Typical && !p.Open && x.latest < p.To
@@ -151,7 +151,7 @@ func (x *within) step(p *timeline.Step) {
 	}
 }
 
-// list returns the threads ordered by time in calls, and the mean duration of a step.
+// list returns the threads ordered by time in calls, and a step's mean duration.
 func (x *within) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
@@ -182,7 +182,7 @@ func (x *within) list() (out []Thread, mean int64) {
 
 func (t *Thread) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
 
-// threadName returns the displayed name of a thread.
+// threadName returns a thread's displayed name.
 func threadName(i int, th format.Thread) string {
 	switch {
 	case th.TID == 0 && th.Name == "":

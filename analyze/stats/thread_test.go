@@ -117,7 +117,7 @@ func TestLastStep(t *testing.T) {
 	}
 	at := int64(10_000)
 	for range 6 {
-		for i := range uint64(3) { // the step begins with a kernel that occurs once a step, so the end of the last step does not show
+		for i := range uint64(3) { // the step begins with a kernel that occurs once a step, so the last step's end does not show
 			b.Call(0, at, at+20, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 			at += 300
 		}
@@ -156,7 +156,7 @@ func TestUnfinishedSums(t *testing.T) {
 	}
 }
 
-// A nested call of a profile is part of the outer call's time.
+// A profile's nested call is part of the outer call's time.
 func TestNestedSums(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
@@ -189,7 +189,7 @@ func statsOf(t *testing.T, p *msprof.Profile, o *stats.Options) *stats.Stats {
 	return s
 }
 
-// TestWithinProfile has nested calls with the names of a profile. The sums by thread equal those of the step.
+// TestWithinProfile has nested calls named as in a profile. The sums by thread equal the step's.
 func TestWithinProfile(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace_view.json")
 	if err := os.WriteFile(trace, []byte(`[{"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "args": {"name": "Python"}},
@@ -211,7 +211,7 @@ func TestWithinProfile(t *testing.T) {
 	}
 }
 
-// A table of kernels has no host times: no stream is bound by the host, and no idle time is the program's own.
+// A kernel table has no host times: no stream is bound by the host, and no idle time is the program's own.
 func TestStatsOfTable(t *testing.T) {
 	p, err := msprof.Find("../../import/msprof/testdata/kernel_details.csv")
 	if err != nil {
