@@ -40,7 +40,7 @@ func newPage(t *testing.T) *page {
 	}
 	lib := filepath.Dir(testenv.Built(t, "lib/libacltrace.so"))
 	p := &page{t: t, dir: t.TempDir(), acltrace: testenv.Built(t, "bin/acltrace")}
-	program := testenv.CompileC(t, "early_free", []string{filepath.Join(testenv.Root(t), "blame/testdata/early_free.c")})
+	program := testenv.CompileC(t, "early_free", []string{filepath.Join(testenv.Root(t), "analyze/blame/testdata/early_free.c")})
 	job := fmt.Sprintf("LD_LIBRARY_PATH=%s ACLSIM_KERNELS=%[1]s/aclsim_kernels.so %s %[1]s/aclsim_kernels.o 60 1 after 8 >/dev/null 2>&1\n", lib, program)
 	bin := filepath.Join(p.dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
