@@ -136,7 +136,8 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 			return nil, nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
 		}
 		if o.crash != nil {
-			*first = *o // the report tells of it
+			*first, *o = *o, *first // the report is about it
+			o.close()
 			break
 		}
 		times = append(times, s.p.elapsed(o))
@@ -154,6 +155,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 				varying[i] = s.variation(varying[i], n)
 			}
 		}
+		o.close()
 	}
 	for i := range launches {
 		if l := &launches[i]; len(l.NS) > 0 {

@@ -226,6 +226,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
+	defer func() { res.close() }()
 	var times []time.Duration
 	var varying map[int]verify.Reason
 	var launches []LaunchTimes
@@ -389,14 +390,38 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	b := make([]byte, s.p.written.Header.ResBytes)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return nil, fmt.Errorf("%s: the player has cut it: %w", f.Name(), err)
-	}
 	if err := s.saveCores(); err != nil {
 		return nil, err
 	}
-	return s.p.read(b, cmd.ProcessState, hung, log.String())
+	b, err := s.takeResults(f)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.p.read(b, cmd.ProcessState, hung, log.String())
+	if err != nil {
+		_ = syscall.Munmap(b)
+		return nil, err
+	}
+	return o, nil
+}
+
+// takeResults maps a copy of the results, which no process that the player has left behind can change.
+func (s *session) takeResults(f *os.File) ([]byte, error) {
+	size := int64(s.p.written.Header.ResBytes)
+	own, err := os.CreateTemp(s.dir, "results-")
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	if err := os.Remove(own.Name()); err != nil {
+		return nil, err
+	}
+	if n, err := io.Copy(own, io.NewSectionReader(f, 0, size)); err != nil {
+		return nil, err
+	} else if n < size {
+		return nil, fmt.Errorf("%s: the player has cut it: %w", f.Name(), io.ErrUnexpectedEOF)
+	}
+	return syscall.Mmap(int(own.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
 }
 
 // watch waits for the end of the player and ends it where it makes no progress.

@@ -337,6 +337,7 @@ func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
 
 // outcome is what a run of the player has left.
 type outcome struct {
+	mapped  []byte // all of it
 	header  *plan.ResultHeader
 	threads []plan.ResultThread
 	slots   []uint64
@@ -348,6 +349,12 @@ type outcome struct {
 	log     string
 }
 
+// close gives back the memory of the results.
+func (o *outcome) close() {
+	_ = syscall.Munmap(o.mapped)
+	*o = outcome{}
+}
+
 // read judges the results of a run. state is how the player, or what was put before it, ended.
 func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
 	h := &p.written.Header
@@ -355,6 +362,7 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 		return nil, fmt.Errorf("the player has left %d bytes of results, not %d", len(b), h.ResBytes)
 	}
 	o := &outcome{
+		mapped: b,
 		header: &plan.View[plan.ResultHeader](b, 0, 1)[0], threads: plan.View[plan.ResultThread](b, h.ResThreads, h.Threads.Count),
 		slots: plan.View[uint64](b, h.ResSlots, h.Slots), insts: plan.View[plan.Result](b, h.ResInstructions, h.Instructions.Count),
 		details: plan.View[plan.Detail](b, h.ResDetails, (h.ResKernels-h.ResDetails)/56), log: log,
@@ -690,7 +698,9 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					g, ok = call()
 				}
 				if ok && g.Stream >= 0 {
-					streams[g.Stream].add(g, res, behind)
+					if streams[g.Stream].add(g, res); p.scale > 0 {
+						streams[g.Stream].isLate(res, behind)
+					}
 				}
 				if differs {
 					p.differingReturn(r, in, res)
@@ -731,12 +741,16 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	}
 }
 
-// add takes a call that was made, so late, into account.
-func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result, late int64) {
+// isLate adds the lateness of a call that was added.
+func (s *StreamTime) isLate(res *plan.Result, late int64) {
 	s.late = append(s.late, late)
-	if res.End > s.last {
+	if res.End == s.last {
 		s.lastLate = late
 	}
+}
+
+// add adds a call that was made.
+func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
 	if s.last == 0 {
 		s.from, s.to, s.first, s.last = g.Start, g.End, res.Start, res.End
 	}
