@@ -17,9 +17,7 @@ import (
 // callCompiler compiles one call. Its fields hold the state of that call alone.
 type callCompiler struct {
 	*compiler
-	words   []plan.Operand   // of the arguments
-	param_  []plan.Operand   // of one parameter, see param
-	relocs_ []plan.Reloc     // see content
+	reused  reused
 	unseen  *timeline.Object // host memory without recorded content that its kernel may read
 	touches []touch
 	e       *timeline.Event
@@ -166,17 +164,17 @@ func (p *callCompiler) compile(g *group) error {
 	return nil
 }
 
-// instruction makes the call itself, and in p.words its operands.
+// instruction makes the call itself, and in p.reused.words its operands.
 func (p *callCompiler) instruction() (plan.Instruction, error) {
 	c, f := p.c, p.f
-	p.words = slices.Grow(p.words[:0], int(f.Words))[:f.Words]
-	clear(p.words)
+	p.reused.words = slices.Grow(p.reused.words[:0], int(f.Words))[:f.Words]
+	clear(p.reused.words)
 	for i := range f.Params {
 		ops, err := p.param(i)
 		if err != nil {
 			return plan.Instruction{}, err
 		}
-		copy(p.words[f.Params[i].Word:], ops)
+		copy(p.reused.words[f.Params[i].Word:], ops)
 	}
 	p.addTokens()
 	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts(f))}
@@ -203,7 +201,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 	for _, n := range p.pending {
 		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
 	}
-	in.Operands = p.Operands(p.poll(in, p.replace(in, p.words))...)
+	in.Operands = p.Operands(p.poll(in, p.replace(in, p.reused.words))...)
 	p.hostLaunch(in.Operands)
 	p.poison()
 	p.markGaps()
@@ -232,13 +230,20 @@ func (p *callCompiler) place(g *group) {
 	}
 }
 
+// reused is memory that every call uses again.
+type reused struct {
+	words  []plan.Operand // of the arguments
+	param  []plan.Operand // of one parameter, see param
+	relocs []plan.Reloc   // see content
+}
+
 // reset makes the state that of a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
 		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: e.Call.Data,
 		touches: p.touches[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
 		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
-		words: p.words, param_: p.param_, relo: p.relo[:0], relocs_: p.relocs_[:0],
+		relo: p.relo[:0], reused: reused{p.reused.words, p.reused.param, p.reused.relocs[:0]},
 	}
 	if late, ok := p.late[e.Call.Index]; ok {
 		p.pieces = slices.Concat(p.pieces, late)

@@ -114,7 +114,7 @@ func (p *compiler) compile() error {
 	threads := p.r.Threads()
 	p.look = p.newLookahead()
 	defer p.look.stop()
-	cc := &callCompiler{compiler: p, param_: make([]plan.Operand, 0, maxWords)}
+	cc := &callCompiler{compiler: p, reused: reused{param: make([]plan.Operand, 0, maxWords)}}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 		return plan.Operand{}, nil, err
 	}
 	op := plan.Operand{Slot: plan.SlotData, Addend: at}
-	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.relocs_)}
+	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.reused.relocs)}
 	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
 		s.most = p.objects.tokens.most
 	}
@@ -106,7 +106,7 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	if role := p.paramOf(d).Role; d.Blob != 0 && !s.suspect && (role == api.Reads || role == api.Writes) {
 		p.pointers.payloads[d.Blob] = at
 	}
-	return op, slices.Clip(p.relocs_[s.first:]), nil
+	return op, slices.Clip(p.reused.relocs[s.first:]), nil
 }
 
 // scan is the search of data for words that mean something else in the replay.
@@ -116,7 +116,7 @@ type scan struct {
 	addresses bool   // it may hold device addresses
 	reaches   bool   // it may hold addresses of host memory
 	most      uint64 // bytes of the longest token, 0 if there are none
-	first     int    // relocation of it in callCompiler.relocs_
+	first     int    // relocation of it in callCompiler.reused
 	suspect   bool   // a word may be an address, or a token
 }
 
@@ -125,7 +125,7 @@ func (p *callCompiler) inline(s *scan) error {
 	if uint64(len(s.d.Bytes)) != s.d.Len {
 		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
 	}
-	p.words8(s, s.d.Bytes, 0, s.d.Len)
+	p.scanWords(s, s.d.Bytes, 0, s.d.Len)
 	return p.Write(s.d.Bytes)
 }
 
@@ -149,7 +149,7 @@ func (p *callCompiler) blob(s *scan) error {
 		if off+n < d.Len {
 			n = (n - s.most) &^ 7 // the rest comes again, with what is behind it
 		}
-		n = p.words8(s, b, off, n)
+		n = p.scanWords(s, b, off, n)
 		if err := p.Write(b[:n]); err != nil {
 			return err
 		}
@@ -167,9 +167,9 @@ func (p *callCompiler) blob(s *scan) error {
 	return nil
 }
 
-// words8 looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
+// scanWords looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
 // done with: a token may reach further.
-func (p *callCompiler) words8(s *scan, b []byte, off, n uint64) uint64 {
+func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 	if !s.addresses && s.most == 0 {
 		return n
 	}
@@ -179,7 +179,7 @@ func (p *callCompiler) words8(s *scan, b []byte, off, n uint64) uint64 {
 		if s.most > 0 {
 			if t := p.token(w, b[k:]); t != nil {
 				s.suspect = true
-				p.relocs_ = append(p.relocs_, p.putToken(t, s.d, off+k, s.at)...)
+				p.reused.relocs = append(p.reused.relocs, p.putToken(t, s.d, off+k, s.at)...)
 				k += uint64(len(t.bytes)) - 8
 				n = max(n, min(k+8, uint64(len(b))))
 				continue
@@ -190,7 +190,7 @@ func (p *callCompiler) words8(s *scan, b []byte, off, n uint64) uint64 {
 		}
 		s.suspect = true
 		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
-			p.relocs_ = append(p.relocs_, r)
+			p.reused.relocs = append(p.reused.relocs, r)
 		}
 	}
 	return n

@@ -71,7 +71,7 @@ func TestUnexplained(t *testing.T) {
 		{-10e6, 30e6, 0, 0, -10},
 	} {
 		want := int64(100e6)
-		r := &Report{RecordedNS: want, ReplayedNS: want + x.late}
+		r := &Report{Times: Times{RecordedNS: want, ReplayedNS: want + x.late}}
 		r.Cores = &Cores{Threads: []ThreadCore{{1, CoreTime{0, x.waited}}}, Library: CoreTime{0, x.library}, StolenNS: x.stolen}
 		r.Pace.tell(r, 1)
 		if r.Pace.UnexplainedPercent != x.left {

@@ -349,6 +349,51 @@ func lacking(lacks []string) error {
 	return fmt.Errorf("%w:\n  %s", ErrMissing, strings.Join(lacks, "\n  "))
 }
 
+// writeThreads copies the processes and threads of the trace.
+func (x *extractor) writeThreads(w *format.Writer) error {
+	for _, p := range x.r.Processes() {
+		if _, err := w.Process(p); err != nil {
+			return err
+		}
+	}
+	for _, t := range x.r.Threads() {
+		if _, err := w.Thread(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeCall writes a call and returns its number and the data that belongs after it: data recorded later and, of calls after the launch,
+// results that were seen later.
+func (x *extractor) writeCall(w *format.Writer, k *format.Call, after bool, recordedLater []format.Data, blobs map[format.BlobID]format.BlobID) (uint64, []format.Data, error) {
+	var late []format.Data
+	if after {
+		k.Data = slices.DeleteFunc(k.Data, func(d format.Data) bool {
+			if d.Dir == format.DirOut && d.Time > k.End {
+				late = append(late, d)
+				return true
+			}
+			return false
+		})
+	}
+	at, err := w.Call(k)
+	if err != nil {
+		return 0, nil, err
+	}
+	seen := len(late)
+	late = append(late, recordedLater...)
+	for n := range late {
+		late[n].Call = at
+		if n >= seen {
+			if err := x.blob(w, &late[n], blobs); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	return at, late, nil
+}
+
 func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err error) {
 	meta := *x.r.Meta()
 	meta.UUID = ""
@@ -361,15 +406,8 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 			_ = w.Abort() // which has nothing to say where it was Close that failed
 		}
 	}()
-	for _, p := range x.r.Processes() {
-		if _, err := w.Process(p); err != nil {
-			return err
-		}
-	}
-	for _, t := range x.r.Threads() {
-		if _, err := w.Thread(t); err != nil {
-			return err
-		}
+	if err := x.writeThreads(w); err != nil {
+		return err
 	}
 	blobs := map[format.BlobID]format.BlobID{}
 	var late []format.Data
@@ -399,31 +437,11 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 				return err
 			}
 		}
-		var seen []format.Data // behind the call
-		if i > x.launch {
-			k.Data = slices.DeleteFunc(k.Data, func(d format.Data) bool {
-				if d.Dir == format.DirOut && d.Time > k.End {
-					seen = append(seen, d)
-					return true
-				}
-				return false
-			})
-		}
-		at, err := w.Call(k)
+		at, more, err := x.writeCall(w, k, i > x.launch, x.late[c.Index], blobs)
 		if err != nil {
 			return err
 		}
-		for _, d := range seen {
-			d.Call = at
-			late = append(late, d)
-		}
-		for _, d := range x.late[c.Index] {
-			d.Call = at
-			if err := x.blob(w, &d, blobs); err != nil {
-				return err
-			}
-			late = append(late, d)
-		}
+		late = append(late, more...)
 		if i == x.launch {
 			e.Launch = at
 			how := api.SyncStream

@@ -17,13 +17,13 @@ func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
-	one := func(o plan.Operand, err error) ([]plan.Operand, error) { return append(p.param_[:0], o), err }
+	one := func(o plan.Operand, err error) ([]plan.Operand, error) { return append(p.reused.param[:0], o), err }
 	if q.OmitOnReplay {
 		return make([]plan.Operand, q.Words), nil
 	}
 	switch q.Role {
 	case api.Value:
-		ops := p.param_[:0]
+		ops := p.reused.param[:0]
 		for k := range int(q.Words) {
 			ops = append(ops, imm(p.c.Args[int(q.Word)+k]))
 		}

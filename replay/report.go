@@ -28,6 +28,25 @@ type Report struct {
 	// Identical is true if Verdict is verify.Identical.
 	Identical bool `json:"identical"`
 	format.Scope
+	Conditions
+	Proof
+	Missing
+	Others
+	Times
+
+	Repeat *Repeat `json:"repeat,omitempty"`
+
+	Findings []Finding `json:"findings,omitempty"` // of Options.Strict
+
+	Note string `json:"note,omitempty"` // what Identical does not say by itself
+
+	Coverage
+	Crash *Crash `json:"crash,omitempty"`
+	Log   string `json:"log,omitempty"` // the end of what the library had to say, where the replay went wrong
+}
+
+// Conditions are those that the replay ran under.
+type Conditions struct {
 	// TrustsKernels is true if the library can't report kernels that it lacks: results are proved on the assumption that it ran all.
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
 	// KernelLibraries are those that the simulator has loaded.
@@ -36,6 +55,10 @@ type Report struct {
 	IgnoredVariables []IgnoredVariable `json:"ignored_variables,omitempty"`
 	// Sandbox is the sandbox that the replay ran in, nil if it ran in none.
 	Sandbox *sandbox.Sandbox `json:"sandbox"`
+}
+
+// Proof is the outcome of the comparison.
+type Proof struct {
 	// Results counts the recorded results by their outcome.
 	Results  verify.Tally `json:"results"`
 	Verified struct {
@@ -46,6 +69,10 @@ type Report struct {
 	} `json:"verified"`
 	Unverified  []Unverified `json:"unverified"` // unproved
 	Differences []Difference `json:"differences"`
+}
+
+// Missing are the calls that were not made.
+type Missing struct {
 	// Unsupported are calls that could not be made, and Lost.
 	Unsupported []Unsupported `json:"unsupported"`
 	// Lost are calls that the trace lacks.
@@ -55,24 +82,27 @@ type Report struct {
 	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
 	// it has called them the trace does not say, and they do not count.
 	AskedFor []string `json:"asked_for,omitempty"`
+}
+
+// Others are outcomes that are neither equal nor different.
+type Others struct {
 	// OtherMachine are answers about the machine and its devices, as their number, that are others here. They do not count either.
 	OtherMachine      []Difference    `json:"other_machine,omitempty"`
 	OtherMachineTotal int             `json:"other_machine_total,omitempty"`
 	Uninitialised     []Uninitialised `json:"uninitialised"` // told apart from differences
-	RecordedNS        int64           `json:"recorded_ns"`   // from the first call to the end of the last
-	ReplayedNS        int64           `json:"replayed_ns"`
+}
 
-	Pace    Pace         `json:"pace"`
-	Streams []StreamTime `json:"streams"` // the time of the calls that name each stream
+// Times are those of the recording and of the replay.
+type Times struct {
+	RecordedNS int64        `json:"recorded_ns"` // from the first call to the end of the last
+	ReplayedNS int64        `json:"replayed_ns"`
+	Pace       Pace         `json:"pace"`
+	Streams    []StreamTime `json:"streams"`         // the time of the calls that name each stream
+	Cores      *Cores       `json:"cores,omitempty"` // why a replay may have been late
+}
 
-	Cores *Cores `json:"cores,omitempty"` // why a replay may have been late
-
-	Repeat *Repeat `json:"repeat,omitempty"`
-
-	Findings []Finding `json:"findings,omitempty"` // of Options.Strict
-
-	Note string `json:"note,omitempty"` // what Identical does not say by itself
-
+// Coverage counts the parts of the trace that were replayed.
+type Coverage struct {
 	Calls          uint64        `json:"calls"`               // in the trace
 	Replayed       uint64        `json:"replayed"`            // made; a run of polls counts once
 	Placement      string        `json:"placement,omitempty"` // "same" or "moved"; none where nothing was allocated
@@ -83,8 +113,6 @@ type Report struct {
 	Ambiguous      []Ambiguous   `json:"ambiguous"`
 	AmbiguousTotal int           `json:"ambiguous_total"`
 	DifferingTotal int           `json:"differences_total"`
-	Crash          *Crash        `json:"crash,omitempty"`
-	Log            string        `json:"log,omitempty"` // the end of what the library had to say, where the replay went wrong
 }
 
 // Pace says how well the recorded time was kept.
@@ -458,13 +486,18 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 	f := &p.found
 	r := &Report{
 		Verdict:    verify.NotCompared,
-		Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}, Uninitialised: []Uninitialised{}, KernelLibraries: []KernelLibrary{},
-		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
-		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
-		Scope: f.scope, Lost: f.absent, AskedFor: f.asked, IgnoredVariables: f.ignored,
-		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
-		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
-		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},
+		Scope:      f.scope,
+		Conditions: Conditions{KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.ignored},
+		Proof:      Proof{Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}},
+		Missing: Missing{
+			Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), Lost: f.absent, LeftOut: append([]Unsupported{}, f.leftOut...), AskedFor: f.asked,
+		},
+		Others: Others{Uninitialised: []Uninitialised{}},
+		Times:  Times{RecordedNS: f.to - f.from, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
+		Coverage: Coverage{
+			Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations, Volatile: f.volatile,
+			Substituted: append([]Substituted{}, f.substituted...), Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
+		},
 	}
 	if o == nil {
 		r.Note = "nothing was run"

@@ -114,17 +114,27 @@ type table struct{ Offset, Count uint64 }
 
 // Header is the first page of a plan, with the places of the tables in it and in the results.
 type Header struct {
-	Magic                                 [8]byte
-	Version, Checksum                     uint32
-	Size, Data, Scratch, Shared, Slots    uint64
-	Zeros                                 uint64
-	Names, Functions, Processes, Threads  table
-	Instructions, Rest, Ops, Relocs       table
-	Reasons, Doubts, Maps                 table
-	UntilNS                               uint64
-	Paced, Tolerance                      uint32
-	Relative, Absolute                    float64
-	ZerosReason, _                        uint32
+	Magic                              [8]byte
+	Version, Checksum                  uint32
+	Size, Data, Scratch, Shared, Slots uint64
+	Zeros                              uint64
+	HeaderTables
+	UntilNS            uint64
+	Paced, Tolerance   uint32
+	Relative, Absolute float64
+	ZerosReason, _     uint32
+	ResultPlaces
+}
+
+// HeaderTables are the tables of a plan.
+type HeaderTables struct {
+	Names, Functions, Processes, Threads table
+	Instructions, Rest, Ops, Relocs      table
+	Reasons, Doubts, Maps                table
+}
+
+// ResultPlaces are the offsets of the tables in the results of a run, and the size of these.
+type ResultPlaces struct {
 	ResThreads, ResSlots, ResInstructions uint64
 	ResDetails, ResKernels, ResBytes      uint64
 }
