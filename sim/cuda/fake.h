@@ -1,4 +1,4 @@
-/* The fake CUDA driver: what its generated part (cuda_gen.c) and its written one (libcuda.c) know of each other. */
+/* Shared by the generated file of the fake CUDA driver (cuda_gen.c) and its other files. */
 #ifndef FAKECUDA_FAKE_H
 #define FAKECUDA_FAKE_H
 
