@@ -16,7 +16,7 @@ import (
 
 // The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
 // allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
-// place allocations at their recorded addresses (player/place.h), if Options.Place is PlaceSame.
+// place allocations at their recorded addresses (player/place_cuda.c), if Options.Place is PlaceSame.
 
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000
