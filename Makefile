@@ -204,6 +204,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@$(GO) run ./internal/cmd/prose
 
 soak: build lib/break/libaclsim.so
 	@scripts/soak.sh
