@@ -21,12 +21,14 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// With rotation the exporter writes each line at once. Without it, it keeps 4 KiB in a buffer, which is lost if the collector
+// is interrupted before it has installed its signal handlers, which it does after it has opened its ports.
 const collectorConfig = `
 receivers:
   otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
 exporters:
   nop: {}
-  file: {path: %[1]q}
+  file: {path: %[1]q, rotation: {max_megabytes: 4096}}
 service:
   pipelines:
     traces: {receivers: [otlp], exporters: [%[2]s]}

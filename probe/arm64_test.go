@@ -237,6 +237,10 @@ func TestShimArm64(t *testing.T) {
 	if failed := byName["aclrtMemcpy"][2]; int32(failed.Ret) == 0 {
 		t.Error("the failed copy is recorded as a success")
 	}
+	// Rings keep their files until the process is gone and reaped.
+	if ends, err := s.Reap(e); err != nil || len(ends) != 1 {
+		t.Errorf("%+v, %v", ends, err)
+	}
 	if left, _ := filepath.Glob(filepath.Join(s.Dir(), "ring.*")); len(left) != 0 {
 		t.Errorf("left in the session: %v", left)
 	}
