@@ -3,14 +3,16 @@ package replay
 import (
 	"context"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
-	"github.com/acltrace/acltrace/replay/plan"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -35,11 +37,11 @@ func benchmarkPlayer(b *testing.B, threads int) {
 		}
 		return path
 	}
-	backend := compile(b, filepath.Join(dir, "libnothing.so"), "-fPIC", "-shared", write("nothing.c",
+	lib := buildC(b, filepath.Join(dir, "libnothing.so"), "-fPIC", "-shared", write("nothing.c",
 		"int aclrtMemset(void *p, unsigned long m, int v, unsigned long n) { return p == 0 || m < n || v; }\n"+
 			"int aclrtSynchronizeDevice(void) { return 0; }\n"+
 			"int aclrtMalloc(void **p, unsigned long n, int policy) { *p = (void *)n; return policy; }\n"))
-	direct := compile(b, filepath.Join(dir, "direct"), "testdata/direct.c", "-ldl")
+	direct := buildC(b, filepath.Join(dir, "direct"), "testdata/direct.c", "-ldl")
 	const calls, stretch = 1_000_000, 10_000
 	path := filepath.Join(dir, "t.aclt")
 	w, err := format.Create(path, &format.Meta{}, schema.Of(acl.Model), nil)
@@ -70,18 +72,18 @@ func benchmarkPlayer(b *testing.B, threads int) {
 	if err := w.Close(); err != nil {
 		b.Fatal(err)
 	}
-	o, r, err := begin(path, acl.Model, &Options{Backend: backend, Verify: true})
+	o, r, err := begin(path, acl.Model, &Options{Backend: lib, Verify: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
 	start := time.Now()
-	p, err := newPlan(r, acl.Model, dir, o)
+	p, err := Trace(r, acl.Model, dir, o.forCompiler(acl.Model))
 	if err != nil {
 		b.Fatal(err)
 	}
 	planned := time.Since(start)
-	s := &session{p: p, o: o, dir: dir, meta: r.Meta()}
+	s := &session{p: &judge{p, o}, o: o, lib: backend.New(o.Backend, acl.Model), dir: dir, meta: r.Meta()}
 	var played, call, clock []float64
 	for b.Loop() {
 		out, err := s.play(context.Background(), 0)
@@ -96,7 +98,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 			}
 			played = append(played, float64(out.insts[i].Start-out.insts[i-stretch].Start)*ns/stretch)
 		}
-		text, err := exec.Command(direct, backend).Output()
+		text, err := exec.Command(direct, lib).Output()
 		if err != nil {
 			b.Fatal(err)
 		}

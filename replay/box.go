@@ -18,10 +18,6 @@ import (
 // A replay on a simulator, or on nothing, runs in a sandbox: see replay/player/sandbox.c. One on a device needs the device's files and
 // Options.Trust, which also leaves the sandbox out.
 
-// ownDir is the folder, in the folder of a replay, that the player may write to. The plan and the player itself are outside: the player of
-// a repeated run is started by this process, which is in no sandbox.
-func ownDir(dir string) string { return filepath.Join(dir, "acltrace-run") }
-
 // boxed reports whether the player enters the sandbox.
 func (s *session) boxed() bool { return !s.o.Trust }
 
@@ -48,7 +44,7 @@ func (s *session) sandboxArguments(env []string) ([]string, error) {
 // kernelLibraries returns the kernel libraries that an environment of the player names.
 func (s *session) kernelLibraries(env []string) (libs []string) {
 	for _, v := range env {
-		if list, ok := strings.CutPrefix(v, s.p.model.Simulator.Kernels+"="); ok {
+		if list, ok := strings.CutPrefix(v, s.p.Model.Simulator.Kernels+"="); ok {
 			libs = filepath.SplitList(list) // the last one counts
 		}
 	}
@@ -62,13 +58,13 @@ func (s *session) ownLibraries(libs []string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the list of your kernel libraries: %w", err)
 	}
-	return !slices.ContainsFunc(libs, func(l string) bool { return foreign(l, s.p.model, own) != "" }), nil
+	return !slices.ContainsFunc(libs, func(l string) bool { return foreign(l, s.p.Model, own) != "" }), nil
 }
 
 // readable returns the paths that the simulator reads: the kernel libraries and what is beside them, the loader's folders, and files that
 // variables of the user name.
 func (s *session) readable(libs []string) []string {
-	sim := &s.p.model.Simulator
+	sim := &s.p.Model.Simulator
 	var paths []string
 	for _, l := range libs {
 		paths = append(paths, besides(l)...)
@@ -115,18 +111,18 @@ func loaderFolders() []string {
 
 // results opens the file for the results of a run anew. A player that is still there has its own.
 func (s *session) results() (*os.File, error) {
-	if err := os.MkdirAll(ownDir(s.dir), 0o700); err != nil {
+	if err := os.MkdirAll(OwnDir(s.dir), 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(ownDir(s.dir), "results")
+	path := filepath.Join(OwnDir(s.dir), "results")
 	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return nil, err
 	}
 	// Taken in full before the player maps it: a hole in a full file system would kill it.
-	if err := allocate(f, int64(s.p.written.Header.ResBytes)); err != nil {
+	if err := allocate(f, int64(s.p.File.Header.ResBytes)); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.written.Header.ResBytes, err)
+		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.File.Header.ResBytes, err)
 	}
 	return f, nil
 }
@@ -136,7 +132,7 @@ func (s *session) saveCores() error {
 	if s.o.Keep != "" {
 		return nil
 	}
-	cores, _ := filepath.Glob(filepath.Join(ownDir(s.dir), "core*"))
+	cores, _ := filepath.Glob(filepath.Join(OwnDir(s.dir), "core*"))
 	var errs []error
 	for _, core := range cores {
 		errs = append(errs, moveFile(core, filepath.Base(core)))

@@ -63,28 +63,30 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	if err != nil {
 		return nil, err
 	}
-	opts.relative, opts.Verify = true, true
-	p, err := newPlan(r, m, dir, opts)
+	opts.Verify = true
+	compiling := opts.forCompiler(m)
+	compiling.Relative = true
+	p, err := Trace(r, m, dir, compiling)
 	if err != nil {
 		return nil, naming(trace, err)
 	}
-	defer p.close()
-	if us := p.found.unsupported; len(us) > 0 {
+	defer p.Close()
+	if us := p.Found.Unsupported; len(us) > 0 {
 		return nil, fmt.Errorf("%s: %w: %s", trace, ErrMissing, listUnsupported(us))
 	}
-	if p.found.calls == 0 {
+	if p.Found.Calls == 0 {
 		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, ErrMissing)
 	}
 	b := &bundler{p: p, dir: dir}
 	b.sources()
 	b.environment(r.Meta(), kernels)
-	for _, f := range p.ownFiles {
-		b.files = append(b.files, f.hash+"  "+f.name)
+	for _, f := range p.Files {
+		b.files = append(b.files, f.Hash+"  "+f.Name)
 	}
-	library := b.p.model.Libraries()[0]
-	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.model.Simulator.Symbol))
-	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library, b.listing()))
-	return p.report(nil, opts, nil), b.err
+	library := b.p.Model.Libraries()[0]
+	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.Model.Simulator.Symbol))
+	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.Found.Calls, threads(len(p.Threads)), b.shortcomings(), library, b.listing()))
+	return (&judge{p, opts}).report(nil, nil), b.err
 }
 
 func listUnsupported(us []Unsupported) string {
@@ -123,11 +125,11 @@ func (b *bundler) sources() {
 
 // environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.
 func (b *bundler) environment(meta *format.Meta, libraries []string) {
-	sim := &b.p.model.Simulator
-	vars, _ := recordedVariables(sim, meta)
+	sim := &b.p.Model.Simulator
+	vars, _ := RecordedVariables(sim, meta)
 	var own []string
 	for i, l := range libraries {
-		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, plainName(l)))
+		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, PlainName(l)))
 		hash, err := b.kernels(l, name)
 		if err != nil {
 			b.err = errors.Join(b.err, fmt.Errorf("copy kernel library: %w", err))
@@ -145,7 +147,7 @@ func (b *bundler) environment(meta *format.Meta, libraries []string) {
 	if sim.Uninitialised != "" {
 		vars = append(vars, sim.Uninitialised+"=1")
 	}
-	vars = slices.AppendSeq(vars, maps.Values(b.p.env))
+	vars = slices.AppendSeq(vars, maps.Values(b.p.Env))
 	var text strings.Builder
 	for _, v := range vars {
 		name, value, _ := strings.Cut(v, "=")
@@ -156,7 +158,7 @@ func (b *bundler) environment(meta *format.Meta, libraries []string) {
 
 // kernels copies a kernel library into the bundle and returns its hash.
 func (b *bundler) kernels(from, name string) (hash string, err error) {
-	if symbol := b.p.model.Simulator.KernelSymbol; !kernellib.Exports(from, symbol) {
+	if symbol := b.p.Model.Simulator.KernelSymbol; !kernellib.Exports(from, symbol) {
 		return "", fmt.Errorf("%q is no kernel library: want a regular ELF file of at most %d bytes that exports %s", from, kernellib.MaxSize, symbol)
 	}
 	in, err := kernellib.Open(from)
@@ -180,8 +182,8 @@ func (b *bundler) kernels(from, name string) (hash string, err error) {
 // shortcomings is what the reader of a bundle must know.
 func (b *bundler) shortcomings() string {
 	var s strings.Builder
-	f := &b.p.found
-	for _, u := range f.unproved() {
+	f := &b.p.Found
+	for _, u := range f.Unproved() {
 		fmt.Fprintf(&s, "Unproved: %s.\n", &u)
 	}
 	if s.Len() == 0 {

@@ -19,7 +19,7 @@ type callCompiler struct {
 	*compiler
 	reused  reused
 	unseen  *timeline.Object // host memory without recorded content that its kernel may read
-	touches []touch
+	touches []Touch
 	e       *timeline.Event
 	c       *format.Call
 	f       *api.Func
@@ -66,11 +66,11 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	if err := p.ahead(c.Start); err != nil {
 		return err
 	}
-	if p.sinceEmits++; p.sinceEmits >= max(64, len(p.threads)) {
+	if p.sinceEmits++; p.sinceEmits >= max(64, len(p.Threads)) {
 		p.sinceEmits = 0
 		p.emit(c.Start)
 	}
-	pr := &p.threads[t]
+	pr := &p.Threads[t]
 	at := place{t, pr.compiled}
 	g := pr.group(at.group)
 	if g == nil || g.call != c.Index {
@@ -78,7 +78,7 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	}
 	pr.compiled++
 	if at.group == 0 {
-		p.fork(pr.process, c.Start)
+		p.fork(pr.Process, c.Start)
 	}
 	p.reset(e, at)
 	if p.skip() {
@@ -103,21 +103,21 @@ func (p *callCompiler) skip() bool {
 		p.unsupported(c, f.Name, fmt.Sprintf("recorded with %d argument words, the model has %d", len(c.Args), f.Words))
 		return true
 	case c.Flags&format.Unfinished != 0:
-		p.found.unverified = unverified(p.found.unverified, c.Index, verify.Incomplete, f.Name+" had not returned when the recording ended; it is left out")
+		p.Found.Unverified = AddUnverified(p.Found.Unverified, c.Index, verify.Incomplete, f.Name+" had not returned when the recording ended; it is left out")
 		return true
 	}
-	p.ok = !failed(f, c)
+	p.ok = !Failed(f, c)
 	switch {
 	case f.PollsCallbacks && !p.ok:
-		p.found.volatile++ // no callback was waiting, which depends on other threads
+		p.Found.Volatile++ // no callback was waiting, which depends on other threads
 		return true
-	case !p.ok && p.model.Refused != 0 && int32(c.Ret) == p.model.Refused:
-		p.found.volatile++ // a function of the program made it, and the replay does not run that
+	case !p.ok && p.Model.Refused != 0 && int32(c.Ret) == p.Model.Refused:
+		p.Found.Volatile++ // a function of the program made it, and the replay does not run that
 		return true
 	case p.peers() || p.exception():
 		return true
 	case f.SkipOnReplay:
-		p.found.volatile++
+		p.Found.Volatile++
 		return true
 	case f.ReplayError != "":
 		p.unsupported(c, f.Name, f.ReplayError)
@@ -144,7 +144,7 @@ func (p *callCompiler) compile(g *group) error {
 	p.visibleTask()
 	p.taint()
 	if p.see != nil {
-		if err := p.see(p); err != nil {
+		if err := p.see(p.look()); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 		in.Flags |= plan.InstStop
 	}
 	if f.RetVolatile {
-		p.found.volatile++
+		p.Found.Volatile++
 	}
 	return in, nil
 }
@@ -211,7 +211,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 
 // place gives the call its place among those of other threads, and notes its stream and kernel for reports.
 func (p *callCompiler) place(g *group) {
-	pr := &p.threads[p.at.thread]
+	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
 	p.contend(p.e)
 	p.order(g)
@@ -268,12 +268,12 @@ func (p *compiler) lane(e *timeline.Event) int {
 	}
 	i, ok := p.ordering.laneOf[e.Stream]
 	if !ok {
-		i = len(p.lanes)
+		i = len(p.Streams)
 		name := "default stream"
 		if e.Stream != nil {
 			name = fmt.Sprintf("stream#%d", e.Stream.ID)
 		}
-		p.ordering.laneOf[e.Stream], p.lanes = i, append(p.lanes, name)
+		p.ordering.laneOf[e.Stream], p.Streams = i, append(p.Streams, name)
 	}
 	return i
 }
@@ -281,12 +281,12 @@ func (p *compiler) lane(e *timeline.Event) int {
 const maxWords = 63 // what the player holds, one less for the output of a poll
 
 func (p *compiler) unsupported(c *format.Call, name, reason string) {
-	count(&p.found.unsupported, c, name, reason)
+	count(&p.Found.Unsupported, c, name, reason)
 }
 
 // leaveOut notes a call that encloses others.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
-	count(&p.found.leftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
+	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
 }
 
 // count adds a call to those of the same function and reason.
@@ -301,7 +301,7 @@ func count(us *[]Unsupported, c *format.Call, name, reason string) {
 }
 
 // makes reports whether a call stores handles or addresses that later calls need.
-func makes(f *api.Func) bool {
+func Makes(f *api.Func) bool {
 	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
 		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
 	})
@@ -327,7 +327,7 @@ type facts struct {
 func (p *compiler) facts(f *api.Func) *facts {
 	known := p.known[f.ID]
 	if known == nil {
-		known = &facts{makes: makes(f), retBits: comparedBits(f)}
+		known = &facts{makes: Makes(f), retBits: comparedBits(f)}
 		for i := range f.Params {
 			q := &f.Params[i]
 			known.exceptions = known.exceptions || q.Object == api.Exception
@@ -406,7 +406,7 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 
 // completeValue is the value of an enumeration that says that what was asked about is complete.
 func (p *compiler) completeValue(ctype string) (uint64, bool) {
-	for _, e := range p.model.Enums {
+	for _, e := range p.Model.Enums {
 		if e.Type != strings.TrimRight(ctype, "*") {
 			continue
 		}

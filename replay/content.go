@@ -5,9 +5,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -244,10 +245,10 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc
 		p.zeroCopy(o)
 	}
 	if d.Dir == format.DirIn {
-		how := touchNames
+		how := TouchNames
 		if q.Role == api.Reads {
 			p.pointers.copied[w] = op
-			how = touchPoints
+			how = TouchPoints
 		}
 		p.touch(o, 0, 0, how)
 		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
@@ -291,20 +292,20 @@ func (p *callCompiler) layout() []kernelbin.Arg {
 }
 
 func (p *compiler) relocated(r Relocated, w uint64) {
-	p.found.relocations++
-	if len(p.found.relocated) < maxListed {
+	p.Found.Relocations++
+	if len(p.Found.Relocated) < MaxListed {
 		r.Value = hexWord(w)
-		p.found.relocated = append(p.found.relocated, r)
+		p.Found.Relocated = append(p.Found.Relocated, r)
 	}
 }
 
 // memoryParam describes the content of host-visible memory, which belongs to no parameter.
-var memoryParam = api.Param{Name: "memory", Role: api.Reads}
+var MemoryParam = api.Param{Name: "memory", Role: api.Reads}
 
 // paramOf is the parameter that data belongs to.
 func (p *callCompiler) paramOf(d *format.Data) *api.Param {
 	if d.Param == api.MemoryParam {
-		return &memoryParam
+		return &MemoryParam
 	}
 	return &p.f.Params[d.Param]
 }

@@ -2,8 +2,9 @@ package replay
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -39,7 +40,7 @@ func (p *compiler) handOver() error {
 	}
 	takes := func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Descriptor }
 	if !slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
-		f := p.model.Func(api.ID(c.Func))
+		f := p.Model.Func(api.ID(c.Func))
 		return f != nil && slices.ContainsFunc(f.Params, takes)
 	}) {
 		return nil
@@ -49,14 +50,14 @@ func (p *compiler) handOver() error {
 	madeOf := map[*timeline.Object][]*timeline.Object{} // what the call that made memory used
 	keys := map[string][]*timeline.Object{}             // the same of memory with a key
 	told := map[*timeline.Object]*timeline.Object{}     // by such a key
-	threads, state := p.r.Threads(), timeline.NewState(p.model).Read(p.r)
+	threads, state := p.r.Threads(), timeline.NewState(p.Model).Read(p.r)
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
 		process := threads[c.Thread].Process
 		e := state.Apply(process, c)
-		if e.Fn == nil || failed(e.Fn, c) {
+		if e.Fn == nil || Failed(e.Fn, c) {
 			continue
 		}
 		var uses, makes []*timeline.Object

@@ -32,13 +32,13 @@ func TestDeviceArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		p, err := newPlan(r, acl.Model, t.TempDir(), &Options{})
+		p, err := Trace(r, acl.Model, t.TempDir(), (&Options{}).forCompiler(acl.Model))
 		if err != nil {
 			t.Fatal(err)
 		}
-		repaired := slices.ContainsFunc(p.found.relocated, func(r Relocated) bool { return r.Func == "aclrtLaunchKernel" && r.Param == "argsData" && r.Offset == 0 })
-		if len(p.found.unsupported) > 0 || len(p.found.doubts) > 0 || repaired != again {
-			t.Errorf("%s: %+v, %+v, unsupported %+v", name, p.found.relocated, p.found.doubts, p.found.unsupported)
+		repaired := slices.ContainsFunc(p.Found.Relocated, func(r Relocated) bool { return r.Func == "aclrtLaunchKernel" && r.Param == "argsData" && r.Offset == 0 })
+		if len(p.Found.Unsupported) > 0 || len(p.Found.Doubts) > 0 || repaired != again {
+			t.Errorf("%s: %+v, %+v, unsupported %+v", name, p.Found.Relocated, p.Found.Doubts, p.Found.Unsupported)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -31,7 +32,7 @@ type known struct {
 	fn      *api.Func
 	uses    []*timeline.Object // that it names
 	made    []*timeline.Object
-	touches []touch
+	touches []Touch
 	stream  *timeline.Object
 	kernel  string
 	thread  uint32
@@ -56,7 +57,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 			return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 		}
 	}
-	x := &extractor{r: r, m: m, limits: opts.Limits, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
+	x := &extractor{r: r, m: m, limits: opts.Limits, byCall: map[uint64]int{}}
 	if err := x.load(ctx, opts); err != nil {
 		return nil, naming(trace, err)
 	}
@@ -122,27 +123,24 @@ type extractor struct {
 }
 
 func (x *extractor) load(ctx context.Context, o *Options) error {
-	p, err := createPlan(os.DevNull, x.m)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	err = survey(ctx, x.r, p, o, func(q *callCompiler) {
+	var err error
+	x.late, err = Each(x.r, x.m, o.forCompiler(x.m), func(q *Look) error {
+		e := q.Event
 		k := known{
-			index: q.c.Index, fn: q.f, stream: q.e.Stream, kernel: q.e.Kernel, thread: q.c.Thread, ok: q.ok,
-			graph: q.e.Captured != nil, touches: slices.Clone(q.touches),
+			index: e.Call.Index, fn: e.Fn, stream: e.Stream, kernel: e.Kernel, thread: e.Call.Thread, ok: q.OK,
+			graph: e.Captured != nil, touches: slices.Clone(q.Touches),
 		}
-		for _, u := range q.e.Uses {
+		for _, u := range e.Uses {
 			k.uses = append(k.uses, u.Object)
-			if u.Object.Created == q.c.Index {
+			if u.Object.Created == k.index {
 				k.made = append(k.made, u.Object)
 			}
 		}
-		k.uses = append(k.uses, q.named...)
-		k.made = append(k.made, q.made...)
+		k.uses = append(k.uses, q.Named...)
+		k.made = append(k.made, q.Made...)
 		x.byCall[k.index] = len(x.calls)
 		x.calls = append(x.calls, k)
-		x.late = q.late
+		return ctx.Err()
 	})
 	return err
 }
@@ -155,7 +153,7 @@ func (k *known) sets() bool {
 // writes reports whether a call may write one of the allocations.
 func (k *known) writes(need map[*timeline.Object]bool) bool {
 	for _, t := range k.touches {
-		if need[t.object] && (t.how == touchWrites || t.how == touchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
+		if need[t.Object] && (t.How == TouchWrites || t.How == TouchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
 			return true
 		}
 	}
@@ -177,14 +175,14 @@ func (x *extractor) before() {
 			}
 		}
 		for _, t := range x.calls[i].touches {
-			need[t.object] = true
-			if t.how == touchWrites && t.lo == 0 && t.hi >= t.object.Size {
-				delete(live, t.object) // whatever was there before
+			need[t.Object] = true
+			if t.How == TouchWrites && t.Lo == 0 && t.Hi >= t.Object.Size {
+				delete(live, t.Object) // whatever was there before
 			}
 		}
 		for _, t := range x.calls[i].touches {
-			if t.how == touchReads || t.how == touchNames || t.how == touchPoints {
-				live[t.object] = true
+			if t.How == TouchReads || t.How == TouchNames || t.How == TouchPoints {
+				live[t.Object] = true
 			}
 		}
 	}
@@ -241,7 +239,7 @@ func (x *extractor) behind() (results int) {
 	l := &x.calls[x.launch]
 	need := map[*timeline.Object]bool{}
 	for _, t := range l.touches {
-		need[t.object] = true
+		need[t.Object] = true
 	}
 	have := map[*timeline.Object]bool{}
 	for i := range x.launch {
@@ -301,10 +299,10 @@ func (x *extractor) hostMaker(o *timeline.Object) int {
 
 // reads reports whether a copy brings what is needed to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
-	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites && !t.object.Kind.OnHost() }) {
+	if slices.ContainsFunc(k.touches, func(t Touch) bool { return t.How == TouchWrites && !t.Object.Kind.OnHost() }) {
 		return false
 	}
-	return slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchReads && need[t.object] })
+	return slices.ContainsFunc(k.touches, func(t Touch) bool { return t.How == TouchReads && need[t.Object] })
 }
 
 // missing lists what the chosen calls name that no chosen call makes, and what was lost before the launch.
@@ -570,16 +568,16 @@ func (x *extractor) prove(path string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := newPlan(r, x.m, dir, &Options{Pace: PaceASAP, Limits: x.limits})
+	p, err := Trace(r, x.m, dir, &CompileOptions{Backend: backend.New("", x.m), Limits: x.limits})
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.Close()
 	var lacks []string
-	for _, u := range p.found.unsupported {
+	for _, u := range p.Found.Unsupported {
 		lacks = append(lacks, fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason))
 	}
-	for _, s := range p.found.substituted {
+	for _, s := range p.Found.Substituted {
 		lacks = append(lacks, fmt.Sprintf("%s, %s: %d bytes: %s", s.Func, s.Param, s.Bytes, s.Reason))
 	}
 	return lacking(lacks)

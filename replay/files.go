@@ -7,13 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
@@ -23,9 +24,9 @@ import (
 // a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
 
 // ownFile is a file that the planner has written for a call.
-type ownFile struct {
-	name string // in the folder
-	hash string // SHA-256 of the content
+type File struct {
+	Name string // in the folder
+	Hash string // SHA-256 of the content
 }
 
 // fileName is the path of a file that the call reads.
@@ -66,14 +67,14 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return plan.Operand{}, err
 	}
-	p.ownFiles = append(p.ownFiles, ownFile{filepath.Base(path), hex.EncodeToString(h.Sum(nil))})
+	p.Files = append(p.Files, File{filepath.Base(path), hex.EncodeToString(h.Sum(nil))})
 	return p.pathOperand(path)
 }
 
 // newPath is the path of a file that does not exist: the call writes it, or failed to read it.
 func (p *callCompiler) newPath(i int) (plan.Operand, error) {
-	dir := ownDir(p.dir)
-	if p.o.relative {
+	dir := OwnDir(p.dir)
+	if p.o.Relative {
 		dir = p.dir
 	}
 	path, err := p.ownPath(dir, i)
@@ -95,11 +96,11 @@ func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 		base = string(b)
 	}
 	p.files++
-	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+plainName(base)), nil
+	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+PlainName(base)), nil
 }
 
 func (p *compiler) pathOperand(path string) (plan.Operand, error) {
-	if p.o.relative {
+	if p.o.Relative {
 		path = filepath.Base(path)
 	}
 	at, err := p.Put(append([]byte(path), 0))
@@ -107,7 +108,7 @@ func (p *compiler) pathOperand(path string) (plan.Operand, error) {
 }
 
 // plainName returns the end of a path as a file name of at most 64 letters, digits, dots, dashes and underscores.
-func plainName(path string) string {
+func PlainName(path string) string {
 	base := filepath.Base(path)
 	base = base[max(0, len(base)-64):]
 	return strings.Map(func(r rune) rune {
@@ -138,3 +139,7 @@ func keepMembers(text []byte, keep []string) []byte {
 	}
 	return b
 }
+
+// ownDir is the folder, in the folder of a replay, that the player may write to. The plan and the player itself are outside: the player of
+// a repeated run is started by this process, which is in no sandbox.
+func OwnDir(dir string) string { return filepath.Join(dir, "acltrace-run") }

@@ -22,12 +22,12 @@ func (p *compiler) fork(process int, first int64) {
 		return
 	}
 	in := plan.Instruction{Op: plan.OpFork, Fn: uint32(process)}
-	var at *program
+	var at *Thread
 	last := int64(math.MinInt64)
 	var behind *group // nil if the call has left the window, or has its place already
-	for t := range p.threads {
-		of := &p.threads[t]
-		if of.process == process || p.procs[of.process].pid != processes[pr.process].ForkedFrom {
+	for t := range p.Threads {
+		of := &p.Threads[t]
+		if of.Process == process || p.procs[of.Process].pid != processes[pr.process].ForkedFrom {
 			continue
 		}
 		if of.forker.end > last && of.forker.made {

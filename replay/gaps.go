@@ -2,8 +2,9 @@ package replay
 
 import (
 	"cmp"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -84,7 +85,7 @@ func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
 
 // markGaps marks all device memory that lives, before the current call, if calls are missing since the call before it.
 func (p *callCompiler) markGaps() {
-	if len(p.gaps.all) == 0 || !p.o.compares() {
+	if len(p.gaps.all) == 0 || !p.o.Compare {
 		return
 	}
 	code := p.gaps.due(p.owner(), p.c.Start)
@@ -104,7 +105,7 @@ func (p *callCompiler) markGaps() {
 }
 
 // mark tells the library that memory is unknown for a reason, or known again if that is "".
-func (p *Plan) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instruction {
+func (p *compiler) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instruction {
 	return plan.Instruction{Op: plan.OpMark, Bits: code.Code(), Operands: p.Operands(at), Len: size}
 }
 
@@ -112,7 +113,7 @@ func (p *Plan) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instr
 // of data that the trace lacks.
 func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint64) {
 	p.gaps.since(verify.Data, p.c.Start)
-	p.found.substituted[len(p.found.substituted)-1].marked = true
+	p.Found.Substituted[len(p.Found.Substituted)-1].marked = true
 	if pinned != nil {
 		p.pointers.zeroed[pinned] = true
 		p.before = append(p.before, p.mark(at, n, verify.Data))
@@ -127,15 +128,15 @@ func (p *callCompiler) unknown(at plan.Operand, size uint64, code verify.Reason)
 
 // because describes why results have a reason.
 func (p *compiler) because(code verify.Reason, why string) {
-	if p.found.because == nil {
-		p.found.because = map[verify.Reason]string{}
+	if p.Found.Because == nil {
+		p.Found.Because = map[verify.Reason]string{}
 	}
-	p.found.because[code] = why
+	p.Found.Because[code] = why
 }
 
 // zerosReason is why each process marks the memory of zeros as unknown before its first call, "" if it does not.
 func (p *compiler) zerosReason() verify.Reason {
-	if !p.gaps.has(verify.Data) || !p.o.compares() || p.pointers.zeros == 0 {
+	if !p.gaps.has(verify.Data) || !p.o.Compare || p.pointers.zeros == 0 {
 		return ""
 	}
 	return verify.Data

@@ -3,8 +3,9 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -444,7 +445,7 @@ func (p *callCompiler) sources(graph *capture) error {
 			}
 			d := p.pieceAt(g.addr, g.size.len, format.DirIn)
 			if d == nil || d.Status != format.Whole {
-				if p.o.compares() {
+				if p.o.Compare {
 					g.unknown = true
 					p.because(verify.Managed, fmt.Sprintf("the graph of call %d copies from host memory of %s that the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
 					p.unknown(g.op, g.size.span(), verify.Managed)
@@ -570,7 +571,7 @@ func (p *compiler) graphResults() {
 		if last < 0 && c.recorded != noTime {
 			// Nothing had come yet, or it is compared with that of the run, or nothing tells whether it is that of the run.
 			for _, at := range p.graphs.once[c.call] {
-				p.threads[at.thread].out.Set(at.group, plan.Instruction{Op: plan.OpNothing, Call: c.call})
+				p.Threads[at.thread].out.Set(at.group, plan.Instruction{Op: plan.OpNothing, Call: c.call})
 			}
 		}
 		for i, run := range c.runs {
@@ -578,7 +579,7 @@ func (p *compiler) graphResults() {
 				continue
 			}
 			reason := cmp.Or(run.result, "what that brought in this run was not recorded")
-			p.found.unverified = unverified(p.found.unverified, run.call, verify.NotRecorded, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
+			p.Found.Unverified = AddUnverified(p.Found.Unverified, run.call, verify.NotRecorded, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
 		}
 	}
 }

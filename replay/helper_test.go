@@ -2,13 +2,14 @@ package replay
 
 import (
 	"context"
-	"github.com/acltrace/acltrace/internal/schema"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func compile(t testing.TB, out string, args ...string) string {
+func buildC(t testing.TB, out string, args ...string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -50,12 +51,12 @@ func library(t testing.TB, flags ...string) string {
 	player := filepath.Join(lib, "acltrace-player")
 	if _, err := os.Stat(player); err != nil {
 		sources, _ := filepath.Glob("player/*.c")
-		compile(t, player, append(sources, "-ldl", "-lpthread")...)
+		buildC(t, player, append(sources, "-ldl", "-lpthread")...)
 	}
 	t.Setenv("ACLTRACE_LIB", lib)
 	out := filepath.Join(lib, "libfake"+strings.Join(flags, "")+".so")
 	if _, err := os.Stat(out); err != nil {
-		compile(t, out, append(flags, "-fPIC", "-shared", "testdata/fake.c")...)
+		buildC(t, out, append(flags, "-fPIC", "-shared", "testdata/fake.c")...)
 	}
 	return out
 }

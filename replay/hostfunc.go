@@ -3,8 +3,9 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -80,7 +81,7 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 		return
 	}
 	words := p.c.Args
-	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.found.doubts)}
+	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
 	p.doubt(verify.HostFunction, "")
 	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
 	p.hosts = append(p.hosts, l)
@@ -108,10 +109,10 @@ func (p *compiler) hostFunctions() error {
 		}
 	}
 	for _, l := range p.hosts {
-		u := &p.found.doubts[l.fate]
+		u := &p.Found.Doubts[l.fate]
 		how := "takes no time"
 		switch {
-		case p.scale == 0:
+		case p.Scale == 0:
 		case len(l.runs) == 0 && l.want > 0:
 			how = "takes no time, since its runs were not recorded,"
 		case len(l.runs) > 0:
@@ -121,7 +122,7 @@ func (p *compiler) hostFunctions() error {
 			}
 			b := binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(len(l.runs)))
 			for _, ns := range l.runs {
-				b = binary.LittleEndian.AppendUint64(b, uint64(float64(ns)*p.scale))
+				b = binary.LittleEndian.AppendUint64(b, uint64(float64(ns)*p.Scale))
 			}
 			at, err := p.Put(b)
 			if err != nil {
@@ -161,14 +162,14 @@ func (p *callCompiler) exception() (skip bool) {
 		return false
 	}
 	if h.left++; h.left == 1 {
-		h.fate = len(p.found.doubts)
+		h.fate = len(p.Found.Doubts)
 		p.doubt(verify.HostFunction, "")
 	}
-	p.found.doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
+	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
 	return true
 }
 
 // doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
 func (p *callCompiler) doubt(code verify.Reason, reason string) {
-	p.found.doubts = unverified(p.found.doubts, p.c.Index, code, reason)
+	p.Found.Doubts = AddUnverified(p.Found.Doubts, p.c.Index, code, reason)
 }

@@ -34,12 +34,12 @@ func (k *KernelLibrary) String() string {
 }
 
 // kernelList is the file in the folder of a replay in which the simulator lists the kernel libraries that it loads.
-func kernelList(dir string) string { return filepath.Join(ownDir(dir), "kernel-libraries") }
+func kernelList(dir string) string { return filepath.Join(OwnDir(dir), "kernel-libraries") }
 
 // loadedKernels returns the kernel libraries that the simulator has loaded in all runs.
 func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	used := []KernelLibrary{}
-	if s.p.model.Simulator.Loaded == "" {
+	if s.p.Model.Simulator.Loaded == "" {
 		return used, nil
 	}
 	libs, err := kernellib.Read(kernelList(s.dir))
@@ -167,7 +167,7 @@ func foreign(path string, m *api.Model, own *kernellib.Own) string {
 // kernelVariables are the variables that say which kernel libraries the simulator loads. Libraries of the caller's environment count only
 // if there are neither chosen nor recorded ones.
 func (s *session) kernelVariables() []string {
-	sim := &s.p.model.Simulator
+	sim := &s.p.Model.Simulator
 	var vars []string
 	if s.kernels != nil {
 		vars = append(vars, sim.Kernels+"="+strings.Join(s.kernels, string(os.PathListSeparator)))
@@ -176,4 +176,27 @@ func (s *session) kernelVariables() []string {
 		vars = append(vars, sim.Loaded+"="+kernelList(s.dir))
 	}
 	return vars
+}
+
+// env is the environment of the player; of variables that are there twice the last one counts.
+func (s *session) env() []string {
+	sim := &s.p.Model.Simulator
+	recorded, _ := RecordedVariables(sim, s.meta)
+	env := slices.Concat(os.Environ(), recorded, s.kernelVariables(), slices.Collect(maps.Values(s.p.Env)))
+	if s.o.Verify && !s.o.Poison && sim.Uninitialised != "" {
+		env = append(env, sim.Uninitialised+"=1")
+	}
+	if s.o.Strict {
+		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))
+	}
+	return loadsNothingBeside(sim, append(env, s.o.Env...))
+}
+
+// loadsNothingBeside removes the variable that has the simulator load libraries beside the binaries of a program. A replay's binaries
+// and their paths are a stranger's.
+func loadsNothingBeside(sim *api.Simulator, env []string) []string {
+	if sim.Beside == "" {
+		return env
+	}
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, sim.Beside+"=") })
 }

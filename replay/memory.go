@@ -36,27 +36,27 @@ func (p *callCompiler) region(addr, n uint64) plan.Operand {
 
 // hostRange is memory that stands for memory of the program's that the device is to reach: at its recorded address, unless PlaceMove moves it.
 func (p *callCompiler) hostRange(addr, n uint64) plan.Operand {
-	proc := p.threads[p.at.thread].process
+	proc := p.Threads[p.at.thread].Process
 	from, to := addr&^(pageSize-1), (addr+n+pageSize-1)&^(pageSize-1)
 	k := memoryKey{p.owner(), from}
 	i, ok := p.objects.hostMaps[k]
 	if !ok {
-		for j := range p.found.maps { // it may lie in a range that was registered before
-			if m := &p.found.maps[j]; m.Process == uint32(proc) && m.recorded <= from && to <= m.recorded+m.Size {
+		for j := range p.Found.maps { // it may lie in a range that was registered before
+			if m := &p.Found.maps[j]; m.Process == uint32(proc) && m.recorded <= from && to <= m.recorded+m.Size {
 				i, ok = j, true
 			}
 		}
 	}
 	if !ok {
-		i = len(p.found.maps)
+		i = len(p.Found.maps)
 		p.objects.hostMaps[k] = i
 		s := p.slot(fmt.Sprintf("host memory at %#x", from), nil)
-		p.found.maps = append(p.found.maps, hostMap{plan.Map{Size: to - from, Slot: s, Process: uint32(proc)}, from})
+		p.Found.maps = append(p.Found.maps, hostMap{plan.Map{Size: to - from, Slot: s, Process: uint32(proc)}, from})
 		if p.o.Place != PlaceMove {
-			p.found.maps[i].At = from
+			p.Found.maps[i].At = from
 		}
 	}
-	m := &p.found.maps[i]
+	m := &p.Found.maps[i]
 	m.Size = max(m.Size, to-m.recorded)
 	return plan.Operand{Slot: m.Slot, Addend: addr - m.recorded}
 }
@@ -98,7 +98,7 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	case in == nil:
 		p.nowhere(i, w)
 	}
-	p.touch(in, 0, 0, touchNames)
+	p.touch(in, 0, 0, TouchNames)
 	return op
 }
 
@@ -117,7 +117,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		if !ok || o.Kind.OnHost() {
 			continue
 		}
-		p.touch(o, 0, 0, touchNames)
+		p.touch(o, 0, 0, TouchNames)
 		to, made := p.objects.operands[o]
 		to.Addend += in
 		switch {
@@ -133,7 +133,7 @@ func (p *callCompiler) deviceArgs(i int) {
 // upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
 // graph nothing is put.
 func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
-	f, words := p.model.Upload(8)
+	f, words := p.Model.Upload(8)
 	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
 		return false
 	}
@@ -210,16 +210,16 @@ func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in
 
 // onDevice reports whether an address is one of device memory, allocated or not.
 func (p *compiler) onDevice(w uint64) bool {
-	d := p.model.Device
+	d := p.Model.Device
 	return w >= d.From && w < d.To || w >= p.pointers.window.From && w < p.pointers.window.To
 }
 
 // memory is the operand for memory that a copy or a fill reads or writes.
 func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (plan.Operand, error) {
 	op, in, off, own := p.locate(i, item, w)
-	if how := touchWrites; s.len > 0 {
+	if how := TouchWrites; s.len > 0 {
 		if q.Role == api.Reads {
-			how = touchReads
+			how = TouchReads
 		}
 		p.touchRange(in, w, off, s.span(), how)
 	}
@@ -332,7 +332,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	if async && p.ok && p.e.Captured == nil {
 		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
 	}
-	if !p.ok || s.len == 0 || !p.o.compares() {
+	if !p.ok || s.len == 0 || !p.o.Compare {
 		return op, nil
 	}
 	if o, _ := p.origin(item); p.sharing.tainted[o] && p.o.StubComm {
@@ -441,7 +441,7 @@ func (p *callCompiler) substitute(i int, n uint64, d *format.Data) {
 		reason = fmt.Sprintf("recorded with %d bytes", d.Len)
 	}
 	p.pointers.payloadMissing = true
-	p.found.substituted = append(p.found.substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
+	p.Found.Substituted = append(p.Found.Substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
 }
 
 func (p *callCompiler) store(to, from plan.Operand, relocs []plan.Reloc, s rows) {

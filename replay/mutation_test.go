@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -141,7 +142,7 @@ var everywhere = []string{shrinks, grows, ofFailed, readsLate}
 func readLate(calls []*format.Call) []mutation {
 	for i, c := range calls {
 		f := acl.Model.Func(api.ID(c.Func))
-		if f.Task == api.Kernel && !failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
+		if f.Task == api.Kernel && !Failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
 			return []mutation{{kind: readsLate, what: f.Name, call: i}}
 		}
 	}
@@ -153,7 +154,7 @@ func resized(i int, c *format.Call) (ms []mutation) {
 	f := acl.Model.Func(api.ID(c.Func))
 	for n := range f.Params {
 		q := &f.Params[n]
-		if f.Task != api.Copy || failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
+		if f.Task != api.Copy || Failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
 			continue
 		}
 		count := f.Params[q.Size.Mul[0]].Word
@@ -246,7 +247,7 @@ func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []muta
 		if k := piece(c, n); q.ItemSizes >= 0 && k >= 0 && len(c.Data[k].Bytes) >= 16 {
 			// Another item's memory in place of the first one's: where it is the program's, it is filled with the first one's content.
 			why := ""
-			if w := number(c.Data[k].Bytes[:8]); w < acl.Model.Device.From || w >= acl.Model.Device.To {
+			if w := plan.Number(c.Data[k].Bytes[:8]); w < acl.Model.Device.From || w >= acl.Model.Device.To {
 				why = "an address of the program's own memory: what lay there counts"
 			}
 			add("address table: "+q.Role.String(), q.Name, why, func(c *format.Call) {
@@ -309,7 +310,7 @@ func overtaking(i int, calls []*format.Call, process []uint32) (ms []mutation) {
 // needs says why a call must come after an earlier one of another thread, as far as the trace tells; "" for no reason.
 func needs(later, c *format.Call, process []uint32) string {
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
-	if process[later.Thread] != process[c.Thread] || failed(f, c) || failed(g, later) {
+	if process[later.Thread] != process[c.Thread] || Failed(f, c) || Failed(g, later) {
 		return ""
 	}
 	if names(later, c, process) {
@@ -411,7 +412,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 			why = unusedHandle
 		}
 		kind := "output: " + q.Role.String()
-		if failed(f, c) {
+		if Failed(f, c) {
 			kind = ofFailed
 		}
 		add(kind, q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
@@ -432,7 +433,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 		switch {
 		case q.ItemSizes >= 0 && d.Item == 0:
 			why = "an address of the program's own memory: what lay there counts"
-		case q.Role == api.String && !makes(f) && !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Find }):
+		case q.Role == api.String && !Makes(f) && !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Find }):
 			why = "a name that no later call asks for"
 		case q.Role == api.Args || q.Role == api.In || q.Role == api.InOut || q.Role == api.Struct || q.Role == api.File || q.Role == api.List:
 			why = "bytes that neither the runtime nor the kernel looks at"
@@ -448,7 +449,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 	ms = append(ms, resized(i, c)...)
 	if f.RetError {
 		why := ""
-		if f.PollsCallbacks && failed(f, c) {
+		if f.PollsCallbacks && Failed(f, c) {
 			why = "a wait for functions of the program's that was in vain is not made"
 		}
 		add("returned value", "", why, func(c *format.Call) { c.Ret ^= 107002 })
@@ -497,7 +498,7 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 // harmless says why a call may be missing.
 func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint32) string {
 	switch {
-	case failed(f, c):
+	case Failed(f, c):
 		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
 		return "" // each is followed by a copy of its result
@@ -505,7 +506,7 @@ func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint3
 		return ""
 	case f.Task == api.Fill || f.Task == api.Copy || f.Sync != api.NoSync:
 		return "a fill, a copy or a wait whose absence changes no result"
-	case !makes(f):
+	case !Makes(f):
 		return "a call that makes nothing later calls name"
 	}
 	return unusedHandle

@@ -2,8 +2,9 @@ package replay
 
 import (
 	"cmp"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -49,10 +50,10 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 		return nil
 	}
 	b, err := p.bytes(d)
-	kinds := p.model.Numbers
+	kinds := p.Model.Numbers
 	n := slices.IndexFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Function })
 	for k := 0; k+8 <= len(b); k += 8 {
-		w := number(b[k:][:8])
+		w := plan.Number(b[k:][:8])
 		if w == 0 {
 			continue // none
 		}
@@ -111,7 +112,7 @@ func (p *compiler) settleNumbers() {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Offset, b.Offset))
 	})
 	// They come first, since they are the ones to doubt.
-	p.found.relocations += len(all)
-	all = append(all, p.found.relocated...)
-	p.found.relocated = all[:min(len(all), maxListed)]
+	p.Found.Relocations += len(all)
+	all = append(all, p.Found.Relocated...)
+	p.Found.Relocated = all[:min(len(all), MaxListed)]
 }

@@ -90,7 +90,7 @@ func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 
 // constant reports whether a handle is none, or one that no call makes.
 func (p *compiler) constant(kind api.Object, w uint64) bool {
-	return w == 0 || kind == api.Stream && w <= p.model.Constants
+	return w == 0 || kind == api.Stream && w <= p.Model.Constants
 }
 
 func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
@@ -121,4 +121,4 @@ func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
 }
 
 // owner is the process that makes the call.
-func (p *callCompiler) owner() uint32 { return p.procs[p.threads[p.at.thread].process].process }
+func (p *callCompiler) owner() uint32 { return p.procs[p.Threads[p.at.thread].Process].process }

@@ -1,9 +1,10 @@
 package replay
 
 import (
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
 	"sort"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -49,9 +50,6 @@ type task struct {
 	call       uint64
 }
 
-// maxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
-const maxListed = 1000
-
 // allocations stands for the memory of the device among what calls share: no stream has this handle.
 const allocations = ^uint64(0)
 
@@ -59,7 +57,7 @@ const allocations = ^uint64(0)
 // device. Their order there is not recorded: they keep the order of their ends. Every edge leads from an earlier end to a
 // later one, as does the order within a thread, so edges can't form a circle.
 func (p *callCompiler) contend(e *timeline.Event) {
-	if len(p.threads) < 2 || !p.ok {
+	if len(p.Threads) < 2 || !p.ok {
 		return
 	}
 	if e.Fn.Task != api.NoTask && e.Fn.Stream >= 0 {
@@ -128,9 +126,9 @@ func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) 
 			first, second = me, t
 		}
 		p.addWait(second.at, first.at)
-		p.found.ambiguities++
-		if len(p.found.ambiguous) < maxListed {
-			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: reason})
+		p.Found.Ambiguities++
+		if len(p.Found.Ambiguous) < MaxListed {
+			p.Found.Ambiguous = append(p.Found.Ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: reason})
 		}
 	}
 	p.ordering.streams[shared] = append(open, me)
@@ -156,6 +154,6 @@ func (p *callCompiler) orderAfterReaders(from, to uint64) {
 
 // addWait has a call of another thread wait for the end of one.
 func (p *compiler) addWait(at, until place) {
-	g := p.threads[at.thread].group(at.group)
+	g := p.Threads[at.thread].group(at.group)
 	g.waits = append(g.waits, p.waitFor(until))
 }

@@ -51,7 +51,7 @@ func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (pl
 		p.sharing.keys[fmt.Sprint(v)] = plan.Operand{Slot: s}
 	}
 	if placeable(q.Object) {
-		p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, o, p.c.End})
+		p.Found.DeviceBlocks = append(p.Found.DeviceBlocks, DeviceBlock{s, o, p.c.End})
 	}
 	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 }
@@ -80,7 +80,7 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 	case !p.ok && !p.argumentsKnown():
 		p.unverified(verify.Data, "it stores "+q.Name+" although it fails, and the trace lacks some of its arguments")
 	case q.Volatile: // as tokens are
-		p.found.volatile++
+		p.Found.Volatile++
 	case !has:
 		return op, p.checkData(i, op, d)
 	default:
@@ -148,13 +148,13 @@ func (p *callCompiler) textOutput(i int, q *api.Param) (plan.Operand, error) {
 		if err != nil {
 			return op, err
 		}
-		op = p.Plan.Share(n)
+		op = p.Writer.Share(n)
 		p.sharing.keys[string(b)] = op
 	}
 	switch {
 	case d == nil:
 	case q.Volatile:
-		p.found.volatile++
+		p.Found.Volatile++
 	case d.Len < n:
 		// The end of the string belongs to it.
 		b, err := p.bytes(d)

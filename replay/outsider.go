@@ -63,14 +63,14 @@ func (p *compiler) handedOver(call uint64) bool {
 
 // markOutsiders marks the memory that the current call can read and that processes outside the trace may have written.
 func (p *callCompiler) markOutsiders() {
-	if len(p.sharing.outsiders.memory) == 0 || !p.ok || !p.o.compares() {
+	if len(p.sharing.outsiders.memory) == 0 || !p.ok || !p.o.Compare {
 		return
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	var read []*timeline.Object
 	for _, t := range p.touches {
-		o := t.object
-		if t.how != touchReads && (t.how != touchNames || !kernel) || slices.Contains(read, o) {
+		o := t.Object
+		if t.How != TouchReads && (t.How != TouchNames || !kernel) || slices.Contains(read, o) {
 			continue
 		}
 		shared := o

@@ -150,7 +150,7 @@ func (p *callCompiler) stored(param int) (uint64, bool) {
 }
 
 func (p *callCompiler) unverified(code verify.Reason, reason string) {
-	p.found.unverified = unverified(p.found.unverified, p.c.Index, code, reason)
+	p.Found.Unverified = AddUnverified(p.Found.Unverified, p.c.Index, code, reason)
 }
 
 func (p *compiler) addRelocs(rs []plan.Reloc) (first, n uint32) {

@@ -2,8 +2,9 @@ package replay
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -43,7 +44,7 @@ func (p *compiler) match() error {
 		return err
 	}
 	asks := slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
-		f := p.model.Func(api.ID(c.Func))
+		f := p.Model.Func(api.ID(c.Func))
 		return f != nil && f.Shares == api.Import
 	})
 	if !asks {
@@ -53,7 +54,7 @@ func (p *compiler) match() error {
 		if err != nil {
 			return err
 		}
-		f := p.model.Func(api.ID(c.Func))
+		f := p.Model.Func(api.ID(c.Func))
 		if f == nil || f.Shares != api.Import || len(c.Args) != int(f.Words) {
 			continue
 		}
@@ -122,7 +123,7 @@ func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []pla
 	made := func(f *api.Func) *api.Param {
 		return &f.Params[slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role.Makes() })]
 	}
-	f := p.model.Lookup(p.f.StandIn)
+	f := p.Model.Lookup(p.f.StandIn)
 	ops := make([]plan.Operand, f.Words)
 	q := made(f)
 	ops[q.Word] = words[made(p.f).Word]
@@ -139,11 +140,11 @@ func (p *callCompiler) taint() {
 	if len(p.sharing.tainted) == 0 {
 		return
 	}
-	from := slices.ContainsFunc(p.touches, func(t touch) bool { return t.how != touchWrites && p.sharing.tainted[t.object] })
+	from := slices.ContainsFunc(p.touches, func(t Touch) bool { return t.How != TouchWrites && p.sharing.tainted[t.Object] })
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	for _, t := range p.touches {
-		if from && (t.how == touchWrites || t.how == touchNames && kernel) {
-			p.sharing.tainted[t.object] = true
+		if from && (t.How == TouchWrites || t.How == TouchNames && kernel) {
+			p.sharing.tainted[t.Object] = true
 		}
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
+
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
@@ -18,13 +19,10 @@ import (
 // allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
 // place allocations at their recorded addresses (player/place_cuda.c), if Options.Place is PlaceSame.
 
-// moveBy is the distance by which PlaceMove moves all device memory.
-const moveBy = 0x10000000000
-
 // placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
 // allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
 func (p *callCompiler) placement() {
-	if p.o.Place == PlaceMove || p.o.Backend == Null || !p.simulated() {
+	if p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
 		return
 	}
 	for i := range p.f.Params {
@@ -33,7 +31,7 @@ func (p *callCompiler) placement() {
 			continue
 		}
 		at, ok := p.stored(i)
-		if e := p.model.Exhausted; !p.ok && int32(p.c.Ret) >= e[0] && int32(p.c.Ret) <= e[1] {
+		if e := p.Model.Exhausted; !p.ok && int32(p.c.Ret) >= e[0] && int32(p.c.Ret) <= e[1] {
 			size, _ := q.Size.Bytes(p.f, p.c.Args)
 			at, ok = p.behind(size)
 		}
@@ -57,52 +55,38 @@ func (p *compiler) behind(size uint64) (uint64, bool) {
 	return at, true
 }
 
-// simulated reports whether the library is the simulator.
-func (p *Plan) simulated() bool {
-	return p.o == nil || p.o.Backend == "" || artifacts.Simulates(p.model, p.o.Backend)
-}
-
 // environment returns the variables that make a library place a process's allocations as wanted.
-func (p *Plan) environment(process int) ([]string, error) {
+func (p *compiler) environment(process int) ([]string, error) {
 	if p.dir == "" {
 		return nil, nil // only to look at
 	}
 	pr := &p.procs[process]
-	blocks := slices.DeleteFunc(slices.Clone(p.found.deviceBlocks), func(d deviceBlock) bool { return d.object.Process != pr.process })
+	blocks := slices.DeleteFunc(slices.Clone(p.Found.DeviceBlocks), func(d DeviceBlock) bool { return d.Object.Process != pr.process })
 	if len(blocks) == 0 {
 		return nil, nil
 	}
-	if !p.simulated() {
-		if p.o.Place != PlaceSame {
-			return nil, nil
-		}
+	if p.o.Place == PlaceSame && p.o.Backend.Placement() == backend.ByList {
 		var b strings.Builder
-		slices.SortStableFunc(blocks, func(a, b deviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
+		slices.SortStableFunc(blocks, func(a, b DeviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
 		for _, d := range blocks {
-			fmt.Fprintf(&b, "%#x %d\n", d.object.Handle, d.object.Size)
+			fmt.Fprintf(&b, "%#x %d\n", d.Object.Handle, d.Object.Size)
 		}
 		return p.placeFile("ACLTRACE_PLACE", process, b.String())
 	}
-	sim := &p.model.Simulator
-	own := []string{sim.Place + "="}
-	if p.o.Place != PlaceMove {
-		return own, nil
-	}
 	// The simulator has a range of its own for managed memory, outside the device's, which stays.
-	const unit = 2 << 20
-	device, low := p.model.Device, ^uint64(0)
-	within := func(d deviceBlock) bool { return d.object.Handle >= device.From && d.object.Handle < device.To }
+	device, low := p.Model.Device, ^uint64(0)
+	within := func(d DeviceBlock) bool { return d.Object.Handle >= device.From && d.Object.Handle < device.To }
 	some := slices.ContainsFunc(blocks, within)
 	for _, d := range blocks {
 		if !some || within(d) {
-			low = min(low, d.object.Handle)
+			low = min(low, d.Object.Handle)
 		}
 	}
-	return append(own, fmt.Sprintf("%s=%#x", sim.Base, low/unit*unit+moveBy)), nil
+	return p.o.Backend.Environment(low, p.o.Place == PlaceMove), nil
 }
 
 // placeFile writes a list of addresses, which a variable names.
-func (p *Plan) placeFile(variable string, process int, list string) ([]string, error) {
+func (p *compiler) placeFile(variable string, process int, list string) ([]string, error) {
 	name := fmt.Sprintf("place-%d", process+1)
 	path := filepath.Join(p.dir, name)
 	f, err := atomicfile.Fresh(path)
@@ -113,7 +97,7 @@ func (p *Plan) placeFile(variable string, process int, list string) ([]string, e
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	if p.o.relative {
+	if p.o.Relative {
 		path = name
 	}
 	return []string{variable + "=" + path}, nil

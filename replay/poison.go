@@ -7,7 +7,7 @@ import (
 )
 
 // poisons are the bytes that Options.Poison fills new device memory with, in turn.
-var poisons = [...]byte{0xa5, 0x5a}
+var Poisons = [...]byte{0xa5, 0x5a}
 
 // poison fills the device memory that the current call has allocated, on the stream of the call if it has one. Memory that the host can
 // access without a call and mapped physical memory stay as they are.
@@ -15,7 +15,7 @@ func (p *callCompiler) poison() {
 	if !p.o.Poison || !p.ok {
 		return
 	}
-	f, value := p.model.Fill(p.f.Stream >= 0)
+	f, value := p.Model.Fill(p.f.Stream >= 0)
 	if f == nil {
 		return
 	}

@@ -20,27 +20,27 @@ func (p *Plan) Print(w io.Writer) error {
 			_, err = fmt.Fprintf(w, format, args...)
 		}
 	}
-	f := p.written
+	f := p.File
 	line("plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
-		p.found.calls, f.Header.Instructions.Count, len(p.threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
-	for _, u := range p.found.unsupported {
+		p.Found.Calls, f.Header.Instructions.Count, len(p.Threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
+	for _, u := range p.Found.Unsupported {
 		line("unsupported: %s\n", &u)
 	}
-	for _, u := range p.found.leftOut {
+	for _, u := range p.Found.LeftOut {
 		line("left out: %s\n", &u)
 	}
-	for _, u := range p.found.absent {
+	for _, u := range p.Found.Absent {
 		line("absent: %s\n", &u)
 	}
-	for _, s := range p.found.substituted {
+	for _, s := range p.Found.Substituted {
 		line("substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
 	}
-	for _, u := range p.found.unverified {
+	for _, u := range p.Found.Unverified {
 		line("unverified: %s\n", &u)
 	}
 	var b bytes.Buffer
-	for t := range p.threads {
-		line("thread %d\n", p.threads[t].thread)
+	for t := range p.Threads {
+		line("thread %d\n", p.Threads[t].thread)
 		first := -1
 		for i, in := range f.Instructions(t) {
 			if first < 0 {
@@ -56,10 +56,10 @@ func (p *Plan) Print(w io.Writer) error {
 
 func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, plan.OpNames[in.Op], in.Call)
-	op := func(i uint32) string { return p.operandText(p.written.Operand(in.Operands + i)) }
+	op := func(i uint32) string { return p.operandText(p.File.Operand(in.Operands + i)) }
 	switch in.Op {
 	case plan.OpCall, plan.OpUntil:
-		f := p.written.Funcs[in.Fn]
+		f := p.File.Funcs[in.Fn]
 		var args []string
 		for i := range f.Params {
 			var ws []string
@@ -76,12 +76,12 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
 		}
 		if in.Bits != 0 {
-			fmt.Fprintf(w, " = %s", returned(f, p.model, in.Want))
+			fmt.Fprintf(w, " = %s", Returned(f, p.Model, in.Want))
 		}
 	case plan.OpStore, plan.OpCheck:
 		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
 		if in.Width != in.Len {
-			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.written.Operand(in.Operands+2).Addend)
+			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.File.Operand(in.Operands+2).Addend)
 		}
 		fmt.Fprintf(w, " with %s", op(1))
 	case plan.OpTake:
@@ -93,11 +93,11 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 	case plan.OpPlace:
 		fmt.Fprintf(w, "%s", op(0))
 	case plan.OpWait:
-		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
+		fmt.Fprintf(w, "thread %d, instruction %d", p.Threads[in.Fn].thread, in.Want)
 	}
 	if in.NRelocs > 0 {
 		fmt.Fprintf(w, "  [")
-		for i, r := range p.written.Relocs(in) {
+		for i, r := range p.File.Relocs(in) {
 			if i == 8 {
 				fmt.Fprintf(w, " and %d more", int(in.NRelocs)-i)
 				break
@@ -127,7 +127,7 @@ func (p *Plan) operandText(o plan.Operand) string {
 }
 
 // returned is the text of a returned value.
-func returned(f *api.Func, m *api.Model, v uint64) string {
+func Returned(f *api.Func, m *api.Model, v uint64) string {
 	if f.RetError {
 		return m.ErrorName(int64(int32(v)))
 	}

@@ -2,13 +2,11 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -43,36 +41,36 @@ const maxLaunches = 64
 
 // timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of
 // the one that waited for it. It finds none if there are more than maxLaunches.
-func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
+func (p *judge) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
 	type launch struct {
 		plan.PlayedCall
 		process int
 		wait    plan.PlayedCall // Call is that of the launch if none waits
 	}
 	var all []launch
-	for t := range p.threads {
-		for c := range p.written.Played(t) {
+	for t := range p.Threads {
+		for c := range p.File.Played(t) {
 			if c.Kernel == 0 || of != nil && c.Call != of.Launch {
 				continue
 			}
 			if len(all) == 16*maxLaunches {
 				return nil, nil
 			}
-			all = append(all, launch{*c, p.threads[t].process, *c})
+			all = append(all, launch{*c, p.Threads[t].Process, *c})
 		}
 	}
 	if len(all) == 0 {
 		return nil, nil
 	}
-	for t := range p.threads {
-		for w := range p.written.Played(t) {
-			sync := p.written.Funcs[w.Fn].Sync
+	for t := range p.Threads {
+		for w := range p.File.Played(t) {
+			sync := p.File.Funcs[w.Fn].Sync
 			if sync != api.SyncDevice && sync != api.SyncStream {
 				continue
 			}
 			for i := range all {
 				l := &all[i]
-				waits := p.threads[t].process == l.process && (sync == api.SyncDevice || w.Names == l.On)
+				waits := p.Threads[t].Process == l.process && (sync == api.SyncDevice || w.Names == l.On)
 				if waits && w.Start >= l.End && (l.wait.Call == l.Call || w.End < l.wait.End) {
 					l.wait = *w
 				}
@@ -83,8 +81,8 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 	for _, l := range all {
 		at[l.Call], at[l.wait.Call] = -1, -1
 	}
-	for t := range p.threads {
-		for n, in := range p.written.Instructions(t) {
+	for t := range p.Threads {
+		for n, in := range p.File.Instructions(t) {
 			if _, ok := at[in.Call]; ok && in.Calls() && in.Flags&plan.InstAside == 0 {
 				at[in.Call] = n
 			}
@@ -94,7 +92,7 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 		if l.wait.Call == l.Call {
 			continue
 		}
-		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.written.Kernels[l.Kernel-1], Alone: of != nil && of.Alone})
+		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.File.Kernels[l.Kernel-1], Alone: of != nil && of.Alone})
 		spans = append(spans, [2]int{at[l.Call], at[l.wait.Call]})
 	}
 	if len(launches) > maxLaunches {
@@ -104,7 +102,7 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 }
 
 // time takes down how long each launch took in a run.
-func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
+func (r *LaunchTimes) time(p *judge, o *outcome, span [2]int) {
 	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&plan.ResultDone != 0 {
 		r.NS = append(r.NS, int64(float64(b.End-a.Start)*o.nsPerCount()))
 	}
@@ -112,7 +110,7 @@ func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
 
 // variation says why the outcome of an instruction in the n-th run is not the one of the first run; was is the reason found so far.
 func (s *session) variation(was verify.Reason, n int) verify.Reason {
-	if s.o.Poison && was != verify.Varies && n%len(poisons) != 0 {
+	if s.o.Poison && was != verify.Varies && n%len(Poisons) != 0 {
 		return verify.Uninitialised
 	}
 	return verify.Varies // new memory held the same byte
@@ -145,7 +143,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 		for i := range o.insts {
 			a, b := &first.insts[i], &o.insts[i]
 			const flags = plan.ResultDone | plan.ResultDiffers | plan.ResultTolerated
-			in := s.p.written.At(i)
+			in := s.p.File.At(i)
 			// What a call returns is an address or a handle where it is not compared.
 			same := a.Flags&flags == b.Flags&flags && (in.Op != plan.OpCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
 			if in.Op == plan.OpCheck {
@@ -167,14 +165,14 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 }
 
 // elapsed is the time from the first call of a run to the end of the last.
-func (p *Plan) elapsed(o *outcome) time.Duration {
+func (p *judge) elapsed(o *outcome) time.Duration {
 	r := &Report{}
 	p.results(r, o, nil)
 	return time.Duration(r.ReplayedNS)
 }
 
 // repeated takes down what more than one run has shown.
-func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, times []time.Duration, launches []LaunchTimes) {
+func (r *Report) repeated(p *judge, o *outcome, varying map[int]verify.Reason, times []time.Duration, launches []LaunchTimes) {
 	if times == nil {
 		return
 	}
@@ -188,45 +186,15 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]verify.Reason, ti
 	}
 	slices.Sort(all)
 	for _, i := range all {
-		in := p.written.At(i)
-		d := Difference{Call: in.Call, Func: p.written.Funcs[in.Fn].Name}
+		in := p.File.At(i)
+		d := Difference{Call: in.Call, Func: p.File.Funcs[in.Fn].Name}
 		if in.Op == plan.OpCheck {
 			how := o.detail(&o.insts[i])
 			d.Param, d.Offset, d.Bytes = p.checkedName(in), in.At+how.First, how.Count
 			d.result, d.item = in.OfResult(), in.RetSlot
 		}
-		if len(r.Repeat.NotDeterministic) < maxListed {
+		if len(r.Repeat.NotDeterministic) < MaxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)
 		}
 	}
-}
-
-// Tolerance is by how much numbers of one type in results may be off: Relative times the recorded one, plus Absolute.
-type Tolerance struct {
-	Type               string // f16, bf16, f32 or f64
-	Relative, Absolute float64
-	kind               uint32 // as in player/plan.h
-}
-
-// ParseTolerance reads TYPE:RELATIVE[,ABSOLUTE].
-func ParseTolerance(s string) (Tolerance, error) {
-	name, numbers, ok := strings.Cut(s, ":")
-	t := Tolerance{Type: name, kind: uint32(slices.Index([]string{"", "f16", "bf16", "f32", "f64"}, name))}
-	if !ok || t.kind == 0 || t.kind > 4 {
-		return Tolerance{}, errors.New("it is TYPE:RELATIVE[,ABSOLUTE], with a type of f16, bf16, f32 and f64")
-	}
-	relative, absolute, both := strings.Cut(numbers, ",")
-	var err error
-	if t.Relative, err = strconv.ParseFloat(relative, 64); err != nil {
-		return Tolerance{}, err
-	}
-	if both {
-		if t.Absolute, err = strconv.ParseFloat(absolute, 64); err != nil {
-			return Tolerance{}, err
-		}
-	}
-	if !(t.Relative >= 0 && t.Relative < 1e9 && t.Absolute >= 0 && t.Absolute < 1e300) {
-		return Tolerance{}, errors.New("it may not be below 0 or without bound")
-	}
-	return t, nil
 }

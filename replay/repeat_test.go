@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // What is another one in every run is told apart from what is wrong in the same way every time.
@@ -111,7 +112,7 @@ func TestTolerance(t *testing.T) {
 		tw.malloc(dev, 64)
 		tw.toDevice(dev, c.device)
 		tw.toHost(dev, c.want)
-		tolerance, err := ParseTolerance(c.tolerance)
+		tolerance, err := verify.ParseTolerance(c.tolerance)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestTolerance(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"", "f32", "f32:", ":1", "f8:1", "f32:-1", "f32:NaN", "f32:1,", "f32:1,Inf", "f32:1,2,3"} {
-		if _, err := ParseTolerance(s); err == nil {
+		if _, err := verify.ParseTolerance(s); err == nil {
 			t.Errorf("%q is taken", s)
 		}
 	}

@@ -26,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"os"
 	"os/exec"
@@ -37,6 +36,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
@@ -44,13 +46,6 @@ import (
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/replay/verify"
-)
-
-// Values of Options.Place.
-const (
-	PlaceSame = "same" // allocations lie where they were, or the replay is an error
-	PlaceMove = "move" // the simulator puts all of them elsewhere
-	PlaceAuto = "auto" // where they were if the library can do that
 )
 
 // Values of Options.Pace.
@@ -61,9 +56,9 @@ const (
 	PaceScaled = "scaled:"
 )
 
-// Null is the Options.Backend that calls no library: each function is one of the player's that returns 0 at once. The plan is played in its
-// order and at its pace, and nothing is compared.
-const Null = "null"
+// Null is the Options.Backend that calls no library: see backend.Null. The plan is played in its order and at its pace, and nothing is
+// compared.
+const Null = backend.NullName
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
@@ -95,7 +90,7 @@ type Options struct {
 	// Other libraries can't.
 	Strict bool
 	// Tolerance allows numbers in results to be other ones; by default none is.
-	Tolerance Tolerance
+	Tolerance verify.Tolerance
 	// Trust says that the trace's calls and kernels may run with all the user's rights: on a device, if Backend is a library of one, or
 	// outside the sandbox.
 	Trust bool
@@ -105,8 +100,6 @@ type Options struct {
 
 	// Limits bound what a trace may ask for.
 	Limits Limits
-
-	relative bool // the plan names files by their place in its folder
 }
 
 // Check is the error about options that no replay can have, nil where there is none. It begins with the option's name.
@@ -132,8 +125,13 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// compares reports whether the plan compares results: with the recorded ones, or those of repeated runs with each other.
-func (o *Options) compares() bool { return o.Verify || o.Repeat > 1 }
+// forCompiler returns the options of the compiler.
+func (o *Options) forCompiler(m *api.Model) *CompileOptions {
+	return &CompileOptions{
+		Backend: backend.New(o.Backend, m), Place: o.Place, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, Time: o.Repeat > 1,
+		Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
+	}
+}
 
 // scale is what recorded times are multiplied by, 0 where they are not kept.
 func (o *Options) scale() float64 {
@@ -171,11 +169,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if opts.Strict && m.Simulator.Strict == "" {
 		return nil, fmt.Errorf("strict: the simulator of %s's runtime does not look for mistakes", m.Accelerator.Vendor)
 	}
-	if opts.Backend != "" && opts.Backend != Null && opts.PlanOnly == nil {
-		if _, err := os.Stat(opts.Backend); err != nil {
-			return nil, fmt.Errorf("backend: %w", err)
+	compiling := opts.forCompiler(m)
+	if opts.PlanOnly == nil {
+		if err := backend.Check(opts.Backend); err != nil {
+			return nil, err
 		}
-		if !opts.Trust && !artifacts.Simulates(m, opts.Backend) {
+		if !opts.Trust && compiling.Backend.NeedsTrust() {
 			return nil, fmt.Errorf("replay %s on %s: %w", path, opts.Backend, ErrTrust)
 		}
 	}
@@ -190,16 +189,17 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, err
 	}
 	defer done()
-	p, err := newPlan(r, m, dir, &opts)
+	compiled, err := Trace(r, m, dir, compiling)
 	if err != nil {
 		return nil, naming(path, err)
 	}
-	defer p.close()
+	defer compiled.Close()
+	p := &judge{compiled, &opts}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
-		p.found.unverified = unverified(p.found.unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
+		p.Found.Unverified = AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
-		set, _ := recordedVariables(&m.Simulator, r.Meta())
+		set, _ := RecordedVariables(&m.Simulator, r.Meta())
 		for _, v := range set {
 			if _, err := fmt.Fprintf(opts.PlanOnly, "environment: %s\n", v); err != nil {
 				return nil, err
@@ -209,14 +209,14 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 			return nil, err
 		}
 	}
-	if opts.PlanOnly != nil || len(p.found.unsupported) > 0 || p.found.calls == 0 {
-		return p.report(nil, &opts, nil), nil
+	if opts.PlanOnly != nil || len(p.Found.Unsupported) > 0 || p.Found.Calls == 0 {
+		return p.report(nil, nil), nil
 	}
-	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels}
-	if err := os.RemoveAll(ownDir(dir)); err != nil { // of a replay before, where the folder is kept
+	s := &session{p: p, o: &opts, lib: compiling.Backend, dir: dir, meta: r.Meta(), kernels: kernels}
+	if err := os.RemoveAll(OwnDir(dir)); err != nil { // of a replay before, where the folder is kept
 		return nil, err
 	}
-	if err := os.MkdirAll(ownDir(dir), 0o700); err != nil {
+	if err := os.MkdirAll(OwnDir(dir), 0o700); err != nil {
 		return nil, err
 	}
 	if err := kernellib.Create(kernelList(dir)); err != nil {
@@ -236,11 +236,11 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		}
 	}
 	if len(res.missing) > 0 {
-		rep := p.report(nil, &opts, nil)
-		rep.Unsupported = append(rep.Unsupported, p.missingFunctions(res.missing)...)
+		rep := p.report(nil, nil)
+		rep.Unsupported = append(rep.Unsupported, p.MissingFunctions(res.missing)...)
 		return rep, nil
 	}
-	rep := p.report(res, &opts, varying)
+	rep := p.report(res, varying)
 	rep.repeated(p, res, varying, times, launches)
 	if rep.Findings, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
@@ -253,7 +253,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 			return nil, naming(path, err)
 		}
 	}
-	if err := explain(ctx, r, p, rep, &opts); err != nil {
+	if err := explain(ctx, r, m, rep, compiling); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	if rep.Placement == "moved" && opts.Place == PlaceSame && rep.Crash == nil {
@@ -320,8 +320,9 @@ func folder(keep string) (string, func(), error) {
 
 // session is one run of the player.
 type session struct {
-	p    *Plan
+	p    *judge
 	o    *Options
+	lib  backend.Backend
 	dir  string
 	meta *format.Meta
 	// kernels are the absolute paths of the kernel libraries, nil if those of the environment count.
@@ -337,7 +338,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	library, err := s.library()
+	library, err := s.lib.Library()
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +348,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	}
 	defer f.Close()
 	if s.o.Poison {
-		h := plan.ResultHeader{Poison: uint32(poisons[n%len(poisons)])}
+		h := plan.ResultHeader{Poison: uint32(Poisons[n%len(Poisons)])}
 		if _, err := f.WriteAt(plan.Bytes([]plan.ResultHeader{h}), 0); err != nil {
 			return nil, err
 		}
@@ -357,7 +358,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.written.Path, library, f.Name()})
+	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.File.Path, library, f.Name()})
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env
 	cmd.WaitDelay = time.Second // for who keeps the standard streams open
@@ -407,7 +408,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 
 // takeResults maps a copy of the results, which no process that the player has left behind can change.
 func (s *session) takeResults(f *os.File) ([]byte, error) {
-	size := int64(s.p.written.Header.ResBytes)
+	size := int64(s.p.File.Header.ResBytes)
 	own, err := os.CreateTemp(s.dir, "results-")
 	if err != nil {
 		return nil, err
@@ -428,12 +429,12 @@ func (s *session) takeResults(f *os.File) ([]byte, error) {
 func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool) {
 	limit := s.o.Timeout
 	if limit == 0 {
-		limit = minTimeout + 10*time.Duration(s.p.found.longest)
-		limit += time.Duration(float64(s.p.found.to-s.p.found.from) * s.p.scale)
+		limit = minTimeout + 10*time.Duration(s.p.Found.Longest)
+		limit += time.Duration(float64(s.p.Found.To-s.p.Found.From) * s.p.Scale)
 	}
 	tick := time.NewTicker(max(min(limit/10, 100*time.Millisecond), time.Millisecond))
 	defer tick.Stop()
-	state := make([]byte, 64*len(s.p.threads))
+	state := make([]byte, 64*len(s.p.Threads))
 	last, since := uint64(0), time.Now()
 	for {
 		select {
@@ -445,11 +446,11 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 			return false
 		case <-tick.C:
 		}
-		if _, err := f.ReadAt(state, int64(s.p.written.Header.ResThreads)); err != nil {
+		if _, err := f.ReadAt(state, int64(s.p.File.Header.ResThreads)); err != nil {
 			continue
 		}
 		sum := uint64(1)
-		for _, t := range plan.View[plan.ResultThread](state, 0, uint64(len(s.p.threads))) {
+		for _, t := range plan.View[plan.ResultThread](state, 0, uint64(len(s.p.Threads))) {
 			sum += t.Progress
 		}
 		if sum != last {
@@ -474,16 +475,6 @@ func (s *session) player() (string, error) {
 	}
 	_, err = f.Write(b)
 	return path, errors.Join(err, f.Chmod(0o700), f.Close())
-}
-
-func (s *session) library() (string, error) {
-	switch s.o.Backend {
-	case "":
-		return artifacts.Path(s.p.model.Simulator.Library)
-	case Null:
-		return Null, nil
-	}
-	return filepath.Abs(s.o.Backend)
 }
 
 // allocate gives a file its size and the storage for it.

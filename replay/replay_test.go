@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"github.com/acltrace/acltrace/replay/plan"
 	"io"
 	"maps"
 	"math"
@@ -16,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -648,8 +650,9 @@ func TestChecksum(t *testing.T) {
 	if err := os.WriteFile(keep+"/plan", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &Plan{model: acl.Model, written: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
-	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
+	p := &Plan{Model: acl.Model, File: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
+	o := &Options{Backend: l, Timeout: time.Minute}
+	s := &session{p: &judge{p, o}, o: o, lib: backend.New(l, acl.Model), dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background(), 0); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
 	}
@@ -704,14 +707,14 @@ func TestWaitedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := newPlan(r, acl.Model, t.TempDir(), &Options{Verify: true})
+	p, err := Trace(r, acl.Model, t.TempDir(), (&Options{Verify: true}).forCompiler(acl.Model))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, copied := map[uint64]uint64{}, uint64(0)
-	for i := range p.threads {
+	for i := range p.Threads {
 		after, waits := uint64(0), uint64(0) // the call made last, and the instructions of the first thread that it waited for
-		for n, in := range p.written.Instructions(i) {
+		for n, in := range p.File.Instructions(i) {
 			switch {
 			case in.Calls():
 				if after = in.Call; i == 0 && after == early {

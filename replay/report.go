@@ -3,17 +3,17 @@ package replay
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"iter"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -158,14 +158,14 @@ func (c *Cores) Without() int64 {
 }
 
 // cores is nil where the run did not come to its end, or the system tells nothing.
-func (p *Plan) cores(o *outcome) *Cores {
+func (p *judge) cores(o *outcome) *Cores {
 	h := o.header
 	c := &Cores{Threads: []ThreadCore{}, Library: CoreTime{int64(h.Library.Ran), int64(h.Library.Waited)}, StolenNS: int64(h.Stolen[1] - h.Stolen[0])}
 	ran := uint64(0)
-	for t := range p.threads {
+	for t := range p.Threads {
 		core := o.threads[t].Core
 		ran += core.Ran
-		c.Threads = append(c.Threads, ThreadCore{p.threads[t].tid, CoreTime{int64(core.Ran), int64(core.Waited)}})
+		c.Threads = append(c.Threads, ThreadCore{p.Threads[t].TID, CoreTime{int64(core.Ran), int64(core.Waited)}})
 	}
 	if h.Status != plan.RunDone || ran == 0 {
 		return nil
@@ -206,35 +206,6 @@ type StreamTime struct {
 	lastLate    int64
 }
 
-// Unverified are unproved results of a call.
-type Unverified struct {
-	Call    uint64        `json:"call"`
-	Reason  string        `json:"reason"`
-	Code    verify.Reason `json:"reason_code"`
-	Results int           `json:"results"` // of one copy 1, of a batch as many as its copies
-	// OtherBytes is how many of the results have other bytes than recorded, which proves nothing.
-	OtherBytes int `json:"other_bytes,omitempty"`
-}
-
-func (u *Unverified) String() string {
-	if u.Call == 0 && u.Code == verify.Incomplete { // of no call
-		return u.Reason
-	}
-	if u.Results > 1 {
-		return fmt.Sprintf("call %d, %d results: %s", u.Call, u.Results, u.Reason)
-	}
-	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
-}
-
-// unverified adds an unproved result to a list.
-func unverified(list []Unverified, call uint64, code verify.Reason, reason string) []Unverified {
-	if n := len(list); n > 0 && list[n-1].Call == call && list[n-1].Code == code && list[n-1].Reason == reason {
-		list[n-1].Results++
-		return list
-	}
-	return append(list, Unverified{Call: call, Reason: reason, Code: code, Results: 1})
-}
-
 // Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
 type Difference struct {
 	Call   uint64 `json:"call"`
@@ -261,68 +232,6 @@ type Uninitialised struct {
 	Param  string `json:"param"`
 	Offset uint64 `json:"offset"` // of the first byte that differs
 	Bytes  uint64 `json:"bytes"`  // that differ
-}
-
-// Unsupported are calls that could not be made.
-type Unsupported struct {
-	Func   string `json:"func"`
-	Calls  int    `json:"calls"`
-	Reason string `json:"reason"`
-	Call   uint64 `json:"call,omitempty"` // the first of them, where it is in the trace
-}
-
-// String names the calls, and says why.
-func (u *Unsupported) String() string {
-	switch {
-	case u.Func != "" && u.Call > 0:
-		return fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason)
-	case u.Func != "":
-		return fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason)
-	case u.Calls > 0:
-		return fmt.Sprintf("%d calls, %s", u.Calls, u.Reason)
-	}
-	return u.Reason
-}
-
-// Substituted is a payload that the trace lacks; zeros of the same length took its place.
-type Substituted struct {
-	Call   uint64 `json:"call"`
-	Func   string `json:"func"`
-	Param  string `json:"param"`
-	Bytes  uint64 `json:"bytes"`
-	Reason string `json:"reason"`
-	marked bool   // a copy brings it to the device: results that depend on it are found
-}
-
-// Relocated is a word that was taken for a device address, and the evidence: where it was, what it was, the allocation that it lay in, by
-// the call that made it, and why it is one.
-type Relocated struct {
-	Call       uint64 `json:"call"`
-	Func       string `json:"func"`
-	Param      string `json:"param"`
-	Item       uint32 `json:"item,omitempty"`
-	Offset     uint64 `json:"offset"`
-	Value      string `json:"value"`
-	Allocation uint64 `json:"allocation"`
-	At         uint64 `json:"at"` // offset in the allocation
-	// Evidence is "layout" where the binary of the kernel says that the argument is a pointer, else "range": the word is an address of an
-	// allocation that lived then. It is "handle" where the word is the handle of an object that kernels know by it, which Allocation has made, and
-	// "token" where the bytes from there on are what that call has made, to be handed on as they are.
-	Evidence string `json:"evidence"`
-}
-
-// The values of Relocated.Evidence.
-const (
-	ByLayout = "layout"
-	ByRange  = "range"
-	ByHandle = "handle"
-	ByToken  = "token"
-)
-
-// Ambiguous is a pair of calls whose order is not recorded, in the order in which they were made.
-type Ambiguous struct {
-	Calls  [2]uint64 `json:"calls"`
-	Reason string    `json:"reason"`
 }
 
 // Crash is the end of a player that did not come to the end of its plan, and the recorded call that it was in.
@@ -361,8 +270,6 @@ func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	return nil
 }
 
-func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
-
 // outcome is what a run of the player has left.
 type outcome struct {
 	mapped  []byte // all of it
@@ -384,8 +291,8 @@ func (o *outcome) close() {
 }
 
 // read judges the results of a run. state is how the player, or what was put before it, ended.
-func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
-	h := &p.written.Header
+func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
+	h := &p.File.Header
 	if uint64(len(b)) != h.ResBytes {
 		return nil, fmt.Errorf("the player has left %d bytes of results, not %d", len(b), h.ResBytes)
 	}
@@ -424,7 +331,7 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 
 // crash names the call that a player died in. Where the signal has not told which thread's it was, it is one that a thread was in, rather
 // than one that waits, and the one that is known to have begun last.
-func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
+func (p *judge) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	c := &Crash{Signal: state.String(), Args: []string{}}
 	if state.Success() {
 		c.Signal = "it did not come to its end" // whatever was put before the player did
@@ -436,17 +343,17 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 		c.Signal = TimedOut
 	}
 	var best [3]uint64
-	for t := range p.threads {
-		at := p.written.Thread(t)
+	for t := range p.Threads {
+		at := p.File.Thread(t)
 		n := o.threads[t].Progress
 		if n >= at.Count {
 			continue
 		}
-		in, r := p.written.At(int(at.First+n)), &o.insts[at.First+n]
+		in, r := p.File.At(int(at.First+n)), &o.insts[at.First+n]
 		var score [3]uint64
 		if o.threads[t].Inside == n+1 {
 			score = [3]uint64{1, 0, r.Start}
-			if p.written.Funcs[in.Fn].Sync == api.NoSync {
+			if p.File.Funcs[in.Fn].Sync == api.NoSync {
 				score[1] = 1
 			}
 		}
@@ -461,47 +368,54 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 }
 
 // callName is the function of the call that the first of some instructions belongs to.
-func (p *Plan) callName(from, to int) string {
+func (p *judge) callName(from, to int) string {
 	for i := from; i < to; i++ {
-		if in := p.written.At(i); in.Op != plan.OpWait {
-			return p.written.Funcs[in.Fn].Name
+		if in := p.File.At(i); in.Op != plan.OpWait {
+			return p.File.Funcs[in.Fn].Name
 		}
 	}
 	return ""
 }
 
 // moved is the error about an allocation that did not come to lie where it was.
-func (o *outcome) moved(p *Plan) error {
-	for _, d := range p.found.deviceBlocks {
-		if got := o.slots[d.slot]; got != 0 && got != d.object.Handle { // 0: the replay did not get there
-			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.object.Created, got, d.object.Handle)
+func (o *outcome) moved(p *judge) error {
+	for _, d := range p.Found.DeviceBlocks {
+		if got := o.slots[d.Slot]; got != 0 && got != d.Object.Handle { // 0: the replay did not get there
+			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.Object.Created, got, d.Object.Handle)
 		}
 	}
 	return nil
 }
 
+// judge turns the outcome of runs of a plan into a Report.
+type judge struct {
+	*Plan
+	o *Options
+}
+
 // report combines the findings of the planner and, unless o is nil, of a run. varying are the instructions with other outcomes
 // in repeated runs.
-func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) *Report {
-	f := &p.found
+func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
+	opts := p.o
+	f := &p.Found
 	r := &Report{
 		Verdict:    verify.NotCompared,
-		Scope:      f.scope,
-		Conditions: Conditions{KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.ignored},
-		Proof:      Proof{Unverified: append([]Unverified{}, f.unproved()...), Differences: []Difference{}},
+		Scope:      f.Scope,
+		Conditions: Conditions{KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
+		Proof:      Proof{Unverified: append([]Unverified{}, f.Unproved()...), Differences: []Difference{}},
 		Missing: Missing{
-			Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), Lost: f.absent, LeftOut: append([]Unsupported{}, f.leftOut...), AskedFor: f.asked,
+			Unsupported: append(append([]Unsupported{}, f.Unsupported...), f.Absent...), Lost: f.Absent, LeftOut: append([]Unsupported{}, f.LeftOut...), AskedFor: f.Asked,
 		},
 		Others: Others{Uninitialised: []Uninitialised{}},
-		Times:  Times{RecordedNS: f.to - f.from, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
+		Times:  Times{RecordedNS: f.To - f.From, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
 		Coverage: Coverage{
-			Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations, Volatile: f.volatile,
-			Substituted: append([]Substituted{}, f.substituted...), Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
+			Calls: f.Calls, Relocated: append([]Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
+			Substituted: append([]Substituted{}, f.Substituted...), Ambiguous: append([]Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
 		},
 	}
 	if o == nil {
 		r.Note = "nothing was run"
-		if f.calls == 0 {
+		if f.Calls == 0 {
 			r.Note = "the trace has no calls to replay"
 		}
 		return r
@@ -521,14 +435,14 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 	switch {
 	case opts.Backend == Null:
 		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
-	case p.found.cut != "":
-		r.Note = "the trace was cut (" + p.found.cut + "): what is whole in it was replayed"
+	case p.Found.Cut != "":
+		r.Note = "the trace was cut (" + p.Found.Cut + "): what is whole in it was replayed"
 	case !opts.Verify:
 		r.Note = "results were not compared: use --verify"
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at the first call that did not make what later calls need"
-	case len(f.asked) > 0:
-		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", len(f.asked), f.asked[0])
+	case len(f.Asked) > 0:
+		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", len(f.Asked), f.Asked[0])
 	}
 	if r.Verdict != verify.Identical {
 		r.Log = o.log
@@ -538,24 +452,6 @@ func (p *Plan) report(o *outcome, opts *Options, varying map[int]verify.Reason) 
 
 // Refused reports whether a call of the trace can't be made: nothing is run then.
 func (r *Report) Refused() bool { return len(r.Unsupported) > len(r.Lost) }
-
-// unproved lists what is unproved whatever the run shows. A finding that concerns no single result counts as one result.
-func (f *findings) unproved() []Unverified {
-	us := append(slices.Clone(f.unverified), f.doubts...)
-	for _, u := range f.absent {
-		us = unverified(us, u.Call, verify.Incomplete, u.String())
-	}
-	for _, u := range f.leftOut {
-		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
-	}
-	for _, u := range f.substituted {
-		if u.marked {
-			continue // results that depend on it are unproved
-		}
-		us = unverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
-	}
-	return us
-}
 
 // judge sets the verdict.
 func (r *Report) judge(opts *Options) {
@@ -607,7 +503,7 @@ func (s *resultState) count(r *Report) {
 	switch {
 	case !s.open:
 	case s.state == verify.IsUnproved:
-		r.Unverified = unverified(r.Unverified, s.call, s.code, s.why)
+		r.Unverified = AddUnverified(r.Unverified, s.call, s.code, s.why)
 		if s.other {
 			r.Unverified[len(r.Unverified)-1].OtherBytes++
 		}
@@ -618,8 +514,8 @@ func (s *resultState) count(r *Report) {
 }
 
 // reason describes why the library does not vouch for a result.
-func (p *Plan) reason(o *outcome, code verify.Reason, res *plan.Result) string {
-	if why := p.found.because[code]; why != "" {
+func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string {
+	if why := p.Found.Because[code]; why != "" {
 		return why
 	}
 	if n := res.Flags >> plan.KernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
@@ -629,15 +525,15 @@ func (p *Plan) reason(o *outcome, code verify.Reason, res *plan.Result) string {
 }
 
 // checkedName is the name of the parameter that a check is of.
-func (p *Plan) checkedName(in *plan.Instruction) string {
-	if ps := p.written.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
+func (p *judge) checkedName(in *plan.Instruction) string {
+	if ps := p.File.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
 	}
-	return memoryParam.Name
+	return MemoryParam.Name
 }
 
 // compared adds the outcome of one comparison of a result.
-func (p *Plan) compared(r *Report, s *resultState, in *plan.Instruction, res *plan.Result, o *outcome, varies verify.Reason) {
+func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *plan.Result, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
 		s.count(r)
 		*s = resultState{call: in.Call, open: true}
@@ -669,7 +565,7 @@ func (p *Plan) compared(r *Report, s *resultState, in *plan.Instruction, res *pl
 		if res.Flags&plan.ResultDiffers != 0 {
 			s.other = true
 			if code == verify.Uninitialised {
-				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.written.Funcs[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
+				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.File.Funcs[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
 			}
 		}
 	case res.Flags&plan.ResultTolerated != 0:
@@ -681,19 +577,19 @@ func (p *Plan) compared(r *Report, s *resultState, in *plan.Instruction, res *pl
 }
 
 // results reads the outcome of every instruction.
-func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
+func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	start, end := uint64(math.MaxUint64), uint64(0)
-	streams := make([]StreamTime, len(p.lanes))
+	streams := make([]StreamTime, len(p.Streams))
 	h := o.header
 	ns := o.nsPerCount()
 	var late []int64
 	var lastLate int64
 	var result resultState
 	verifies := p.o.Verify
-	for t := range p.threads {
-		call, stop := iter.Pull(p.written.Played(t))
+	for t := range p.Threads {
+		call, stop := iter.Pull(p.File.Played(t))
 		defer stop()
-		for n, in := range p.written.Instructions(t) {
+		for n, in := range p.File.Instructions(t) {
 			res := &o.insts[n]
 			if in.Op == plan.OpCheck && !verifies {
 				continue
@@ -704,7 +600,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			}
 			differs := res.Flags&plan.ResultDiffers != 0 && varying[n] == ""
 			if varying[n] != "" && res.Flags&plan.ResultDone != 0 && in.Flags&plan.InstAside == 0 {
-				r.Unverified = unverified(r.Unverified, in.Call, varying[n], p.written.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
+				r.Unverified = AddUnverified(r.Unverified, in.Call, varying[n], p.File.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
 			}
 			if res.Flags&plan.ResultDone == 0 {
 				continue
@@ -719,7 +615,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 				}
 				r.Replayed++
 				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(in.At)
-				if p.scale > 0 {
+				if p.Scale > 0 {
 					late = append(late, behind)
 				}
 				if res.End > end {
@@ -731,7 +627,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					g, ok = call()
 				}
 				if ok && g.Stream >= 0 {
-					if streams[g.Stream].add(g, res); p.scale > 0 {
+					if streams[g.Stream].add(g, res); p.Scale > 0 {
 						streams[g.Stream].isLate(res, behind)
 					}
 				}
@@ -740,8 +636,8 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 				}
 			case plan.OpCheck:
 				switch {
-				case (in.Want == plan.CheckMachine || in.Want == plan.CheckExtent && number(o.detail(res).Got[:8]) >= in.At) && differs:
-					if r.OtherMachineTotal++; len(r.OtherMachine) < maxListed {
+				case (in.Want == plan.CheckMachine || in.Want == plan.CheckExtent && plan.Number(o.detail(res).Got[:8]) >= in.At) && differs:
+					if r.OtherMachineTotal++; len(r.OtherMachine) < MaxListed {
 						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
 					}
 				case differs:
@@ -755,7 +651,7 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 		return
 	}
 	r.Pace.Late = lateness(late, lastLate)
-	scale := p.scale
+	scale := p.Scale
 	if scale == 0 {
 		scale = 1
 	}
@@ -764,9 +660,9 @@ func (p *Plan) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	r.Pace.tell(r, scale)
 	for i := range streams {
 		if s := &streams[i]; s.last > s.first {
-			s.Stream, s.RecordedNS, s.ReplayedNS = p.lanes[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
+			s.Stream, s.RecordedNS, s.ReplayedNS = p.Streams[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
 			s.ErrorPercent = errorPercent(s.RecordedNS, s.ReplayedNS, scale)
-			if p.scale > 0 {
+			if p.Scale > 0 {
 				s.Late = lateness(s.late, s.lastLate)
 			}
 			r.Streams = append(r.Streams, *s)
@@ -814,16 +710,16 @@ func (r *Report) differ(d Difference) {
 	if !d.result {
 		r.Results.Other++
 	}
-	if len(r.Differences) < maxListed {
+	if len(r.Differences) < MaxListed {
 		r.Differences = append(r.Differences, d)
 	}
 }
 
-func (p *Plan) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
-	f := p.written.Funcs[in.Fn]
-	d := Difference{Call: in.Call, Func: f.Name, Want: returned(f, p.model, in.Want), Got: returned(f, p.model, res.Ret)}
+func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
+	f := p.File.Funcs[in.Fn]
+	d := Difference{Call: in.Call, Func: f.Name, Want: Returned(f, p.Model, in.Want), Got: Returned(f, p.Model, res.Ret)}
 	if res.Flags&plan.ResultTimeout != 0 {
-		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.untilNS/1e6)
+		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.UntilNS/1e6)
 	}
 	r.differ(d)
 }
@@ -836,8 +732,8 @@ func (o *outcome) detail(res *plan.Result) *plan.Detail {
 	return &o.details[res.Detail-1]
 }
 
-func (p *Plan) differingBytes(in *plan.Instruction, res *plan.Detail) Difference {
-	f := p.written.Funcs[in.Fn]
+func (p *judge) differingBytes(in *plan.Instruction, res *plan.Detail) Difference {
+	f := p.File.Funcs[in.Fn]
 	got, want := res.Got[:min(res.Shown, 16)], res.Want[:min(res.Shown, 16)]
 	d := Difference{
 		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.OfResult(), item: in.RetSlot,
@@ -851,20 +747,14 @@ func (p *Plan) differingBytes(in *plan.Instruction, res *plan.Detail) Difference
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
 		if !in.OfResult() && in.Len <= 8 && (q.Role == api.Out || q.Role == api.InOut) {
-			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
+			d.Got, d.Want = fmt.Sprintf("%#x", plan.Number(got)), fmt.Sprintf("%#x", plan.Number(want))
 		}
 	}
 	if in.Want == plan.CheckLength {
-		recorded, here := number(want), number(got)
+		recorded, here := plan.Number(want), plan.Number(got)
 		d.length = true
 		d.Offset, d.Bytes = min(recorded, here), max(recorded, here)-min(recorded, here)
 		d.Want, d.Got = fmt.Sprintf("%d bytes", recorded), fmt.Sprintf("%d bytes", here)
 	}
 	return d
-}
-
-func number(b []byte) uint64 {
-	var w [8]byte
-	copy(w[:], b)
-	return binary.LittleEndian.Uint64(w[:])
 }

@@ -3,8 +3,9 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -23,9 +24,9 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	}
 	// The trace does not tell which thread the number is. It is one that processes such reports and is nobody else.
 	var some []int
-	pr := p.procs[p.threads[p.at.thread].process]
+	pr := p.procs[p.Threads[p.at.thread].Process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
-		processes := p.threads[t].polls[p.model.Lookup(p.f.Subscribes)]
+		processes := p.Threads[t].polls[p.Model.Lookup(p.f.Subscribes)]
 		taken := false
 		for _, u := range p.objects.reporters {
 			taken = taken || u == t
@@ -55,7 +56,7 @@ func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 		if of, off, ok := p.registered(i, w); ok {
 			op = p.object(of)
 			op.Addend += off
-		} else if p.model.KeepsVisible() {
+		} else if p.Model.KeepsVisible() {
 			op = p.hostRange(w, n)
 		} else {
 			op = p.region(w, n)
@@ -138,7 +139,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 		for _, m := range q.Size.Mul {
 			v := p.c.Args[p.f.Params[m].Word]
 			if in := p.find(int(m), 0, format.DirIn); in != nil && len(in.Bytes) > 0 {
-				v = number(in.Bytes[:min(len(in.Bytes), 8)])
+				v = plan.Number(in.Bytes[:min(len(in.Bytes), 8)])
 			} else if out, ok := p.stored(int(m)); ok {
 				v = out
 			}
@@ -150,7 +151,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	}
 	if q.Token != 0 && p.ok && d != nil && d.Status == format.Whole {
 		b, err := p.bytes(d)
-		p.found.volatile++
+		p.Found.Volatile++
 		return p.makeTokens(q, b, false), err
 	}
 	op := p.temporary(n)
@@ -163,7 +164,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	switch {
 	case d == nil:
 	case q.Volatile:
-		p.found.volatile++
+		p.Found.Volatile++
 	default:
 		return op, p.checkData(i, op, d)
 	}
@@ -215,14 +216,14 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	words := make([]plan.Operand, q.Words)
 	if !pointer {
 		for k := range words {
-			words[k] = imm(number(b[8*k:][:8]))
+			words[k] = imm(plan.Number(b[8*k:][:8]))
 		}
 	}
 	for _, f := range q.Fields {
 		if uint64(len(b)) < uint64(f.Offset)+8 || !f.Counts(b) {
 			continue
 		}
-		v := number(b[f.Offset:][:8])
+		v := plan.Number(b[f.Offset:][:8])
 		if v == 0 || f.Item == 0 && p.constant(f.Object, v) {
 			continue
 		}
@@ -262,7 +263,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
 		}
 		if f.Tag.Size != 0 {
-			p.touch(p.state.Known(p.owner(), f.Object, v), 0, 0, touchNames) // what is made of it leads there
+			p.touch(p.state.Known(p.owner(), f.Object, v), 0, 0, TouchNames) // what is made of it leads there
 		}
 		return op, nil
 	}
@@ -289,7 +290,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		if own && p.ok {
 			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
 		}
-		p.touch(in, 0, 0, touchNames)
+		p.touch(in, 0, 0, TouchNames)
 		return op, nil
 	}
 	if f.String {
@@ -387,7 +388,7 @@ func (p *callCompiler) load(slot uint32, from plan.Operand) {
 
 // tagged adds the handles in an array of structures, each of which says by a tag what is in it.
 func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, relocs []plan.Reloc) ([]plan.Reloc, error) {
-	l := p.model.Layout(f.Type)
+	l := p.Model.Layout(f.Type)
 	if l == nil || l.Tag == nil {
 		return relocs, nil
 	}
@@ -397,11 +398,11 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 	}
 	for at := 0; at+int(l.Size) <= len(b); at += int(l.Size) {
 		e := b[at:]
-		for _, m := range l.Cases[int64(number(e[l.Tag.Offset:][:l.Tag.Size]))] {
+		for _, m := range l.Cases[int64(plan.Number(e[l.Tag.Offset:][:l.Tag.Size]))] {
 			if m.Object == "" {
 				continue
 			}
-			v := number(e[m.Offset:][:m.Size])
+			v := plan.Number(e[m.Offset:][:m.Size])
 			op, ok := p.objects.former[objectKey{p.owner(), m.Object, v}]
 			if !ok {
 				if v != 0 && p.ok {
@@ -424,7 +425,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 		if off == api.NoField || int(off)+8 > len(b) {
 			return none
 		}
-		return number(b[off:][:8])
+		return plan.Number(b[off:][:8])
 	}
 	width, height, depth := at(d.Width, 0), at(d.Height, 1), at(d.Depth, 1)
 	if width == 0 || height == 0 || depth == 0 {
@@ -437,7 +438,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))
 	for k, s := range sides {
 		fields[k] = s.side.Device
-		if number(b[s.side.Kind:][:4]) == api.HostSide {
+		if plan.Number(b[s.side.Kind:][:4]) == api.HostSide {
 			fields[k] = s.side.Host
 		}
 		pitch := max(at(s.side.Pitch, 0), width)
@@ -445,7 +446,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 	}
 	p.arrays = map[int][]uint64{i: starts} // by item
 	for k, s := range sides {
-		if kind := number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != api.UnifiedSide {
+		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != api.UnifiedSide {
 			continue
 		}
 		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)

@@ -325,7 +325,7 @@ func sanitized(t *testing.T, path string) {
 	lib = t.TempDir()
 	defer func() { lib = plain }()
 	sources, _ := filepath.Glob("player/*.c")
-	compile(t, filepath.Join(lib, "acltrace-player"), append(sources, "-fsanitize=thread", "-ldl", "-lpthread")...)
+	buildC(t, filepath.Join(lib, "acltrace-player"), append(sources, "-fsanitize=thread", "-ldl", "-lpthread")...)
 	simulate(t)
 	for range 5 {
 		r := run(t, path, &Options{Verify: true, Timeout: time.Minute, Env: []string{"ACLSIM_VA_BASE=0x550000000000", "TSAN_OPTIONS=exitcode=66 halt_on_error=1 ignore_noninstrumented_modules=1"}})

@@ -17,7 +17,7 @@ type Finding struct {
 }
 
 // strictLog is the file in the folder of a replay that findings go to.
-func strictLog(dir string) string { return filepath.Join(ownDir(dir), "findings") }
+func strictLog(dir string) string { return filepath.Join(OwnDir(dir), "findings") }
 
 var findingBegins = regexp.MustCompile(`^==\d+== \w+: ([a-z][a-z-]*): `)
 

@@ -16,33 +16,33 @@ func widened(w api.Window, at, size uint64) api.Window {
 // survey learns what must be known before the first call is compiled: the threads with their calls, the data that
 // comes long after its call, and where device memory was.
 func (p *compiler) survey() error {
-	f := &p.found
+	f := &p.Found
 	complete := p.r.Completeness()
-	f.cut = complete.Cut
+	f.Cut = complete.Cut
 	if err := p.cast(); err != nil {
 		return err
 	}
-	p.gaps, f.scope = newGaps(complete), complete.Scope()
+	p.gaps, f.Scope = newGaps(complete), complete.Scope()
 	p.pointers.window, p.pointers.addressed, p.pointers.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {
 			return err
 		}
-		fn := p.model.Func(api.ID(c.Func))
-		f.calls++
+		fn := p.Model.Func(api.ID(c.Func))
+		f.Calls++
 		if fn != nil && (fn.Composite || fn.Annotation) {
 			continue
 		}
-		if f.to == 0 || c.Start < f.from {
-			f.from = c.Start
+		if f.To == 0 || c.Start < f.From {
+			f.From = c.Start
 		}
-		f.to = max(f.to, c.End)
-		f.longest = max(f.longest, c.End-c.Start)
+		f.To = max(f.To, c.End)
+		f.Longest = max(f.Longest, c.End-c.Start)
 		if fn == nil {
 			continue
 		}
 		if fn.PollsCallbacks {
-			pr := &p.threads[p.thread[c.Thread]]
+			pr := &p.Threads[p.thread[c.Thread]]
 			if pr.polls == nil {
 				pr.polls = map[*api.Func]bool{}
 			}
@@ -59,7 +59,7 @@ func (p *compiler) survey() error {
 				continue
 			}
 			q := &fn.Params[o.Param]
-			if slices.Contains(p.model.Numbers, q.Object) {
+			if slices.Contains(p.Model.Numbers, q.Object) {
 				p.objects.counted++
 			}
 			if len(c.Args) == int(fn.Words) && q.Role == api.New && q.Object == api.Host {
@@ -88,20 +88,20 @@ func (p *compiler) survey() error {
 		return &d[0]
 	}
 	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
-		if !p.model.Counted(name) {
-			f.asked = append(f.asked, name) // no call was seen: the CUDA runtime asks for all functions that it knows
+		if !p.Model.Counted(name) {
+			f.Asked = append(f.Asked, name) // no call was seen: the CUDA runtime asks for all functions that it knows
 			continue
 		}
-		f.absent = append(f.absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
+		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
-		f.absent = append(f.absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %d threads, whose rings could not be made", n)})
+		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %d threads, whose rings could not be made", n)})
 	}
-	if f.cut != "" {
-		f.absent = append(f.absent, Unsupported{Reason: "the trace was cut (" + f.cut + "): calls after its last one are missing"})
+	if f.Cut != "" {
+		f.Absent = append(f.Absent, Unsupported{Reason: "the trace was cut (" + f.Cut + "): calls after its last one are missing"})
 	}
 	for _, g := range complete.Lost {
-		f.absent = append(f.absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To)})
+		f.Absent = append(f.Absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To)})
 	}
 	return nil
 }
@@ -119,23 +119,23 @@ func (p *compiler) cast() error {
 		if int(c.Thread) >= len(threads) {
 			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
 		}
-		if fn := p.model.Func(api.ID(c.Func)); fn != nil && fn.Annotation {
+		if fn := p.Model.Func(api.ID(c.Func)); fn != nil && fn.Annotation {
 			continue // nothing is played
 		}
 		if _, ok := p.thread[c.Thread]; !ok {
 			p.thread[c.Thread] = 0
-			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID, pollsAt: -1})
+			p.Threads = append(p.Threads, Thread{thread: c.Thread, TID: p.r.Threads()[c.Thread].TID, pollsAt: -1})
 		}
 	}
 	order := map[uint32]int{} // of a process, by its first call
-	for _, t := range p.threads {
+	for _, t := range p.Threads {
 		if _, ok := order[threads[t.thread].Process]; !ok {
 			order[threads[t.thread].Process] = len(order)
 		}
 	}
-	slices.SortStableFunc(p.threads, func(a, b program) int { return order[threads[a.thread].Process] - order[threads[b.thread].Process] })
-	for t := range p.threads {
-		pr := &p.threads[t]
+	slices.SortStableFunc(p.Threads, func(a, b Thread) int { return order[threads[a.thread].Process] - order[threads[b.thread].Process] })
+	for t := range p.Threads {
+		pr := &p.Threads[t]
 		owner := threads[pr.thread].Process
 		i, ok := p.process[owner]
 		if !ok {
@@ -148,7 +148,7 @@ func (p *compiler) cast() error {
 			p.procs = append(p.procs, planned{process: owner, first: t, pid: pid})
 		}
 		p.procs[i].count++
-		pr.process, p.thread[pr.thread], pr.out = i, t, p.Thread()
+		pr.Process, p.thread[pr.thread], pr.out = i, t, p.Thread()
 	}
 	return nil
 }

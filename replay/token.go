@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -61,7 +62,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 	if len(b) == size && len(from) > 0 && !anew {
 		// Programs describe the same memory over and over.
 		t := &token{process: p.owner(), bytes: b, from: from}
-		all := p.objects.tokens.byWord[number(b[:8])]
+		all := p.objects.tokens.byWord[plan.Number(b[:8])]
 		if k := slices.IndexFunc(all, t.equal); k >= 0 {
 			t = all[k]
 			p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
@@ -77,7 +78,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 		for k := range size / 8 {
 			p.slot(fmt.Sprintf("%s of call %d, word %d", q.Name, p.c.Index, at/8+k), nil)
 		}
-		t.made = &timeline.Object{Kind: kindToken, Process: t.process, Handle: number(t.bytes[:8]), Created: p.c.Index}
+		t.made = &timeline.Object{Kind: kindToken, Process: t.process, Handle: plan.Number(t.bytes[:8]), Created: p.c.Index}
 		p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
 	}
 	return op
@@ -89,7 +90,7 @@ func (p *callCompiler) addTokens() {
 		if p.objects.tokens.byWord == nil {
 			p.objects.tokens.byWord = map[uint64][]*token{}
 		}
-		w := number(t.bytes[:8])
+		w := plan.Number(t.bytes[:8])
 		all := slices.DeleteFunc(p.objects.tokens.byWord[w], func(o *token) bool { return o == t })
 		p.objects.tokens.byWord[w] = append(all, t)
 		p.objects.tokens.most = max(p.objects.tokens.most, uint64(len(t.bytes)))
@@ -106,7 +107,7 @@ func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, err
 		return plan.Operand{}, err
 	}
 	for at := 0; at+int(q.Token) <= len(b); at += int(q.Token) {
-		if p.token(number(b[at:][:8]), b[at:]) == nil {
+		if p.token(plan.Number(b[at:][:8]), b[at:]) == nil {
 			p.cant = fmt.Sprintf("its parameter %s is not as any call of the trace has stored it: what it means only the runtime knows", q.Name)
 			break
 		}
@@ -147,9 +148,9 @@ func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan
 		return relocs
 	}
 	q := &p.f.Params[d.Param]
-	how := touchNames
+	how := TouchNames
 	if q.Role == api.Reads {
-		how = touchPoints
+		how = TouchPoints
 	}
 	for _, o := range t.leads {
 		p.touch(o, 0, 0, how)

@@ -1,32 +1,31 @@
 package replay
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"slices"
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // touch is how the call at hand comes to an allocation of device memory: by a range that it copies or fills, by a word
 // among its arguments, or by a word of a payload.
-type touch struct {
-	object *timeline.Object
-	lo, hi uint64 // of a range
-	how    touchKind
+type Touch struct {
+	Object *timeline.Object
+	Lo, Hi uint64 // of a range
+	How    TouchKind
 }
 
-type touchKind uint8
+type TouchKind uint8
 
 const (
-	touchReads  touchKind = iota // the range is copied from
-	touchWrites                  // the range is overwritten
-	touchNames                   // an argument is an address in it
-	touchPoints                  // a payload has an address in it
+	TouchReads  TouchKind = iota // the range is copied from
+	TouchWrites                  // the range is overwritten
+	TouchNames                   // an argument is an address in it
+	TouchPoints                  // a payload has an address in it
 )
 
 // content is what the planner knows of an allocation's content.
@@ -38,17 +37,17 @@ type content struct {
 
 type span struct{ lo, hi uint64 }
 
-func (p *callCompiler) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
+func (p *callCompiler) touch(o *timeline.Object, lo, hi uint64, how TouchKind) {
 	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
-		p.visible.host = append(p.visible.host, touch{o, lo, hi, how})
+		p.visible.host = append(p.visible.host, Touch{o, lo, hi, how})
 	}
 	if o != nil && !o.Kind.OnHost() && o.Kind != api.Reservation {
-		p.touches = append(p.touches, touch{o, lo, hi, how})
+		p.touches = append(p.touches, Touch{o, lo, hi, how})
 	}
 }
 
 // touchRange is touch for a range of addresses, which may go over several mappings beside each other.
-func (p *callCompiler) touchRange(o *timeline.Object, addr, off, n uint64, how touchKind) {
+func (p *callCompiler) touchRange(o *timeline.Object, addr, off, n uint64, how TouchKind) {
 	for o != nil && n > 0 {
 		here := n
 		if o.Kind == api.Device && off < o.Size {
@@ -81,9 +80,9 @@ func (p *callCompiler) arraysTouched() {
 		if u.Object.Kind != api.Array || u.Param >= len(p.f.Params) {
 			continue
 		}
-		how := touchWrites
+		how := TouchWrites
 		if q := &p.f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
-			how = touchReads
+			how = TouchReads
 		}
 		p.touch(u.Object, 1, 1, how)
 		if of := u.Object.Parent; of != nil && of.Kind == api.MipmappedArray {
@@ -103,26 +102,26 @@ func (p *callCompiler) effects() {
 	case f.Task == api.Kernel:
 	case f.Task == api.GraphRun:
 		for o := range p.graphs.accessed {
-			p.touches = append(p.touches, touch{object: o, how: touchNames})
+			p.touches = append(p.touches, Touch{Object: o, How: TouchNames})
 		}
 	default:
 		for _, t := range p.touches {
-			if t.how == touchWrites {
-				to = append(to, t.object)
+			if t.How == TouchWrites {
+				to = append(to, t.Object)
 			}
 		}
 		for _, u := range e.Uses {
-			if u.Object.Kind == api.ArgsList || slices.Contains(p.model.Numbers, u.Object.Kind) && u.Object.Created == e.Call.Index {
+			if u.Object.Kind == api.ArgsList || slices.Contains(p.Model.Numbers, u.Object.Kind) && u.Object.Created == e.Call.Index {
 				to = append(to, u.Object)
 			}
 		}
 		for _, o := range to {
 			at := p.contentOf(o)
 			for _, t := range p.touches {
-				if t.how == touchPoints || t.how == touchNames {
-					p.pointers.leads(at, t.object)
-				} else if t.how == touchReads {
-					for q := range p.contentOf(t.object).points {
+				if t.How == TouchPoints || t.How == TouchNames {
+					p.pointers.leads(at, t.Object)
+				} else if t.How == TouchReads {
+					for q := range p.contentOf(t.Object).points {
 						p.pointers.leads(at, q)
 					}
 				}
@@ -134,20 +133,20 @@ func (p *callCompiler) effects() {
 	}
 	for _, t := range p.touches {
 		switch {
-		case !t.object.Hosted, p.visibleOf(t.object) != nil && p.visibleOf(t.object).known:
-		case t.how == touchReads:
-			p.unseen = t.object
-		case t.how == touchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
-			p.zeroCopy(t.object)
+		case !t.Object.Hosted, p.visibleOf(t.Object) != nil && p.visibleOf(t.Object).known:
+		case t.How == TouchReads:
+			p.unseen = t.Object
+		case t.How == TouchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
+			p.zeroCopy(t.Object)
 		}
-		switch c := p.contentOf(t.object); {
-		case t.how == touchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
+		switch c := p.contentOf(t.Object); {
+		case t.How == TouchNames && (f.Task == api.Kernel || f.Task == api.GraphRun):
 			c.whole, c.written = true, nil
-		case t.how == touchWrites && !c.whole:
-			c.write(t.lo, t.hi)
+		case t.How == TouchWrites && !c.whole:
+			c.write(t.Lo, t.Hi)
 		}
 		if e.Captured != nil {
-			p.graphs.accessed[t.object] = true
+			p.graphs.accessed[t.Object] = true
 		}
 	}
 }
@@ -160,9 +159,9 @@ func (p *callCompiler) reach() {
 	seen := map[*timeline.Object]bool{}
 	var next []*timeline.Object
 	for _, t := range p.touches {
-		if !seen[t.object] {
-			seen[t.object] = true
-			next = append(next, t.object)
+		if !seen[t.Object] {
+			seen[t.Object] = true
+			next = append(next, t.Object)
 		}
 	}
 	for _, u := range p.e.Uses {
@@ -181,7 +180,7 @@ func (p *callCompiler) reach() {
 			if !seen[o] {
 				seen[o] = true
 				next = append(next, o)
-				p.touches = append(p.touches, touch{object: o, how: touchNames})
+				p.touches = append(p.touches, Touch{Object: o, How: TouchNames})
 			}
 		}
 	}
@@ -289,132 +288,42 @@ func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	return nil, 0
 }
 
-// Writer is a call that wrote, or may have written, memory.
-type Writer struct {
-	Call uint64 `json:"call"`
-	Name string `json:"name"` // of the kernel, else of the function
-	// Note says why what it wrote may not be what it wrote when it was recorded, "" for no reason.
-	Note string `json:"note,omitempty"`
+// A Look is the compiler's view of one call. It is valid until the next call.
+type Look struct {
+	Event   *timeline.Event
+	OK      bool               // the call succeeded
+	Touches []Touch            // memory that the call may read, write or reach
+	Data    []format.Data      // also data that was recorded after the call
+	Made    []*timeline.Object // by tokens and numbers, besides those of Event.Uses
+	Named   []*timeline.Object // the same
+	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil if there is none
+
+	origin func(item uint32) (*timeline.Object, uint64)
 }
 
-// maxChain bounds how many calls are listed for one difference: the last ones.
-const maxChain = 50
+// Origin returns the allocation that the copy, or an item of a batch of copies, reads, and the offset in it; nil if it is not known.
+func (l *Look) Origin(item uint32) (*timeline.Object, uint64) { return l.origin(item) }
 
-// entry is a write of an allocation.
-type entry struct {
-	Writer
-	lo, hi uint64
-	whole  bool // may be anywhere
-	in     bool // its content comes from the program
-}
-
-// explain adds to differences the calls that wrote what came back. It plans once more, to see what each call touches.
-func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Options) error {
-	want := map[uint64][]*Difference{}
-	for i := range rep.Differences {
-		if d := &rep.Differences[i]; d.result && !d.length {
-			want[d.Call] = append(want[d.Call], d)
-		}
-	}
-	if rep.Repeat != nil {
-		for i := range rep.Repeat.NotDeterministic {
-			if d := &rep.Repeat.NotDeterministic[i]; d.result {
-				want[d.Call] = append(want[d.Call], d)
-			}
-		}
-	}
-	if len(want) == 0 {
-		return nil
-	}
-	log := map[*timeline.Object][]entry{}
-	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
-	return survey(ctx, r, p, o, func(q *callCompiler) {
-		e := q.e
-		for _, d := range want[q.c.Index] {
-			if o, off := q.origin(d.item); o != nil {
-				d.chain(log[o], off+d.Offset)
-				if o.Hosted {
-					d.Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
-				}
-			}
-		}
-		kernel := q.f.Task == api.Kernel || q.f.Task == api.GraphRun
-		name := q.f.Name
-		if e.Kernel != "" {
-			name = e.Kernel
-		}
-		note := ""
-		if slices.ContainsFunc(q.pieces, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
-			note = "its data was " + format.TakenEarly.String()
-		}
-		hosted := q.unseen
-		for _, t := range q.touches {
-			if hosted == nil && t.how != touchWrites {
-				hosted = spoiled[t.object]
-			}
-		}
-		if note == "" && hosted != nil {
-			note = fmt.Sprintf("it may depend on what the program wrote without a call, to the memory of call %d", hosted.Created)
-		}
-		seen := map[*timeline.Object]bool{}
-		for _, t := range q.touches {
-			switch {
-			case kernel && t.how == touchNames && !seen[t.object]:
-				seen[t.object] = true
-				if hosted != nil {
-					spoiled[t.object] = hosted
-				}
-				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name, note}, whole: true})
-			case t.how == touchWrites:
-				in := !slices.ContainsFunc(q.touches, func(t touch) bool { return t.how == touchReads })
-				if in && t.lo == 0 && t.hi >= t.object.Size {
-					log[t.object] = nil // nothing before it can be of interest
-					delete(spoiled, t.object)
-				}
-				if hosted != nil {
-					spoiled[t.object] = hosted
-				}
-				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name, note}, lo: t.lo, hi: t.hi, in: in})
-			}
-		}
-	})
-}
-
-// chain lists the writes of one byte since the last copy in, with that.
-func (d *Difference) chain(log []entry, at uint64) {
-	for i := len(log) - 1; i >= 0; i-- {
-		w := &log[i]
-		if !w.whole && (at < w.lo || at >= w.hi) {
-			continue
-		}
-		d.ChainTotal++
-		if len(d.Chain) < maxChain {
-			d.Chain = append(d.Chain, w.Writer)
-		}
-		if w.in {
-			break
-		}
-	}
-	slices.Reverse(d.Chain)
-}
-
-// survey plans a trace for nothing but to see what every call touches.
-func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func(*callCompiler)) error {
+// Each compiles a trace without a plan and calls see for every call that is replayed. It returns the data that was recorded after its
+// call, by call.
+func Each(r *format.Reader, m *api.Model, o *CompileOptions, see func(*Look) error) (late map[uint64][]format.Data, err error) {
 	dir, err := os.MkdirTemp("", "acltrace-replay-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	out, err := createPlan(os.DevNull, p.model)
+	w, err := plan.Create(os.DevNull)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out.o = o
-	defer out.close()
-	q := newCompiler(out, r, dir, o)
-	q.see = func(q *callCompiler) error {
-		see(q)
-		return ctx.Err()
-	}
-	return q.compile()
+	defer w.Close()
+	p := newCompiler(w, r, m, dir, o)
+	p.see = see
+	err = p.compile()
+	return p.late, err
+}
+
+// look returns the view of the current call.
+func (p *callCompiler) look() *Look {
+	return &Look{Event: p.e, OK: p.ok, Touches: p.touches, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

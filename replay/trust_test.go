@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -224,7 +225,7 @@ func TestEnvironment(t *testing.T) {
 		env[v[0]] = v[1]
 	}
 	env["ACLSIM_SEED"] = "7"
-	set, ignored := recordedVariables(&acl.Model.Simulator, &format.Meta{Env: env})
+	set, ignored := RecordedVariables(&acl.Model.Simulator, &format.Meta{Env: env})
 	if !slices.Equal(set, []string{"ACLSIM_SEED=7"}) {
 		t.Errorf("set: %q", set)
 	}
@@ -299,7 +300,7 @@ func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := newPlan(r, m, dir, &Options{Place: PlaceAuto, Pace: PaceASAP})
+				p, err := Trace(r, m, dir, (&Options{Place: PlaceAuto, Pace: PaceASAP}).forCompiler(m))
 				r.Close()
 				if err != nil {
 					t.Fatalf("%s: %v", f.Name, err)
@@ -311,14 +312,14 @@ func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 				if bytes.Contains(b, []byte(secret)) {
 					t.Errorf("%s %+v: the recorded path is in the plan", f.Name, c)
 				}
-				for _, own := range p.ownFiles {
-					b, err := os.ReadFile(filepath.Join(dir, own.name))
+				for _, own := range p.Files {
+					b, err := os.ReadFile(filepath.Join(dir, own.Name))
 					if err != nil || f.Keeps != nil && bytes.Contains(b, []byte(secret)) || f.Keeps != nil && !bytes.Contains(b, []byte(`"aicore_stack_size":7`)) {
 						t.Errorf("%s: content %q, %v", f.Name, b, err)
 					}
 				}
-				if (c.content && f.Params[at].Role == api.File && !f.SkipOnReplay && !f.Composite && f.ReplayError == "" && c.ret == 0) != (len(p.ownFiles) > 0) && c.ret == 0 {
-					t.Errorf("%s %+v: %d files", f.Name, c, len(p.ownFiles))
+				if (c.content && f.Params[at].Role == api.File && !f.SkipOnReplay && !f.Composite && f.ReplayError == "" && c.ret == 0) != (len(p.Files) > 0) && c.ret == 0 {
+					t.Errorf("%s %+v: %d files", f.Name, c, len(p.Files))
 				}
 			}
 		}
@@ -348,7 +349,7 @@ func TestReplayWritesOnlyIntoItsFolder(t *testing.T) {
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
 		t.Errorf("the recorded path has %q, %v", b, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(ownDir(keep), "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
+	if b, err := os.ReadFile(filepath.Join(OwnDir(keep), "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
 		t.Errorf("the replay's own file has %q, %v", b, err)
 	}
 }

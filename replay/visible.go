@@ -3,9 +3,10 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/plan"
 	"maps"
 	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -54,7 +55,7 @@ type visibleState struct {
 	looked map[uint32]bool                 // processes with a task since the last wait
 	behind map[memoryKey]map[uint64]int    // for a stream: tasks of other streams that it has waited for
 	marks  map[memoryKey]map[uint64]int    // for an event: tasks before its record, by stream
-	host   []touch                         // of registered memory by the current call
+	host   []Touch                         // of registered memory by the current call
 }
 
 func newVisibleState() visibleState {
@@ -81,7 +82,7 @@ func (p *compiler) visibleRanges() []*visibleMemory {
 // visibleBefore takes in the memory that the current call makes host-visible, and the content that was recorded before the call.
 func (p *callCompiler) visibleBefore() error {
 	p.visible.host = p.visible.host[:0]
-	if !p.model.KeepsVisible() {
+	if !p.Model.KeepsVisible() {
 		return nil
 	}
 	for _, u := range p.e.Uses {
@@ -172,15 +173,15 @@ func (p *callCompiler) visibleTask() {
 	}
 	if p.e.Captured != nil {
 		for _, t := range p.visible.host {
-			p.graphs.accessed[t.object] = true
+			p.graphs.accessed[t.Object] = true
 		}
 		return
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	p.visible.tasks++
 	for _, t := range p.visible.host {
-		switch v := p.visibleOf(t.object); {
-		case t.how == touchNames && kernel:
+		switch v := p.visibleOf(t.Object); {
+		case t.How == TouchNames && kernel:
 			p.touches = append(p.touches, t)
 		case p.f.Stream >= 0:
 			// A copy: its data and its result are in the trace by themselves.
@@ -189,27 +190,27 @@ func (p *callCompiler) visibleTask() {
 	}
 	level := sureLevel
 	for _, t := range p.touches {
-		if t.how == touchPoints {
+		if t.How == TouchPoints {
 			continue
 		}
-		if t.how != touchWrites || kernel {
-			level = max(level, p.level(t.object))
+		if t.How != TouchWrites || kernel {
+			level = max(level, p.level(t.Object))
 		}
-		if v := p.visibleOf(t.object); v != nil {
+		if v := p.visibleOf(t.Object); v != nil {
 			p.visibleUse(v, kernel)
 		}
 	}
 	for _, t := range p.touches {
-		o := t.object
+		o := t.Object
 		if v := p.visibleOf(o); v != nil {
 			o = v.object
 		}
-		switch whole := t.lo == 0 && t.hi >= t.object.Size; {
-		case kernel && t.how == touchNames, t.how == touchWrites && !whole:
+		switch whole := t.Lo == 0 && t.Hi >= t.Object.Size; {
+		case kernel && t.How == TouchNames, t.How == TouchWrites && !whole:
 			if level > p.visible.levels[o] {
 				p.visible.levels[o] = level
 			}
-		case t.how == touchWrites:
+		case t.How == TouchWrites:
 			p.visible.levels[o] = level
 		}
 	}
@@ -244,7 +245,7 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 }
 
 func (p *callCompiler) visibleStream() uint64 {
-	return p.model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
+	return p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 }
 
 // visibleAfter follows what the program has waited for, and has the memory compared that no task uses any more.
@@ -274,7 +275,7 @@ func (p *callCompiler) visibleAfter() error {
 			continue
 		}
 		v.named = false
-		if !p.o.compares() {
+		if !p.o.Compare {
 			continue
 		}
 		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult)
@@ -289,7 +290,7 @@ func (p *callCompiler) visibleAfter() error {
 
 // visibleLeft reports memory that no wait has made comparable.
 func (p *callCompiler) visibleLeft(v *visibleMemory) {
-	if v.named && v.known && p.o.compares() {
+	if v.named && v.known && p.o.Compare {
 		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
 	}
 	v.named = false
@@ -324,7 +325,7 @@ func (p *callCompiler) visibleWaits() {
 // visibleWaited reports whether the program has waited for something, and removes the tasks that have ended.
 func (p *callCompiler) visibleWaited() bool {
 	f := p.f
-	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.model, f, p.c) {
+	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.Model, f, p.c) {
 		return false
 	}
 	ended := map[uint64]int{}
@@ -334,7 +335,7 @@ func (p *callCompiler) visibleWaited() bool {
 		if i < 0 {
 			i = 0
 		}
-		s := p.model.StreamOf(f, p.c.Args[f.Params[i].Word], p.c.Thread)
+		s := p.Model.StreamOf(f, p.c.Args[f.Params[i].Word], p.c.Thread)
 		for t, n := range p.visible.behind[memoryKey{p.owner(), s}] {
 			ended[t] = n
 		}
@@ -357,7 +358,7 @@ func (p *callCompiler) visibleWaited() bool {
 
 // visibleOverlapped reports whether another thread of the process has begun a task before the current wait was over.
 func (p *callCompiler) visibleOverlapped() bool {
-	pr := &p.procs[p.threads[p.at.thread].process]
+	pr := &p.procs[p.Threads[p.at.thread].Process]
 	if p.err = cmp.Or(p.err, p.ahead(p.c.End)); p.err != nil {
 		return true
 	}
@@ -365,7 +366,7 @@ func (p *callCompiler) visibleOverlapped() bool {
 		if t == p.at.thread {
 			continue
 		}
-		other := &p.threads[t]
+		other := &p.Threads[t]
 		for k := other.compiled; k < other.read() && other.group(k).start <= p.c.End; k++ {
 			if fn := other.group(k).fn; fn != nil && fn.Task.Works() {
 				return true

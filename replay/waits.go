@@ -15,7 +15,7 @@ func (p *callCompiler) compareAt(at place, checks []plan.Instruction) {
 		p.after = append(p.after, checks...)
 		return
 	}
-	g := p.threads[at.thread].group(at.group)
+	g := p.Threads[at.thread].group(at.group)
 	if at.thread != p.at.thread {
 		g.lateWaits = append(g.lateWaits, p.waitFor(p.at))
 	}
@@ -32,7 +32,7 @@ func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 		return p.at, false
 	}
 	at := p.synchronized(d.Time)
-	next := p.threads[p.at.thread].group(p.at.group + 1)
+	next := p.Threads[p.at.thread].group(p.at.group + 1)
 	return at, at != p.at || next == nil || next.start > d.Time
 }
 
@@ -44,8 +44,8 @@ func (p *callCompiler) synchronized(captured int64) place {
 	// One that waited for the copy, if there is one; else one that did so and had begun while the copy's call had not returned. Others may
 	// have ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {
-		for t := range p.threads {
-			pr := &p.threads[t]
+		for t := range p.Threads {
+			pr := &p.Threads[t]
 			for i := pr.syncs.before(pr, captured) - 1; i >= 0; i-- {
 				k := pr.syncs[i]
 				g := pr.group(k)
@@ -61,14 +61,14 @@ func (p *callCompiler) synchronized(captured int64) place {
 		if end < 0 {
 			continue
 		}
-		if g := p.threads[best.thread].group(best.group); g.start < p.c.End && best.thread != p.at.thread {
+		if g := p.Threads[best.thread].group(best.group); g.start < p.c.End && best.thread != p.at.thread {
 			p.addWait(best, p.at) // it has waited for what had begun by then
 		}
 		return best
 	}
-	for t := range p.threads {
-		k := p.threads[t].startedBefore(captured) - 1
-		g := p.threads[t].group(k)
+	for t := range p.Threads {
+		k := p.Threads[t].startedBefore(captured) - 1
+		g := p.Threads[t].group(k)
 		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.end > captured || g.end <= max(end, p.c.Start) {
 			continue
 		}
@@ -83,7 +83,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 // waitsFor reports whether a call behind the copy at hand has waited for it: for the device, for the copy's stream, or for an event behind
 // the copy there.
 func (p *callCompiler) waitsFor(g *group) bool {
-	stream := p.model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
+	stream := p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 	switch g.fn.Sync {
 	case api.SyncDevice:
 		return true
@@ -99,8 +99,8 @@ func (p *callCompiler) waitsFor(g *group) bool {
 // recordedOn is the stream that the event of a wait was recorded on last, if that was behind the copy at hand.
 func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
-	for t := range p.threads {
-		pr := &p.threads[t]
+	for t := range p.Threads {
+		pr := &p.Threads[t]
 		for i := pr.records.before(pr, w.start) - 1; i >= 0; i-- {
 			k := pr.records[i]
 			g := pr.group(k)

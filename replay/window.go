@@ -1,11 +1,12 @@
 package replay
 
 import (
-	"github.com/acltrace/acltrace/replay/plan"
 	"iter"
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -17,10 +18,10 @@ import (
 // written. So memory goes by how many calls overlap, and by how long results are on their way, and not by the length of the trace.
 
 // program is the part of one captured thread: its calls in order.
-type program struct {
+type Thread struct {
 	thread  uint32 // index into the trace's threads
-	tid     int
-	process int // index into Plan.procs
+	TID     int
+	Process int // index into Plan.procs
 	out     *plan.ThreadWriter
 
 	polls map[*api.Func]bool // functions among its calls that run functions of the program
@@ -85,7 +86,7 @@ type wait struct {
 }
 
 // group returns a call that is in the window, or nil.
-func (pr *program) group(n int) *group {
+func (pr *Thread) group(n int) *group {
 	if n < pr.base || n >= pr.base+len(pr.window) {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (pr *program) group(n int) *group {
 type numbers []int
 
 // before returns how many of the calls started before a time.
-func (ns numbers) before(pr *program, t int64) int {
+func (ns numbers) before(pr *Thread, t int64) int {
 	return sort.Search(len(ns), func(i int) bool { return pr.group(ns[i]).start >= t })
 }
 
@@ -108,22 +109,22 @@ func (ns *numbers) leave(n int) {
 }
 
 // read is the number of calls that were read.
-func (pr *program) read() int { return pr.base + len(pr.window) }
+func (pr *Thread) read() int { return pr.base + len(pr.window) }
 
 // startedBefore returns the number of the first call in the window that started at a time or later.
-func (pr *program) startedBefore(t int64) int {
+func (pr *Thread) startedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].start >= t })
 }
 
 // endedBefore returns the number of the first call that ended at a time or later. All that left the window ended before any call
 // that is to be compiled began.
-func (pr *program) endedBefore(t int64) int {
+func (pr *Thread) endedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].end >= t })
 }
 
 // waitFor returns a wait for the end of a call, which may have left the window.
-func (p *Plan) waitFor(at place) wait {
-	pr := &p.threads[at.thread]
+func (p *compiler) waitFor(at place) wait {
+	pr := &p.Threads[at.thread]
 	g := pr.group(at.group)
 	switch {
 	case g == nil: // then it has been laid out, and what comes after it in the plan has ended too
@@ -135,7 +136,7 @@ func (p *Plan) waitFor(at place) wait {
 }
 
 // written is the number of instructions up to the first call of the window.
-func (pr *program) written() uint64 { return uint64(pr.out.Count()) }
+func (pr *Thread) written() uint64 { return uint64(pr.out.Count()) }
 
 // lookahead reads the calls of a trace into the windows.
 type lookahead struct {
@@ -161,12 +162,12 @@ func (p *compiler) ahead(until int64) error {
 			return err
 		}
 		p.look.at = c.Start
-		fn := p.model.Func(api.ID(c.Func))
+		fn := p.Model.Func(api.ID(c.Func))
 		if fn != nil && (fn.Composite || fn.Annotation) {
 			continue
 		}
 		t := p.thread[c.Thread]
-		pr := &p.threads[t]
+		pr := &p.Threads[t]
 		if fn != nil && fn.Sync != api.NoSync {
 			pr.syncs = append(pr.syncs, pr.read())
 		}
@@ -186,12 +187,12 @@ func (p *compiler) newGroup(fn *api.Func, c *format.Call) *group {
 	*g = group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1, insts: g.insts[:0]}
 	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
 		if fn.Stream >= 0 {
-			g.names = p.model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
+			g.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
 		}
 		if fn.Event >= 0 {
 			g.event = c.Args[fn.Params[fn.Event].Word]
 		}
-		g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.model, fn, c)
+		g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
 	}
 	return g
 }
@@ -201,19 +202,19 @@ func (p *compiler) newGroup(fn *api.Func, c *format.Call) *group {
 func (p *compiler) emit(frontier int64) {
 	if frontier == math.MaxInt64 {
 		defer func() {
-			for t := range p.threads {
-				pr := &p.threads[t]
+			for t := range p.Threads {
+				pr := &p.Threads[t]
 				pr.out.Add(pr.prefix...)
 			}
 		}()
 	}
-	for t := range p.threads {
-		for p.layOut(&p.threads[t], frontier) {
+	for t := range p.Threads {
+		for p.layOut(&p.Threads[t], frontier) {
 		}
 	}
 	for more := true; more; {
 		more = false
-		for t := range p.threads {
+		for t := range p.Threads {
 			for p.writeNext(t) {
 				more = true
 			}
@@ -222,7 +223,7 @@ func (p *compiler) emit(frontier int64) {
 }
 
 // layOut gives the next call of a thread, with the calls that it encloses, its place in the plan. It returns false if that is not known yet.
-func (p *compiler) layOut(pr *program, frontier int64) bool {
+func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 	first := pr.group(pr.laid)
 	if first == nil {
 		return false
@@ -244,7 +245,7 @@ func (p *compiler) layOut(pr *program, frontier int64) bool {
 			g.insts = slices.Insert(g.insts, 0, pr.prefix...)
 			pr.prefix = nil
 		}
-		if p.o.Backend == Null {
+		if !p.o.Backend.Computes() {
 			p.calm(g)
 		}
 		pr.count += uint64(len(g.waits) + len(g.order) + len(g.insts) + len(g.lateWaits) + len(g.late))
@@ -274,7 +275,7 @@ func (p *compiler) layOut(pr *program, frontier int64) bool {
 
 // writeNext writes the first call of a thread's window, and returns false if it is not laid out, or waits for one that is not.
 func (p *compiler) writeNext(t int) bool {
-	pr := &p.threads[t]
+	pr := &p.Threads[t]
 	if pr.base >= pr.laid {
 		return false
 	}
@@ -314,14 +315,14 @@ func (p *compiler) writeNext(t int) bool {
 
 // clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
 // wait, where times of the report begin and end, and around every call where the pace is kept. It also notes the call for the report.
-func (p *compiler) clock(pr *program, g *group) {
+func (p *compiler) clock(pr *Thread, g *group) {
 	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
 	if k < 0 {
 		return
 	}
 	for i := range g.insts {
 		if in := &g.insts[i]; in.Calls() {
-			in.At = uint64(float64(max(g.start-p.found.from, 0)) * p.scale)
+			in.At = uint64(float64(max(g.start-p.Found.From, 0)) * p.Scale)
 		}
 	}
 	in := &g.insts[k]
@@ -330,9 +331,9 @@ func (p *compiler) clock(pr *program, g *group) {
 		in.Flags |= plan.InstStart | plan.InstEnd
 	}
 	switch {
-	case p.scale > 0:
+	case p.Scale > 0:
 		in.Flags |= plan.InstEnd
-	case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.Repeat > 1:
+	case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.Time:
 		in.Flags |= plan.InstStart | plan.InstEnd
 	}
 	if _, ok := pr.clocked[g.stream]; !ok {
@@ -348,9 +349,9 @@ func (p *compiler) clock(pr *program, g *group) {
 }
 
 // clockLast has the player read its clock after the last call of each stream.
-func (p *Plan) clockLast() {
-	for t := range p.threads {
-		pr := &p.threads[t]
+func (p *compiler) clockLast() {
+	for t := range p.Threads {
+		pr := &p.Threads[t]
 		for _, i := range pr.clocked {
 			in := pr.out.At(i)
 			in.Flags |= plan.InstEnd
@@ -361,7 +362,7 @@ func (p *Plan) clockLast() {
 
 // calm takes out of a group what needs more of a call than that it returns: comparisons, and stores to memory that calls
 // were to make, or of what lies there.
-func (p *Plan) calm(g *group) {
+func (p *compiler) calm(g *group) {
 	made := p.processID(len(p.procs)) // the first slot that calls fill
 	idle := func(in plan.Instruction) bool {
 		switch in.Op {
@@ -386,15 +387,15 @@ func (p *callCompiler) order(g *group) {
 	if len(g.insts) == 0 {
 		return
 	}
-	pr := &p.threads[p.at.thread]
+	pr := &p.Threads[p.at.thread]
 	if pr.known == nil {
-		pr.known = make([]int, len(p.threads))
+		pr.known = make([]int, len(p.Threads))
 	}
-	for u := range p.threads {
+	for u := range p.Threads {
 		if u == p.at.thread {
 			continue
 		}
-		us := &p.threads[u]
+		us := &p.Threads[u]
 		if n := us.endedBefore(g.start); n > pr.known[u] {
 			pr.known[u] = n
 			g.order = slices.DeleteFunc(g.order, func(w wait) bool { return w.thread == u })
@@ -405,7 +406,7 @@ func (p *callCompiler) order(g *group) {
 
 // asks notes a poll that found its object incomplete: it is one of a run that may end with an answer.
 func (p *callCompiler) asks(key pollKey) {
-	pr := &p.threads[p.at.thread]
+	pr := &p.Threads[p.at.thread]
 	pr.group(p.at.group).poll = key
 	if was := pr.group(p.at.group - 1); pr.pollsAt < 0 || was == nil || was.poll != key {
 		pr.pollsAt = p.at.group
@@ -414,7 +415,7 @@ func (p *callCompiler) asks(key pollKey) {
 
 // takeBack drops the instructions of a run of polls that ends with the call at hand.
 func (p *callCompiler) takeBack(key pollKey) {
-	pr := &p.threads[p.at.thread]
+	pr := &p.Threads[p.at.thread]
 	g := pr.group(p.at.group)
 	for k := p.at.group - 1; k >= 0; k-- {
 		was := pr.group(k)

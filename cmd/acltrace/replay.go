@@ -115,7 +115,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				o.Wrapper, o.Interactive = strings.Fields(debugger), true
 			}
 			if tolerance != "" {
-				if o.Tolerance, err = replay.ParseTolerance(tolerance); err != nil {
+				if o.Tolerance, err = verify.ParseTolerance(tolerance); err != nil {
 					return usage("--tolerance %s: %w", tolerance, err)
 				}
 			}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -364,4 +365,11 @@ func (w *Writer) header(h *Header) error {
 		return err
 	}
 	return w.file.Close()
+}
+
+// Number returns up to eight bytes as a number, as the player stores it.
+func Number(b []byte) uint64 {
+	var w [8]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
 }

@@ -1,0 +1,122 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Writer is a call that wrote, or may have written, memory.
+type Writer struct {
+	Call uint64 `json:"call"`
+	Name string `json:"name"` // of the kernel, else of the function
+	// Note says why what it wrote may not be what it wrote when it was recorded, "" for no reason.
+	Note string `json:"note,omitempty"`
+}
+
+// maxChain bounds how many calls are listed for one difference: the last ones.
+const maxChain = 50
+
+// entry is a write of an allocation.
+type entry struct {
+	Writer
+	lo, hi uint64
+	whole  bool // may be anywhere
+	in     bool // its content comes from the program
+}
+
+// explain adds to differences the calls that wrote what came back. It plans once more, to see what each call touches.
+func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *CompileOptions) error {
+	want := map[uint64][]*Difference{}
+	for i := range rep.Differences {
+		if d := &rep.Differences[i]; d.result && !d.length {
+			want[d.Call] = append(want[d.Call], d)
+		}
+	}
+	if rep.Repeat != nil {
+		for i := range rep.Repeat.NotDeterministic {
+			if d := &rep.Repeat.NotDeterministic[i]; d.result {
+				want[d.Call] = append(want[d.Call], d)
+			}
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	log := map[*timeline.Object][]entry{}
+	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
+	_, err := Each(r, m, o, func(q *Look) error {
+		e := q.Event
+		for _, d := range want[e.Call.Index] {
+			if o, off := q.Origin(d.item); o != nil {
+				d.chain(log[o], off+d.Offset)
+				if o.Hosted {
+					d.Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
+				}
+			}
+		}
+		kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun
+		name := e.Fn.Name
+		if e.Kernel != "" {
+			name = e.Kernel
+		}
+		note := ""
+		if slices.ContainsFunc(q.Data, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
+			note = "its data was " + format.TakenEarly.String()
+		}
+		hosted := q.Unseen
+		for _, t := range q.Touches {
+			if hosted == nil && t.How != TouchWrites {
+				hosted = spoiled[t.Object]
+			}
+		}
+		if note == "" && hosted != nil {
+			note = fmt.Sprintf("it may depend on what the program wrote without a call, to the memory of call %d", hosted.Created)
+		}
+		seen := map[*timeline.Object]bool{}
+		for _, t := range q.Touches {
+			switch {
+			case kernel && t.How == TouchNames && !seen[t.Object]:
+				seen[t.Object] = true
+				if hosted != nil {
+					spoiled[t.Object] = hosted
+				}
+				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, whole: true})
+			case t.How == TouchWrites:
+				in := !slices.ContainsFunc(q.Touches, func(t Touch) bool { return t.How == TouchReads })
+				if in && t.Lo == 0 && t.Hi >= t.Object.Size {
+					log[t.Object] = nil // nothing before it can be of interest
+					delete(spoiled, t.Object)
+				}
+				if hosted != nil {
+					spoiled[t.Object] = hosted
+				}
+				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, lo: t.Lo, hi: t.Hi, in: in})
+			}
+		}
+		return ctx.Err()
+	})
+	return err
+}
+
+// chain lists the writes of one byte since the last copy in, with that.
+func (d *Difference) chain(log []entry, at uint64) {
+	for i := len(log) - 1; i >= 0; i-- {
+		w := &log[i]
+		if !w.whole && (at < w.lo || at >= w.hi) {
+			continue
+		}
+		d.ChainTotal++
+		if len(d.Chain) < maxChain {
+			d.Chain = append(d.Chain, w.Writer)
+		}
+		if w.in {
+			break
+		}
+	}
+	slices.Reverse(d.Chain)
+}
