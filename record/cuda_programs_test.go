@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -112,7 +113,7 @@ func TestCUDAPrograms(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+				for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 					rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place})
 					if err != nil || rep.Identical != (c.stubs == 0) || rep.Verified.Results != uint64(c.results) || len(rep.Unverified) != c.stubs || rep.DifferingTotal > 0 {
 						t.Errorf("%s: %v, %+v", place, err, rep)

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -183,7 +184,7 @@ func TestCUDABeforeParamInfo(t *testing.T) {
 				args[i][name] += len(c.Data)
 			}
 		}
-		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: replay.PlaceMove})
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: compile.PlaceMove})
 		if err != nil || rep.Results.Unproved != 1 || rep.Unverified[0].Code != verify.HostFunction || rep.DifferingTotal > 0 || rep.Verified.Results < 10 {
 			t.Errorf("%s: %v, %+v", lib, err, rep)
 		}

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"path/filepath"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestLowerLibrary(t *testing.T) {
 			t.Errorf("%d calls of %s, want %d", n[name], name, want)
 		}
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(t.Context(), r.Path(), acl.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil {
 			t.Fatal(err)

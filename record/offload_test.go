@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -70,7 +71,7 @@ func TestOffloadOpenMP(t *testing.T) {
 			if kernels["add$_omp_fn$0"] != 25*c.processes || kernels["twice$_omp_fn$0"] != 5*c.processes || kernels["count$_omp_fn$0"] != c.processes {
 				t.Errorf("kernels %v", kernels)
 			}
-			for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 				rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place})
 				if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results < 40*uint64(c.processes) {
 					t.Errorf("%s: %v, %+v", place, err, rep)
@@ -90,7 +91,7 @@ func TestOffloadOpenACC(t *testing.T) {
 	if n := count(calls(t, r), r); n["cuLaunchKernel"] != 4 || n["cuStreamAddCallback"] == 0 || n["cuStreamWaitEvent"] == 0 {
 		t.Errorf("recorded %v", n)
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true, Place: place, Timeout: testenv.Patience})
 		if err != nil || !provedButForStubs(rep) || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
 			t.Errorf("%s: %v, %+v", place, err, rep)
@@ -100,5 +101,5 @@ func TestOffloadOpenACC(t *testing.T) {
 
 // provedButForStubs reports whether all results are proved but those that depend on host functions of the program's own, which a replay lacks.
 func provedButForStubs(r *replay.Report) bool {
-	return r.DifferingTotal == 0 && !slices.ContainsFunc(r.Unverified, func(u replay.Unverified) bool { return u.Code != verify.HostFunction })
+	return r.DifferingTotal == 0 && !slices.ContainsFunc(r.Unverified, func(u compile.Unverified) bool { return u.Code != verify.HostFunction })
 }

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestUprobesOfCUDAReplay(t *testing.T) {
 	if c := r.Meta().Coverage; c.Unsized != 0 || c.CutArguments != 0 {
 		t.Errorf("%d launches without arguments, %d arguments cut", c.Unsized, c.CutArguments)
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(t.Context(), o.Output, cuda.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil || len(rep.Unsupported) != 0 || len(rep.Differences) != 0 || rep.Verified.Results == 0 {
 			t.Errorf("%s: %v, %+v", place, err, rep)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
@@ -78,7 +80,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 	}
 	defer r.Close()
 	start := time.Now()
-	p, err := Trace(r, acl.Model, dir, o.forCompiler(acl.Model))
+	p, err := compile.Trace(r, acl.Model, dir, o.forCompiler(acl.Model))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
@@ -111,10 +113,10 @@ func loaderFolders() []string {
 
 // results opens the file for the results of a run anew. A player that is still there has its own.
 func (s *session) results() (*os.File, error) {
-	if err := os.MkdirAll(OwnDir(s.dir), 0o700); err != nil {
+	if err := os.MkdirAll(compile.OwnDir(s.dir), 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(OwnDir(s.dir), "results")
+	path := filepath.Join(compile.OwnDir(s.dir), "results")
 	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func (s *session) saveCores() error {
 	if s.o.Keep != "" {
 		return nil
 	}
-	cores, _ := filepath.Glob(filepath.Join(OwnDir(s.dir), "core*"))
+	cores, _ := filepath.Glob(filepath.Join(compile.OwnDir(s.dir), "core*"))
 	var errs []error
 	for _, core := range cores {
 		errs = append(errs, moveFile(core, filepath.Base(core)))

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
@@ -66,7 +68,7 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	opts.Verify = true
 	compiling := opts.forCompiler(m)
 	compiling.Relative = true
-	p, err := Trace(r, m, dir, compiling)
+	p, err := compile.Trace(r, m, dir, compiling)
 	if err != nil {
 		return nil, naming(trace, err)
 	}
@@ -89,7 +91,7 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	return (&judge{p, opts}).report(nil, nil), b.err
 }
 
-func listUnsupported(us []Unsupported) string {
+func listUnsupported(us []compile.Unsupported) string {
 	var s []string
 	for _, u := range us {
 		s = append(s, u.String())
@@ -98,7 +100,7 @@ func listUnsupported(us []Unsupported) string {
 }
 
 type bundler struct {
-	p   *Plan
+	p   *compile.Plan
 	dir string
 	// files are the hashes and names of the files that the simulator or the runtime loads.
 	files []string
@@ -126,10 +128,10 @@ func (b *bundler) sources() {
 // environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.
 func (b *bundler) environment(meta *format.Meta, libraries []string) {
 	sim := &b.p.Model.Simulator
-	vars, _ := RecordedVariables(sim, meta)
+	vars, _ := compile.RecordedVariables(sim, meta)
 	var own []string
 	for i, l := range libraries {
-		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, PlainName(l)))
+		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, compile.PlainName(l)))
 		hash, err := b.kernels(l, name)
 		if err != nil {
 			b.err = errors.Join(b.err, fmt.Errorf("copy kernel library: %w", err))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
@@ -38,7 +40,7 @@ func TestCUDA(t *testing.T) {
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(context.Background(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil || rep.Verdict != verify.Unproved || !sound(rep) || len(rep.Unsupported) > 0 || rep.Verified.Results < 30 {
 			t.Fatalf("%s: %v, %+v", place, err, rep)
@@ -53,7 +55,7 @@ func TestCUDA(t *testing.T) {
 		if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, c.name}, Sim: true, Replayable: true, Stdout: null}); err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
-		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			rep, err := replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, Place: place})
 			if err != nil || !sound(rep) || rep.Verified.Results != c.results || rep.Verified.Bytes != c.bytes || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "host function") {
 				t.Errorf("%s, %s: %v, %+v", c.name, place, err, rep)
@@ -106,12 +108,12 @@ func TestCUDATagged(t *testing.T) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	recorded()
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil || !rep.Identical || rep.Verified.Results != 2 || len(rep.Unverified) != 0 {
 			t.Errorf("%s: %v, %+v", place, err, rep)
 		}
-		if i := slices.IndexFunc(rep.Relocated, func(r replay.Relocated) bool { return r.Evidence == replay.ByHandle }); i < 0 {
+		if i := slices.IndexFunc(rep.Relocated, func(r compile.Relocated) bool { return r.Evidence == compile.ByHandle }); i < 0 {
 			t.Errorf("%s: %+v", place, rep.Relocated)
 		}
 	}
@@ -131,7 +133,7 @@ func TestCUDAPeers(t *testing.T) {
 		if got, want := tasksOf(t, path, api.Fill), (map[int]int{0: 2, 1: 1}); !maps.Equal(got, want) {
 			t.Errorf("fills by device: %v, want %v", got, want)
 		}
-		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 			if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
 				t.Errorf("%v, %s: %v, %+v", args, place, err, rep)
@@ -227,7 +229,7 @@ func recordedCUDA(t *testing.T, command ...string) (path string) {
 
 // sound reports whether every result is proved but for what host functions and the program itself wrote without a call.
 func sound(rep *replay.Report) bool {
-	return (rep.Verdict == verify.Identical || rep.Verdict == verify.Unproved) && !slices.ContainsFunc(rep.Unverified, func(u replay.Unverified) bool {
+	return (rep.Verdict == verify.Identical || rep.Verdict == verify.Unproved) && !slices.ContainsFunc(rep.Unverified, func(u compile.Unverified) bool {
 		return u.Code != verify.HostFunction && u.Code != verify.Managed
 	})
 }
@@ -235,7 +237,7 @@ func sound(rep *replay.Report) bool {
 // identical replays a trace at the recorded addresses and at others. Every result is proved, and the report is right.
 func identical(t *testing.T, path string, right func(*replay.Report) bool) {
 	t.Helper()
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil || !sound(rep) || rep.Identical != (len(rep.Unverified) == 0) || !right(rep) {
 			t.Errorf("%s: %v, %+v", place, err, rep)
@@ -417,14 +419,14 @@ func TestCUDAPlace(t *testing.T) {
 	for _, c := range []struct {
 		place, want string
 		env         []string
-	}{{replay.PlaceAuto, "moved", env}, {replay.PlaceSame, "same", env}, {replay.PlaceSame, "same", taken}} {
+	}{{compile.PlaceAuto, "moved", env}, {compile.PlaceSame, "same", env}, {compile.PlaceSame, "same", taken}} {
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: c.place, Env: c.env})
 		if err != nil || rep.DifferingTotal != 0 || len(rep.Unsupported) > 0 || rep.Placement != c.want || rep.Verified.Results < 8 {
 			t.Errorf("%s %v: %v, %+v", c.place, c.env, err, rep)
 		}
 	}
 	// Where the addresses can't be had, it is said.
-	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
+	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
 		t.Errorf("addresses that the driver does not have: %v, %+v", err, rep)
 	}
 }
@@ -434,7 +436,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuplace.c")
 	driver := aDriver(t)
 	path := recordedCUDA(t, program)
-	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
 	if err != nil || !rep.Identical || rep.Placement != "same" {
 		t.Errorf("%v, %+v", err, rep)
 	}
@@ -452,7 +454,7 @@ func TestCUDAPlaceFreeAsync(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cufree.c")
 	driver := aDriver(t)
 	path := recordedCUDA(t, program)
-	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
 	if err != nil || !rep.Identical || rep.Placement != "same" || rep.Verified.Results != 2 {
 		t.Errorf("%v, %+v", err, rep)
 	}
@@ -477,7 +479,7 @@ func TestCUDATexture(t *testing.T) {
 	}
 	same := func(path string, results uint64, numbers int) {
 		t.Helper()
-		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 			if err != nil || !rep.Identical || rep.Verified.Results != results {
 				t.Errorf("%s: %v, %+v", place, err, rep)
@@ -485,7 +487,7 @@ func TestCUDATexture(t *testing.T) {
 			}
 			n := 0
 			for _, r := range rep.Relocated {
-				if r.Evidence == replay.ByHandle {
+				if r.Evidence == compile.ByHandle {
 					n++
 				}
 			}
@@ -526,7 +528,7 @@ func TestCUDADescriptor(t *testing.T) {
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
-		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 			switch {
 			case err != nil:
@@ -549,7 +551,7 @@ func TestCUDATensorMaps(t *testing.T) {
 	path := recordedCUDA(t, program)
 	tokens := func(rep *replay.Report) (n int) {
 		for _, r := range rep.Relocated {
-			if r.Evidence == replay.ByToken {
+			if r.Evidence == compile.ByToken {
 				n++
 			}
 		}

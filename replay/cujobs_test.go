@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
@@ -35,9 +37,9 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 			t.Fatalf("%v: %v, %+v", args, err, res)
 		}
 		elsewhere := []string{"FAKECUDA_VA_BASE=301c00000000"}
-		backends := []Options{{Place: PlaceSame}, {Place: PlaceMove}, {Backend: other, Place: PlaceAuto, Env: elsewhere}}
+		backends := []Options{{Place: compile.PlaceSame}, {Place: compile.PlaceMove}, {Backend: other, Place: compile.PlaceAuto, Env: elsewhere}}
 		if len(args) > 1 {
-			backends = append(backends, Options{Backend: other, Place: PlaceSame, Env: elsewhere})
+			backends = append(backends, Options{Backend: other, Place: compile.PlaceSame, Env: elsewhere})
 		}
 		for _, o := range backends {
 			o.Verify, o.Trust, o.Timeout = true, true, testenv.Patience

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
@@ -37,7 +39,7 @@ func TestCUDAParts(t *testing.T) {
 			if err != nil || res.ExitCode != 0 {
 				t.Fatalf("%v, %+v", err, res)
 			}
-			for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 				rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 				if err != nil || rep.DifferingTotal != 0 || rep.Verified.Results != c.results || rep.Identical != (c.unverified == "") {
 					t.Errorf("%s: %v, %+v", place, err, rep)

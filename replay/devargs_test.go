@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -32,11 +34,13 @@ func TestDeviceArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		p, err := Trace(r, acl.Model, t.TempDir(), (&Options{}).forCompiler(acl.Model))
+		p, err := compile.Trace(r, acl.Model, t.TempDir(), (&Options{}).forCompiler(acl.Model))
 		if err != nil {
 			t.Fatal(err)
 		}
-		repaired := slices.ContainsFunc(p.Found.Relocated, func(r Relocated) bool { return r.Func == "aclrtLaunchKernel" && r.Param == "argsData" && r.Offset == 0 })
+		repaired := slices.ContainsFunc(p.Found.Relocated, func(r compile.Relocated) bool {
+			return r.Func == "aclrtLaunchKernel" && r.Param == "argsData" && r.Offset == 0
+		})
 		if len(p.Found.Unsupported) > 0 || len(p.Found.Doubts) > 0 || repaired != again {
 			t.Errorf("%s: %+v, %+v, unsupported %+v", name, p.Found.Relocated, p.Found.Doubts, p.Found.Unsupported)
 		}
@@ -65,7 +69,7 @@ func TestArgumentLayout(t *testing.T) {
 	binary := kernels(t)
 	simulate(t)
 	r := again(t, recorded(t, program, binary), 1)
-	if len(r.Relocated) != 1 || r.Relocated[0].Offset != 0 || r.Relocated[0].Evidence != ByLayout {
+	if len(r.Relocated) != 1 || r.Relocated[0].Offset != 0 || r.Relocated[0].Evidence != compile.ByLayout {
 		t.Errorf("%+v", r.Relocated)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -30,7 +32,7 @@ type entry struct {
 }
 
 // explain adds to differences the calls that wrote what came back. It plans once more, to see what each call touches.
-func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *CompileOptions) error {
+func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *compile.Options) error {
 	want := map[uint64][]*Difference{}
 	for i := range rep.Differences {
 		if d := &rep.Differences[i]; d.result && !d.length {
@@ -49,7 +51,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 	}
 	log := map[*timeline.Object][]entry{}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
-	_, err := Each(r, m, o, func(q *Look) error {
+	_, err := compile.Each(r, m, o, func(q *compile.Look) error {
 		e := q.Event
 		for _, d := range want[e.Call.Index] {
 			if o, off := q.Origin(d.item); o != nil {
@@ -70,7 +72,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 		}
 		hosted := q.Unseen
 		for _, t := range q.Touches {
-			if hosted == nil && t.How != TouchWrites {
+			if hosted == nil && t.How != compile.TouchWrites {
 				hosted = spoiled[t.Object]
 			}
 		}
@@ -80,14 +82,14 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.Touches {
 			switch {
-			case kernel && t.How == TouchNames && !seen[t.Object]:
+			case kernel && t.How == compile.TouchNames && !seen[t.Object]:
 				seen[t.Object] = true
 				if hosted != nil {
 					spoiled[t.Object] = hosted
 				}
 				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, whole: true})
-			case t.How == TouchWrites:
-				in := !slices.ContainsFunc(q.Touches, func(t Touch) bool { return t.How == TouchReads })
+			case t.How == compile.TouchWrites:
+				in := !slices.ContainsFunc(q.Touches, func(t compile.Touch) bool { return t.How == compile.TouchReads })
 				if in && t.Lo == 0 && t.Hi >= t.Object.Size {
 					log[t.Object] = nil // nothing before it can be of interest
 					delete(spoiled, t.Object)

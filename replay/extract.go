@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/backend"
@@ -32,7 +34,7 @@ type known struct {
 	fn      *api.Func
 	uses    []*timeline.Object // that it names
 	made    []*timeline.Object
-	touches []Touch
+	touches []compile.Touch
 	stream  *timeline.Object
 	kernel  string
 	thread  uint32
@@ -110,7 +112,7 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 }
 
 type extractor struct {
-	limits Limits // of the replays that it plans
+	limits compile.Limits // of the replays that it plans
 	r      *format.Reader
 	m      *api.Model
 	calls  []known
@@ -124,7 +126,7 @@ type extractor struct {
 
 func (x *extractor) load(ctx context.Context, o *Options) error {
 	var err error
-	x.late, err = Each(x.r, x.m, o.forCompiler(x.m), func(q *Look) error {
+	x.late, err = compile.Each(x.r, x.m, o.forCompiler(x.m), func(q *compile.Look) error {
 		e := q.Event
 		k := known{
 			index: e.Call.Index, fn: e.Fn, stream: e.Stream, kernel: e.Kernel, thread: e.Call.Thread, ok: q.OK,
@@ -153,7 +155,7 @@ func (k *known) sets() bool {
 // writes reports whether a call may write one of the allocations.
 func (k *known) writes(need map[*timeline.Object]bool) bool {
 	for _, t := range k.touches {
-		if need[t.Object] && (t.How == TouchWrites || t.How == TouchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
+		if need[t.Object] && (t.How == compile.TouchWrites || t.How == compile.TouchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
 			return true
 		}
 	}
@@ -176,12 +178,12 @@ func (x *extractor) before() {
 		}
 		for _, t := range x.calls[i].touches {
 			need[t.Object] = true
-			if t.How == TouchWrites && t.Lo == 0 && t.Hi >= t.Object.Size {
+			if t.How == compile.TouchWrites && t.Lo == 0 && t.Hi >= t.Object.Size {
 				delete(live, t.Object) // whatever was there before
 			}
 		}
 		for _, t := range x.calls[i].touches {
-			if t.How == TouchReads || t.How == TouchNames || t.How == TouchPoints {
+			if t.How == compile.TouchReads || t.How == compile.TouchNames || t.How == compile.TouchPoints {
 				live[t.Object] = true
 			}
 		}
@@ -299,10 +301,10 @@ func (x *extractor) hostMaker(o *timeline.Object) int {
 
 // reads reports whether a copy brings what is needed to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
-	if slices.ContainsFunc(k.touches, func(t Touch) bool { return t.How == TouchWrites && !t.Object.Kind.OnHost() }) {
+	if slices.ContainsFunc(k.touches, func(t compile.Touch) bool { return t.How == compile.TouchWrites && !t.Object.Kind.OnHost() }) {
 		return false
 	}
-	return slices.ContainsFunc(k.touches, func(t Touch) bool { return t.How == TouchReads && need[t.Object] })
+	return slices.ContainsFunc(k.touches, func(t compile.Touch) bool { return t.How == compile.TouchReads && need[t.Object] })
 }
 
 // missing lists what the chosen calls name that no chosen call makes, and what was lost before the launch.
@@ -568,7 +570,7 @@ func (x *extractor) prove(path string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := Trace(r, x.m, dir, &CompileOptions{Backend: backend.New("", x.m), Limits: x.limits})
+	p, err := compile.Trace(r, x.m, dir, &compile.Options{Backend: backend.New("", x.m), Limits: x.limits})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -84,7 +86,7 @@ func TestExtractAsyncResult(t *testing.T) {
 		if e.Results != 1 || !e.Alone {
 			t.Errorf("%+v", e)
 		}
-		for _, place := range []string{PlaceAuto, PlaceMove} {
+		for _, place := range []string{compile.PlaceAuto, compile.PlaceMove} {
 			identical(t, run(t, one, &Options{Backend: l, Verify: true, Place: place}), 1)
 		}
 		if r := run(t, one, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=9"}}); len(r.Differences) != 1 {
@@ -129,7 +131,7 @@ func TestExtractExample(t *testing.T) {
 		if e.Calls >= counts.Calls || e.Results != 1 {
 			t.Errorf("call %d: %+v of %d calls", c.Index, e, counts.Calls)
 		}
-		for _, place := range []string{PlaceSame, PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			r := run(t, one, &Options{Verify: true, Place: place, Repeat: 3})
 			identical(t, r, 1)
 			if l := r.Repeat.Launches; len(l) == 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
@@ -34,7 +36,7 @@ func (k *KernelLibrary) String() string {
 }
 
 // kernelList is the file in the folder of a replay in which the simulator lists the kernel libraries that it loads.
-func kernelList(dir string) string { return filepath.Join(OwnDir(dir), "kernel-libraries") }
+func kernelList(dir string) string { return filepath.Join(compile.OwnDir(dir), "kernel-libraries") }
 
 // loadedKernels returns the kernel libraries that the simulator has loaded in all runs.
 func (s *session) loadedKernels() ([]KernelLibrary, error) {
@@ -181,7 +183,7 @@ func (s *session) kernelVariables() []string {
 // env is the environment of the player; of variables that are there twice the last one counts.
 func (s *session) env() []string {
 	sim := &s.p.Model.Simulator
-	recorded, _ := RecordedVariables(sim, s.meta)
+	recorded, _ := compile.RecordedVariables(sim, s.meta)
 	env := slices.Concat(os.Environ(), recorded, s.kernelVariables(), slices.Collect(maps.Values(s.p.Env)))
 	if s.o.Verify && !s.o.Poison && sim.Uninitialised != "" {
 		env = append(env, sim.Uninitialised+"=1")

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -142,7 +144,7 @@ var everywhere = []string{shrinks, grows, ofFailed, readsLate}
 func readLate(calls []*format.Call) []mutation {
 	for i, c := range calls {
 		f := acl.Model.Func(api.ID(c.Func))
-		if f.Task == api.Kernel && !Failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
+		if f.Task == api.Kernel && !compile.Failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
 			return []mutation{{kind: readsLate, what: f.Name, call: i}}
 		}
 	}
@@ -154,7 +156,7 @@ func resized(i int, c *format.Call) (ms []mutation) {
 	f := acl.Model.Func(api.ID(c.Func))
 	for n := range f.Params {
 		q := &f.Params[n]
-		if f.Task != api.Copy || Failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
+		if f.Task != api.Copy || compile.Failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
 			continue
 		}
 		count := f.Params[q.Size.Mul[0]].Word
@@ -310,7 +312,7 @@ func overtaking(i int, calls []*format.Call, process []uint32) (ms []mutation) {
 // needs says why a call must come after an earlier one of another thread, as far as the trace tells; "" for no reason.
 func needs(later, c *format.Call, process []uint32) string {
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
-	if process[later.Thread] != process[c.Thread] || Failed(f, c) || Failed(g, later) {
+	if process[later.Thread] != process[c.Thread] || compile.Failed(f, c) || compile.Failed(g, later) {
 		return ""
 	}
 	if names(later, c, process) {
@@ -412,7 +414,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 			why = unusedHandle
 		}
 		kind := "output: " + q.Role.String()
-		if Failed(f, c) {
+		if compile.Failed(f, c) {
 			kind = ofFailed
 		}
 		add(kind, q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
@@ -433,7 +435,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 		switch {
 		case q.ItemSizes >= 0 && d.Item == 0:
 			why = "an address of the program's own memory: what lay there counts"
-		case q.Role == api.String && !Makes(f) && !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Find }):
+		case q.Role == api.String && !compile.Makes(f) && !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Find }):
 			why = "a name that no later call asks for"
 		case q.Role == api.Args || q.Role == api.In || q.Role == api.InOut || q.Role == api.Struct || q.Role == api.File || q.Role == api.List:
 			why = "bytes that neither the runtime nor the kernel looks at"
@@ -449,7 +451,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 	ms = append(ms, resized(i, c)...)
 	if f.RetError {
 		why := ""
-		if f.PollsCallbacks && Failed(f, c) {
+		if f.PollsCallbacks && compile.Failed(f, c) {
 			why = "a wait for functions of the program's that was in vain is not made"
 		}
 		add("returned value", "", why, func(c *format.Call) { c.Ret ^= 107002 })
@@ -498,7 +500,7 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 // harmless says why a call may be missing.
 func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint32) string {
 	switch {
-	case Failed(f, c):
+	case compile.Failed(f, c):
 		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
 		return "" // each is followed by a copy of its result
@@ -506,7 +508,7 @@ func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint3
 		return ""
 	case f.Task == api.Fill || f.Task == api.Copy || f.Sync != api.NoSync:
 		return "a fill, a copy or a wait whose absence changes no result"
-	case !Makes(f):
+	case !compile.Makes(f):
 		return "a call that makes nothing later calls name"
 	}
 	return unusedHandle

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -18,7 +20,7 @@ func TestReplayOfGraphWhoseSourceChanges(t *testing.T) {
 	simulate(t)
 	path := recorded(t, program, binary)
 	const runs = 6
-	for _, place := range []string{PlaceAuto, PlaceMove} {
+	for _, place := range []string{compile.PlaceAuto, compile.PlaceMove} {
 		identical(t, run(t, path, &Options{Verify: true, Place: place}), 2*runs)
 	}
 

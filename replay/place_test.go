@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -15,10 +17,10 @@ func TestReplayPlacesAllocationsAfterFailedOnes(t *testing.T) {
 	binary := kernels(t)
 	simulate(t)
 	path := recorded(t, program, binary)
-	for _, place := range []string{PlaceSame, PlaceAuto, PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceAuto, compile.PlaceMove} {
 		r := run(t, path, &Options{Verify: true, Place: place})
 		identical(t, r, 2*2*4*3)
-		if (r.Placement == "moved") != (place == PlaceMove) {
+		if (r.Placement == "moved") != (place == compile.PlaceMove) {
 			t.Errorf("place %s: %s", place, r.Placement)
 		}
 	}
@@ -32,7 +34,7 @@ func TestReplayPlacesAllocationsThatFailedInTheRecording(t *testing.T) {
 	t.Setenv("ACLSIM_FAULTS", "oom:4")
 	path := recorded(t, program, binary)
 	t.Setenv("ACLSIM_FAULTS", "")
-	r, err := Run(context.Background(), path, acl.Model, &Options{Verify: true, Place: PlaceSame, Env: []string{"ACLSIM_FAULTS="}})
+	r, err := Run(context.Background(), path, acl.Model, &Options{Verify: true, Place: compile.PlaceSame, Env: []string{"ACLSIM_FAULTS="}})
 	if err != nil || r.Placement != "same" || r.Verdict != verify.Different {
 		t.Errorf("%v: %+v", err, r)
 	}
@@ -43,7 +45,7 @@ func TestReplayPlacesAllocationsThatFailedInTheRecording(t *testing.T) {
 func TestReplayOfHostMemoryAmongDeviceAddresses(t *testing.T) {
 	simulate(t)
 	path := recorded(t, testenv.CompileC(t, "window", []string{"testdata/window.c"}))
-	for _, place := range []string{PlaceSame, PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		identical(t, run(t, path, &Options{Verify: true, Place: place}), 3)
 	}
 }

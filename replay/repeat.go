@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
@@ -110,7 +112,7 @@ func (r *LaunchTimes) time(p *judge, o *outcome, span [2]int) {
 
 // variation says why the outcome of an instruction in the n-th run is not the one of the first run; was is the reason found so far.
 func (s *session) variation(was verify.Reason, n int) verify.Reason {
-	if s.o.Poison && was != verify.Varies && n%len(Poisons) != 0 {
+	if s.o.Poison && was != verify.Varies && n%len(compile.Poisons) != 0 {
 		return verify.Uninitialised
 	}
 	return verify.Varies // new memory held the same byte
@@ -193,7 +195,7 @@ func (r *Report) repeated(p *judge, o *outcome, varying map[int]verify.Reason, t
 			d.Param, d.Offset, d.Bytes = p.checkedName(in), in.At+how.First, how.Count
 			d.result, d.item = in.OfResult(), in.RetSlot
 		}
-		if len(r.Repeat.NotDeterministic) < MaxListed {
+		if len(r.Repeat.NotDeterministic) < compile.MaxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)
 		}
 	}

@@ -36,6 +36,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
 
@@ -99,14 +101,14 @@ type Options struct {
 	MaxMemory int64
 
 	// Limits bound what a trace may ask for.
-	Limits Limits
+	Limits compile.Limits
 }
 
 // Check is the error about options that no replay can have, nil where there is none. It begins with the option's name.
 func (o *Options) Check() error {
 	switch {
-	case !slices.Contains([]string{"", PlaceSame, PlaceMove, PlaceAuto}, o.Place):
-		return fmt.Errorf("place %q: it is %s, %s or %s", o.Place, PlaceSame, PlaceMove, PlaceAuto)
+	case !slices.Contains([]string{"", compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto}, o.Place):
+		return fmt.Errorf("place %q: it is %s, %s or %s", o.Place, compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto)
 	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
 		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
 	case o.Verify && o.Backend == Null:
@@ -126,9 +128,9 @@ func (o *Options) Check() error {
 }
 
 // forCompiler returns the options of the compiler.
-func (o *Options) forCompiler(m *api.Model) *CompileOptions {
-	return &CompileOptions{
-		Backend: backend.New(o.Backend, m), Place: o.Place, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, Time: o.Repeat > 1,
+func (o *Options) forCompiler(m *api.Model) *compile.Options {
+	return &compile.Options{
+		Backend: backend.New(o.Backend, m), Place: o.Place, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
 		Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
 	}
 }
@@ -189,17 +191,17 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, err
 	}
 	defer done()
-	compiled, err := Trace(r, m, dir, compiling)
+	compiled, err := compile.Trace(r, m, dir, compiling)
 	if err != nil {
 		return nil, naming(path, err)
 	}
 	defer compiled.Close()
 	p := &judge{compiled, &opts}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
-		p.Found.Unverified = AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
+		p.Found.Unverified = compile.AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
-		set, _ := RecordedVariables(&m.Simulator, r.Meta())
+		set, _ := compile.RecordedVariables(&m.Simulator, r.Meta())
 		for _, v := range set {
 			if _, err := fmt.Fprintf(opts.PlanOnly, "environment: %s\n", v); err != nil {
 				return nil, err
@@ -213,10 +215,10 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return p.report(nil, nil), nil
 	}
 	s := &session{p: p, o: &opts, lib: compiling.Backend, dir: dir, meta: r.Meta(), kernels: kernels}
-	if err := os.RemoveAll(OwnDir(dir)); err != nil { // of a replay before, where the folder is kept
+	if err := os.RemoveAll(compile.OwnDir(dir)); err != nil { // of a replay before, where the folder is kept
 		return nil, err
 	}
-	if err := os.MkdirAll(OwnDir(dir), 0o700); err != nil {
+	if err := os.MkdirAll(compile.OwnDir(dir), 0o700); err != nil {
 		return nil, err
 	}
 	if err := kernellib.Create(kernelList(dir)); err != nil {
@@ -256,7 +258,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if err := explain(ctx, r, m, rep, compiling); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
-	if rep.Placement == "moved" && opts.Place == PlaceSame && rep.Crash == nil {
+	if rep.Placement == "moved" && opts.Place == compile.PlaceSame && rep.Crash == nil {
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}
 	return rep, nil
@@ -269,7 +271,7 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 		opts = *o
 	}
 	if opts.Place == "" {
-		opts.Place = PlaceAuto
+		opts.Place = compile.PlaceAuto
 	}
 	if opts.Pace == "" {
 		opts.Pace = PaceASAP
@@ -348,7 +350,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	}
 	defer f.Close()
 	if s.o.Poison {
-		h := plan.ResultHeader{Poison: uint32(Poisons[n%len(Poisons)])}
+		h := plan.ResultHeader{Poison: uint32(compile.Poisons[n%len(compile.Poisons)])}
 		if _, err := f.WriteAt(plan.Bytes([]plan.ResultHeader{h}), 0); err != nil {
 			return nil, err
 		}

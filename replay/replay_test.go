@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
 
@@ -132,7 +134,7 @@ func TestKernel(t *testing.T) {
 		}
 	}
 	// Where the program's addresses are asked for and can't be had, that is an error and not a replay.
-	_, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Verify: true, Place: PlaceSame, Env: []string{"FAKE_BASE=" + other}})
+	_, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKE_BASE=" + other}})
 	if err == nil || !strings.Contains(err.Error(), "allocation of call 5 lies at 0x134000000000") {
 		t.Errorf("error %v", err)
 	}
@@ -515,7 +517,7 @@ func TestBufferNotRecorded(t *testing.T) {
 	})
 	c := launch()
 	r := run(t, tw.close(), &Options{Backend: l, PlanOnly: io.Discard})
-	if len(r.Substituted) != 1 || r.Substituted[0] != (Substituted{Call: c, Func: "aclrtLaunchKernelWithConfig", Param: "argsHandle", Bytes: 16, Reason: "not recorded"}) {
+	if len(r.Substituted) != 1 || r.Substituted[0] != (compile.Substituted{Call: c, Func: "aclrtLaunchKernelWithConfig", Param: "argsHandle", Bytes: 16, Reason: "not recorded"}) {
 		t.Errorf("%+v", r.Substituted)
 	}
 }
@@ -650,7 +652,7 @@ func TestChecksum(t *testing.T) {
 	if err := os.WriteFile(keep+"/plan", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &Plan{Model: acl.Model, File: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
+	p := &compile.Plan{Model: acl.Model, File: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
 	o := &Options{Backend: l, Timeout: time.Minute}
 	s := &session{p: &judge{p, o}, o: o, lib: backend.New(l, acl.Model), dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background(), 0); err == nil || !strings.Contains(err.Error(), "checksum") {
@@ -707,7 +709,7 @@ func TestWaitedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := Trace(r, acl.Model, t.TempDir(), (&Options{Verify: true}).forCompiler(acl.Model))
+	p, err := compile.Trace(r, acl.Model, t.TempDir(), (&Options{Verify: true}).forCompiler(acl.Model))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
@@ -52,7 +54,7 @@ type Conditions struct {
 	// KernelLibraries are those that the simulator has loaded.
 	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
 	// IgnoredVariables are variables of the recording's simulator that the replay did not set, though it does not decide them itself.
-	IgnoredVariables []IgnoredVariable `json:"ignored_variables,omitempty"`
+	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"`
 	// Sandbox is the sandbox that the replay ran in, nil if it ran in none.
 	Sandbox *sandbox.Sandbox `json:"sandbox"`
 }
@@ -67,18 +69,18 @@ type Proof struct {
 		// Tolerated are results among them that are equal only within the tolerance.
 		Tolerated uint64 `json:"tolerated,omitempty"`
 	} `json:"verified"`
-	Unverified  []Unverified `json:"unverified"` // unproved
-	Differences []Difference `json:"differences"`
+	Unverified  []compile.Unverified `json:"unverified"` // unproved
+	Differences []Difference         `json:"differences"`
 }
 
 // Missing are the calls that were not made.
 type Missing struct {
 	// Unsupported are calls that could not be made, and Lost.
-	Unsupported []Unsupported `json:"unsupported"`
+	Unsupported []compile.Unsupported `json:"unsupported"`
 	// Lost are calls that the trace lacks.
-	Lost []Unsupported `json:"lost,omitempty"`
+	Lost []compile.Unsupported `json:"lost,omitempty"`
 	// LeftOut are calls that enclose others, of which only those are made.
-	LeftOut []Unsupported `json:"left_out"`
+	LeftOut []compile.Unsupported `json:"left_out"`
 	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
 	// it has called them the trace does not say, and they do not count.
 	AskedFor []string `json:"asked_for,omitempty"`
@@ -103,16 +105,16 @@ type Times struct {
 
 // Coverage counts the parts of the trace that were replayed.
 type Coverage struct {
-	Calls          uint64        `json:"calls"`               // in the trace
-	Replayed       uint64        `json:"replayed"`            // made; a run of polls counts once
-	Placement      string        `json:"placement,omitempty"` // "same" or "moved"; none where nothing was allocated
-	Relocated      []Relocated   `json:"relocated"`
-	RelocatedTotal int           `json:"relocated_total"`
-	Volatile       uint64        `json:"volatile"` // outputs that another run may answer otherwise, not compared
-	Substituted    []Substituted `json:"substituted"`
-	Ambiguous      []Ambiguous   `json:"ambiguous"`
-	AmbiguousTotal int           `json:"ambiguous_total"`
-	DifferingTotal int           `json:"differences_total"`
+	Calls          uint64                `json:"calls"`               // in the trace
+	Replayed       uint64                `json:"replayed"`            // made; a run of polls counts once
+	Placement      string                `json:"placement,omitempty"` // "same" or "moved"; none where nothing was allocated
+	Relocated      []compile.Relocated   `json:"relocated"`
+	RelocatedTotal int                   `json:"relocated_total"`
+	Volatile       uint64                `json:"volatile"` // outputs that another run may answer otherwise, not compared
+	Substituted    []compile.Substituted `json:"substituted"`
+	Ambiguous      []compile.Ambiguous   `json:"ambiguous"`
+	AmbiguousTotal int                   `json:"ambiguous_total"`
+	DifferingTotal int                   `json:"differences_total"`
 }
 
 // Pace says how well the recorded time was kept.
@@ -389,7 +391,7 @@ func (o *outcome) moved(p *judge) error {
 
 // judge turns the outcome of runs of a plan into a Report.
 type judge struct {
-	*Plan
+	*compile.Plan
 	o *Options
 }
 
@@ -402,15 +404,15 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 		Verdict:    verify.NotCompared,
 		Scope:      f.Scope,
 		Conditions: Conditions{KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
-		Proof:      Proof{Unverified: append([]Unverified{}, f.Unproved()...), Differences: []Difference{}},
+		Proof:      Proof{Unverified: append([]compile.Unverified{}, f.Unproved()...), Differences: []Difference{}},
 		Missing: Missing{
-			Unsupported: append(append([]Unsupported{}, f.Unsupported...), f.Absent...), Lost: f.Absent, LeftOut: append([]Unsupported{}, f.LeftOut...), AskedFor: f.Asked,
+			Unsupported: append(append([]compile.Unsupported{}, f.Unsupported...), f.Absent...), Lost: f.Absent, LeftOut: append([]compile.Unsupported{}, f.LeftOut...), AskedFor: f.Asked,
 		},
 		Others: Others{Uninitialised: []Uninitialised{}},
 		Times:  Times{RecordedNS: f.To - f.From, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
 		Coverage: Coverage{
-			Calls: f.Calls, Relocated: append([]Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
-			Substituted: append([]Substituted{}, f.Substituted...), Ambiguous: append([]Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
+			Calls: f.Calls, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
+			Substituted: append([]compile.Substituted{}, f.Substituted...), Ambiguous: append([]compile.Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
 		},
 	}
 	if o == nil {
@@ -460,7 +462,7 @@ func (r *Report) judge(opts *Options) {
 		return
 	}
 	if r.Placement == "same" { // every address is the recorded one
-		r.Unverified = slices.DeleteFunc(r.Unverified, func(u Unverified) bool { return u.Code == verify.Pointer })
+		r.Unverified = slices.DeleteFunc(r.Unverified, func(u compile.Unverified) bool { return u.Code == verify.Pointer })
 	}
 	for _, u := range r.Unverified {
 		r.Results.AddUnproved(u.Code, u.Results, u.OtherBytes)
@@ -503,7 +505,7 @@ func (s *resultState) count(r *Report) {
 	switch {
 	case !s.open:
 	case s.state == verify.IsUnproved:
-		r.Unverified = AddUnverified(r.Unverified, s.call, s.code, s.why)
+		r.Unverified = compile.AddUnverified(r.Unverified, s.call, s.code, s.why)
 		if s.other {
 			r.Unverified[len(r.Unverified)-1].OtherBytes++
 		}
@@ -529,7 +531,7 @@ func (p *judge) checkedName(in *plan.Instruction) string {
 	if ps := p.File.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
 	}
-	return MemoryParam.Name
+	return compile.MemoryParam.Name
 }
 
 // compared adds the outcome of one comparison of a result.
@@ -600,7 +602,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			}
 			differs := res.Flags&plan.ResultDiffers != 0 && varying[n] == ""
 			if varying[n] != "" && res.Flags&plan.ResultDone != 0 && in.Flags&plan.InstAside == 0 {
-				r.Unverified = AddUnverified(r.Unverified, in.Call, varying[n], p.File.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
+				r.Unverified = compile.AddUnverified(r.Unverified, in.Call, varying[n], p.File.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
 			}
 			if res.Flags&plan.ResultDone == 0 {
 				continue
@@ -637,7 +639,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			case plan.OpCheck:
 				switch {
 				case (in.Want == plan.CheckMachine || in.Want == plan.CheckExtent && plan.Number(o.detail(res).Got[:8]) >= in.At) && differs:
-					if r.OtherMachineTotal++; len(r.OtherMachine) < MaxListed {
+					if r.OtherMachineTotal++; len(r.OtherMachine) < compile.MaxListed {
 						r.OtherMachine = append(r.OtherMachine, p.differingBytes(in, o.detail(res)))
 					}
 				case differs:
@@ -710,14 +712,14 @@ func (r *Report) differ(d Difference) {
 	if !d.result {
 		r.Results.Other++
 	}
-	if len(r.Differences) < MaxListed {
+	if len(r.Differences) < compile.MaxListed {
 		r.Differences = append(r.Differences, d)
 	}
 }
 
 func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
 	f := p.File.Funcs[in.Fn]
-	d := Difference{Call: in.Call, Func: f.Name, Want: Returned(f, p.Model, in.Want), Got: Returned(f, p.Model, res.Ret)}
+	d := Difference{Call: in.Call, Func: f.Name, Want: compile.Returned(f, p.Model, in.Want), Got: compile.Returned(f, p.Model, res.Ret)}
 	if res.Flags&plan.ResultTimeout != 0 {
 		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.UntilNS/1e6)
 	}

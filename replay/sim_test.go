@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -62,12 +64,12 @@ func recordedOf(t *testing.T, m *api.Model, command ...string) string {
 func again(t *testing.T, path string, times int) *Report {
 	t.Helper()
 	var last *Report
-	for place, want := range map[string]string{PlaceSame: "same", PlaceMove: "moved"} {
+	for place, want := range map[string]string{compile.PlaceSame: "same", compile.PlaceMove: "moved"} {
 		r := run(t, path, &Options{Verify: true, Place: place, Repeat: times})
 		if r.Verified.Results == 0 {
 			t.Fatalf("nothing was verified: %+v", r)
 		}
-		if slices.ContainsFunc(r.Unverified, func(u Unverified) bool { return u.Code != verify.HostFunction && u.Code != verify.Managed }) || len(r.Unverified) == 0 {
+		if slices.ContainsFunc(r.Unverified, func(u compile.Unverified) bool { return u.Code != verify.HostFunction && u.Code != verify.Managed }) || len(r.Unverified) == 0 {
 			identical(t, r, r.Verified.Results)
 		} else if r.Verdict != verify.Unproved {
 			t.Fatalf("%s: %+v", r.Verdict, r.Unverified)
@@ -122,7 +124,7 @@ func TestReusedAtOnce(t *testing.T) {
 	tw.call("aclrtFreeHost", []uint64{host}, two)
 	tw.call("aclrtFree", []uint64{dev}, two)
 	path := tw.close()
-	for _, place := range []string{PlaceSame, PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		identical(t, run(t, path, &Options{Verify: true, Place: place, Pace: PaceRecorded}), 3)
 	}
 }
@@ -215,7 +217,7 @@ func TestGraphResults(t *testing.T) {
 	const runs, others = 5, 11
 	for when, without := range map[string]uint64{"late": others + 1, "early": others} {
 		path := recorded(t, program, binary, when)
-		identical(t, run(t, path, &Options{Verify: true, Place: PlaceMove}), others+runs)
+		identical(t, run(t, path, &Options{Verify: true, Place: compile.PlaceMove}), others+runs)
 
 		calls := load(t, path)
 		brought := 0
@@ -240,7 +242,7 @@ func TestGraphResults(t *testing.T) {
 		if brought != runs || (captured != nil) != (when == "late") {
 			t.Errorf("%s: %d results of runs are recorded, and of the copy %+v", when, brought, captured)
 		}
-		r := run(t, rewrite(t, path, calls), &Options{Verify: true, Place: PlaceMove})
+		r := run(t, rewrite(t, path, calls), &Options{Verify: true, Place: compile.PlaceMove})
 		if r.Identical || len(r.Differences) != 0 || r.Verified.Results != without || uint64(len(r.Unverified)) != runs+others-without {
 			t.Errorf("%s: %d results, differences %+v, unverified %+v", when, r.Verified.Results, r.Differences, r.Unverified)
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/acltrace/acltrace/replay/compile"
 )
 
 // Finding is a mistake in the calls of a trace that the simulator's strict mode has found in the replay: what a device punishes later, and
@@ -17,7 +19,7 @@ type Finding struct {
 }
 
 // strictLog is the file in the folder of a replay that findings go to.
-func strictLog(dir string) string { return filepath.Join(OwnDir(dir), "findings") }
+func strictLog(dir string) string { return filepath.Join(compile.OwnDir(dir), "findings") }
 
 var findingBegins = regexp.MustCompile(`^==\d+== \w+: ([a-z][a-z-]*): `)
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api"
@@ -225,7 +227,7 @@ func TestEnvironment(t *testing.T) {
 		env[v[0]] = v[1]
 	}
 	env["ACLSIM_SEED"] = "7"
-	set, ignored := RecordedVariables(&acl.Model.Simulator, &format.Meta{Env: env})
+	set, ignored := compile.RecordedVariables(&acl.Model.Simulator, &format.Meta{Env: env})
 	if !slices.Equal(set, []string{"ACLSIM_SEED=7"}) {
 		t.Errorf("set: %q", set)
 	}
@@ -300,7 +302,7 @@ func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := Trace(r, m, dir, (&Options{Place: PlaceAuto, Pace: PaceASAP}).forCompiler(m))
+				p, err := compile.Trace(r, m, dir, (&Options{Place: compile.PlaceAuto, Pace: PaceASAP}).forCompiler(m))
 				r.Close()
 				if err != nil {
 					t.Fatalf("%s: %v", f.Name, err)
@@ -349,7 +351,7 @@ func TestReplayWritesOnlyIntoItsFolder(t *testing.T) {
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
 		t.Errorf("the recorded path has %q, %v", b, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(OwnDir(keep), "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
+	if b, err := os.ReadFile(filepath.Join(compile.OwnDir(keep), "1-victim")); err != nil || !bytes.Contains(b, []byte("traceEvents")) {
 		t.Errorf("the replay's own file has %q, %v", b, err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -104,7 +106,7 @@ func TestPoisonTellsWhatDependsOnUnwrittenMemory(t *testing.T) {
 	uninitialised := map[verify.Reason]int{verify.Uninitialised: 1}
 	for how, depends := range map[string]bool{"inplace": false, "ignored": false, "sum": true, "half": true, "unwritten": true} {
 		path := recorded(t, append(command, how)...)
-		for _, place := range []string{PlaceSame, PlaceMove} {
+		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			r := run(t, path, &Options{Verify: true, Poison: true, Place: place})
 			if depends {
 				unproved(t, r, 0, uninitialised)

@@ -3,6 +3,8 @@ package replay
 import (
 	"testing"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay/verify"
 )
@@ -26,7 +28,7 @@ func TestReplayComparesHostVisibleMemory(t *testing.T) {
 				identical(t, r, results)
 			}
 			if how == "registered" || how == "aliased" {
-				identical(t, run(t, path, &Options{Verify: true, Place: PlaceMove}), results)
+				identical(t, run(t, path, &Options{Verify: true, Place: compile.PlaceMove}), results)
 			}
 			if r := run(t, path, &Options{Verify: true, KernelLibraries: bug}); r.Results.Different != results {
 				t.Errorf("with a wrong kernel: %s: %+v", &r.Results, r.Unverified)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"bytes"
 	"fmt"
 	"io"
@@ -59,9 +60,9 @@ func skippedText(w io.Writer, rep *replay.Report) {
 	refused := rep.Unsupported[:len(rep.Unsupported)-len(rep.Lost)]
 	for _, x := range []struct {
 		why  string
-		list []replay.Unsupported
+		list []compile.Unsupported
 	}{{"can't be replayed", refused}, {"not in the trace", rep.Lost}, {"left out", rep.LeftOut}} {
-		listText(w, x.list, len(x.list), func(u *replay.Unsupported) { Printf(w, "%s: %s\n", x.why, u) })
+		listText(w, x.list, len(x.list), func(u *compile.Unsupported) { Printf(w, "%s: %s\n", x.why, u) })
 	}
 }
 
@@ -106,10 +107,10 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Uninitialised, len(rep.Uninitialised), func(u *replay.Uninitialised) {
 		Printf(w, "never written: call %d %s, %s at offset %d: memory that nothing in the trace has written has other bytes now\n", u.Call, u.Func, u.Param, u.Offset)
 	})
-	listText(w, rep.Substituted, len(rep.Substituted), func(s *replay.Substituted) {
+	listText(w, rep.Substituted, len(rep.Substituted), func(s *compile.Substituted) {
 		Printf(w, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
 	})
-	listText(w, rep.Unverified, len(rep.Unverified), func(u *replay.Unverified) { Printf(w, "unproved: %s\n", u) })
+	listText(w, rep.Unverified, len(rep.Unverified), func(u *compile.Unverified) { Printf(w, "unproved: %s\n", u) })
 }
 
 // paceText writes the replay's duration and its deviation from the recorded one.
@@ -152,7 +153,7 @@ func repeatText(w io.Writer, n *replay.Repeat) {
 }
 
 func verdictText(w io.Writer, rep *replay.Report) {
-	listText(w, rep.IgnoredVariables, len(rep.IgnoredVariables), func(v *replay.IgnoredVariable) { Printf(w, "variable not set: %s\n", v) })
+	listText(w, rep.IgnoredVariables, len(rep.IgnoredVariables), func(v *compile.IgnoredVariable) { Printf(w, "variable not set: %s\n", v) })
 	for i := range rep.KernelLibraries {
 		if k := &rep.KernelLibraries[i]; k.Changed {
 			Printf(w, "%v\n", k)

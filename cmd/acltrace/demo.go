@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (a *app) demo(out string, tokens int) error {
 	report.Printf(a.out, "%d chunks, %d calls, %d payloads: sound\n", rep.Chunks, rep.Calls, rep.Blobs)
 
 	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(context.Background(), out, acl.Model, &replay.Options{Place: place, Verify: true})
 		if err != nil {
 			return err

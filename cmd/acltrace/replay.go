@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/acltrace/acltrace/replay/compile"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -194,10 +195,10 @@ func orAllow(err error) error {
 }
 
 // limitFlags are for commands that plan a replay.
-func limitFlags(f *pflag.FlagSet, l *replay.Limits) {
-	f.Uint64Var(&l.Tasks, "max-tasks", replay.DefaultTasks, "refuse a trace whose graphs run more tasks")
-	f.IntVar(&l.Threads, "max-threads", replay.DefaultThreads, "refuse a trace with calls of more threads")
-	f.IntVar(&l.Processes, "max-processes", replay.DefaultProcesses, "refuse a trace with calls of more processes")
+func limitFlags(f *pflag.FlagSet, l *compile.Limits) {
+	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "refuse a trace whose graphs run more tasks")
+	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "refuse a trace with calls of more threads")
+	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "refuse a trace with calls of more processes")
 }
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.

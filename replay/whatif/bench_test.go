@@ -82,7 +82,7 @@ func BenchmarkRun(b *testing.B) {
 					b.Fatal(err)
 				}
 				began := processor()
-				p, err := compile(r, acl.Model)
+				p, err := newProgram(r, acl.Model)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
 	"github.com/acltrace/acltrace/timeline"
@@ -34,7 +35,7 @@ type program struct {
 	syncs       []deviceSync
 	odd         map[string]int  // index into unsupported, by function
 	oddNodes    map[uint64]bool // calls whose tasks have none in graphs, which may be told of again and again
-	unsupported []replay.Unsupported
+	unsupported []compile.Unsupported
 	extra       uint64          // tasks that are no task's
 	apart       bool            // default streams wait for no others
 	put         []uint64        // tasks, by lane
@@ -196,15 +197,15 @@ func tagged(tag uint64) (call, task int, again bool) {
 	return int(uint32(tag)&^second) - 1, int(tag>>32) - 1, tag&second != 0
 }
 
-// compile makes the program of a trace.
-func compile(r *format.Reader, m *api.Model) (*program, error) {
+// newProgram makes the program of a trace.
+func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
 	if err != nil {
 		return nil, err
 	}
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
 		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
-		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, runs: map[int32]int32{}, records: map[int32]int32{}, sources: map[int32]int32{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []replay.Unsupported{}}
+		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, runs: map[int32]int32{}, records: map[int32]int32{}, sources: map[int32]int32{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []compile.Unsupported{}}
 	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
 		Call: p.call,
@@ -634,7 +635,7 @@ func (p *program) strange(t *timeline.Task, reason string) {
 	if !ok {
 		n = len(p.unsupported)
 		p.odd[t.Fn.Name] = n
-		p.unsupported = append(p.unsupported, replay.Unsupported{Func: t.Fn.Name, Reason: reason, Call: t.Call})
+		p.unsupported = append(p.unsupported, compile.Unsupported{Func: t.Fn.Name, Reason: reason, Call: t.Call})
 	}
 	p.unsupported[n].Calls++
 }

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/compile"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay"
@@ -39,7 +41,7 @@ type Options struct {
 	// Output is a file for the trace of what would have happened: the same calls, with new times. "" is none.
 	Output string
 	// Limits bound what a trace may ask for.
-	Limits replay.Limits
+	Limits compile.Limits
 }
 
 // Report says what a simulation in virtual time has shown. Keys are only ever added.
@@ -64,7 +66,7 @@ type Report struct {
 	Durations Durations `json:"durations"`
 	Streams   []Stream  `json:"streams"`
 	// Unsupported are calls that here take their time on the host and do nothing else.
-	Unsupported []replay.Unsupported `json:"unsupported"`
+	Unsupported []compile.Unsupported `json:"unsupported"`
 	// SimulatedIn is the time that it took to find out.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
 }
@@ -158,7 +160,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	v.rep.Scope = r.Completeness().Scope()
-	if v.p, err = compile(r, m); err != nil {
+	if v.p, err = newProgram(r, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if d := r.Damage(); len(d) > 0 {
@@ -416,7 +418,7 @@ func (v *runner) report() {
 	rep, p := v.rep, v.p
 	rep.Model, rep.Source, rep.Calls = v.model.Name, v.model.Source, uint64(p.calls.n)
 	v.conclude()
-	slices.SortFunc(rep.Unsupported, func(a, b replay.Unsupported) int { return cmp.Compare(a.Func, b.Func) })
+	slices.SortFunc(rep.Unsupported, func(a, b compile.Unsupported) int { return cmp.Compare(a.Func, b.Func) })
 	if !p.nested {
 		return
 	}

@@ -1,0 +1,190 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A compiler turns a trace into a plan, one call at a time, in the order in which the calls began. It holds the state
+// that lives for the whole trace. callCompiler holds the state of one call.
+//
+// An error of its methods means that the trace or a file can't be read, and ends the planning. A call that can't be
+// replayed is no error but an entry in Plan.found.
+type compiler struct {
+	*Plan
+	*plan.Writer
+	r       *format.Reader
+	o       *Options
+	dir     string // for files that the program had loaded, "" if nothing will be played
+	files   int    // in dir
+	state   *timeline.State
+	late    map[uint64][]format.Data // data recorded after its call, by call
+	thread  map[uint32]int           // index into Plan.threads, by the trace's thread
+	process map[uint32]int           // index into Plan.procs, by the trace's process
+
+	objects  objects
+	pointers pointers
+	graphs   graphs
+	sharing  sharing
+	ordering ordering
+	visible  visibleState
+	gaps     gaps
+	hosts    []*hostLaunch
+
+	look       lookahead
+	used       []*group // to be used again
+	known      []*facts // by api.ID
+	sinceEmits int      // calls compiled since the last emit
+
+	see func(*Look) error // called for every call, may be nil
+}
+
+// errRefused is wrapped by errors about traces that can't be replayed as a whole.
+var errRefused = errors.New("can't be replayed")
+
+// Trace compiles a trace into a plan in the file dir/plan. The caller closes the plan.
+func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error) {
+	w, err := plan.Create(filepath.Join(dir, "plan"))
+	if err != nil {
+		return nil, err
+	}
+	p := newCompiler(w, r, m, dir, o)
+	if o.Backend.Placement() == backend.ByCall {
+		_, p.Found.Ignored = RecordedVariables(&m.Simulator, r.Meta())
+	}
+	err = p.compile()
+	if err == nil {
+		err = p.finish()
+	}
+	if err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	return p.Plan, nil
+}
+
+func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *Options) *compiler {
+	p := &compiler{
+		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit)}, Writer: w,
+		r: r, o: o, dir: dir, state: timeline.NewState(m).Read(r), late: map[uint64][]format.Data{},
+		thread: map[uint32]int{}, process: map[uint32]int{},
+		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
+		visible: newVisibleState(), known: make([]*facts, 1<<16),
+	}
+	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
+	return p
+}
+
+func (p *compiler) compile() error {
+	if err := p.o.Limits.Check(p.r, p.Model); err != nil {
+		return err
+	}
+	if err := p.survey(); err != nil {
+		return err
+	}
+	for _, s := range plan.SlotNames {
+		p.slot(s, nil)
+	}
+	for _, s := range []string{"scratch of thread %d", "identity of thread %d"} {
+		for t := range p.Threads {
+			p.slot(fmt.Sprintf(s, p.Threads[t].thread), nil)
+		}
+	}
+	for i := range p.procs {
+		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
+	}
+	if err := p.state.Follow(p.r); err != nil {
+		return err
+	}
+	if err := p.match(); err != nil {
+		return err
+	}
+	if err := p.handOver(); err != nil {
+		return err
+	}
+	threads := p.r.Threads()
+	p.look = p.newLookahead()
+	defer p.look.stop()
+	cc := &callCompiler{compiler: p, reused: reused{param: make([]plan.Operand, 0, maxWords)}}
+	for c, err := range p.r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		e := p.state.Apply(threads[c.Thread].Process, c)
+		if err := cc.next(e); err != nil {
+			return err
+		}
+	}
+	if d := p.r.Damage(); len(d) > 0 {
+		return &d[0]
+	}
+	for _, v := range p.visibleRanges() {
+		cc.visibleLeft(v)
+	}
+	p.emit(math.MaxInt64)
+	p.settleNumbers()
+	p.graphResults()
+	if err := p.hostFunctions(); err != nil {
+		return err
+	}
+	p.clockLast()
+	return p.Err()
+}
+
+// untilLimit is how long one run of polls may take.
+const untilLimit = 30 * time.Second
+
+// identity is the slot of a thread's pthread_t, processID that of a process's number.
+func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
+
+func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
+
+// finish writes the rest of the plan.
+func (p *compiler) finish() error {
+	h := &plan.Header{
+		Slots: uint64(len(p.slots)), UntilNS: p.UntilNS, Zeros: p.pointers.zeros, ZerosReason: uint32(p.zerosReason().Code()),
+		Tolerance: p.o.Tolerance.Code(), Relative: p.o.Tolerance.Relative, Absolute: p.o.Tolerance.Absolute, Paced: bit(p.Scale > 0),
+	}
+	t := &plan.Tables{}
+	for i := range p.procs {
+		pr := &p.procs[i]
+		env, err := p.environment(i)
+		if err != nil {
+			return err
+		}
+		first := p.Name("") + 1
+		for _, v := range env {
+			p.Name(v)
+			name, _, _ := strings.Cut(v, "=")
+			if len(p.Env[name]) < len(v) {
+				p.Env[name] = v
+			}
+		}
+		t.Processes = append(t.Processes, plan.Process{First: uint32(pr.first), Count: uint32(pr.count), Env: first, Vars: uint32(len(env)), Forked: bit(pr.forked)})
+	}
+	for _, r := range verify.Reasons {
+		t.Reasons = append(t.Reasons, p.Name(r.Text()))
+	}
+	for _, m := range p.Found.maps {
+		t.Maps = append(t.Maps, m.Map)
+	}
+	for _, u := range p.Found.Unproved() {
+		t.Doubts = append(t.Doubts, plan.Doubt{Call: u.Call, Reason: uint32(u.Code.Code()), Results: uint32(u.Results), Text: p.Name(u.Reason)})
+	}
+	var err error
+	if p.File, err = p.Finish(h, t); errors.Is(err, plan.ErrTooLarge) {
+		return fmt.Errorf("the trace %w: %w", errRefused, err)
+	}
+	return err
+}

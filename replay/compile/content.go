@@ -1,0 +1,311 @@
+package compile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// pointers knows the device addresses of the trace: where they may be, and what they are in the replay.
+type pointers struct {
+	window         api.Window                // recorded device allocations
+	addressed      api.Window                // payload words in it may be addresses
+	pinned         api.Window                // argument words in it may be addresses too: host memory that the device reaches
+	hostReached    map[*timeline.Object]bool // host memory that kernels may use
+	copied         map[uint64]plan.Operand   // payload words that were taken for addresses
+	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
+	contents       map[*timeline.Object]*content
+	inMemory       bool                      // a task may have copied or stored an address
+	payloadMissing bool                      // a missing payload may have had addresses
+	zeros          uint64                    // bytes of the memory that replaces missing payloads
+	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
+	spareAt        uint64                    // first free address after all allocations, see behind
+	mapped         bool                      // the player maps memory at its recorded address
+	recent         [1 << recentBits]found    // by hash of an address
+}
+
+const recentBits = 12
+
+// found is an address that was in an allocation when it was looked up, and the operand of the allocation.
+type found struct {
+	addr   uint64
+	object *timeline.Object
+	op     plan.Operand
+}
+
+func newPointers() pointers {
+	return pointers{
+		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
+		contents: map[*timeline.Object]*content{}, zeroed: map[*timeline.Object]bool{},
+	}
+}
+
+func (p *callCompiler) inBlob(d *format.Data, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
+}
+
+// reader gives the content of data.
+func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
+	if d.Blob == 0 {
+		return bytes.NewReader(d.Bytes), nil
+	}
+	r, err := p.r.BlobReader(d.Blob)
+	return r, p.inBlob(d, err)
+}
+
+// bytes is the content of small data, which may not be changed and is valid until the next call is compiled.
+func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
+	if d.Blob == 0 {
+		return d.Bytes, nil
+	}
+	r, err := p.reader(d)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	return b, p.inBlob(d, err)
+}
+
+// content puts recorded data into the plan's data. If it may hold device addresses, each 8-byte word that lies
+// in a live device allocation gets a relocation; those that the runtime reads are listed for the report. The relocations are valid until the
+// next call is compiled.
+func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
+	if at, ok := p.pointers.payloads[d.Blob]; ok && d.Blob != 0 {
+		return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
+	}
+	at, err := p.Align()
+	if err != nil {
+		return plan.Operand{}, nil, err
+	}
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
+	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.reused.relocs)}
+	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
+		s.most = p.objects.tokens.most
+	}
+	if d.Blob == 0 {
+		if err := p.inline(&s); err != nil {
+			return op, nil, err
+		}
+	} else if err := p.blob(&s); err != nil {
+		return op, nil, p.inBlob(d, err)
+	}
+	// A copy leaves what it reads as it is; argument blocks are patched.
+	if role := p.paramOf(d).Role; d.Blob != 0 && !s.suspect && (role == api.Reads || role == api.Writes) {
+		p.pointers.payloads[d.Blob] = at
+	}
+	return op, slices.Clip(p.reused.relocs[s.first:]), nil
+}
+
+// scan is the search of data for words that mean something else in the replay.
+type scan struct {
+	d         *format.Data
+	at        uint64 // of the data in the plan's
+	addresses bool   // it may hold device addresses
+	reaches   bool   // it may hold addresses of host memory
+	most      uint64 // bytes of the longest token, 0 if there are none
+	first     int    // relocation of it in callCompiler.reused
+	suspect   bool   // a word may be an address, or a token
+}
+
+// inline puts data that is in the call itself.
+func (p *callCompiler) inline(s *scan) error {
+	if uint64(len(s.d.Bytes)) != s.d.Len {
+		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
+	}
+	p.scanWords(s, s.d.Bytes, 0, s.d.Len)
+	return p.Write(s.d.Bytes)
+}
+
+// blob puts data that is stored apart.
+func (p *callCompiler) blob(s *scan) error {
+	d := s.d
+	r, err := p.r.BlobReader(d.Blob)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(r, int(min(d.Len, 1<<20)))
+	for off := uint64(0); off < d.Len; {
+		b, err := in.Peek(int(min(d.Len-off, 1<<20)))
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		n := uint64(len(b))
+		if off+n < d.Len {
+			n = (n - s.most) &^ 7 // the rest comes again, with what is behind it
+		}
+		n = p.scanWords(s, b, off, n)
+		if err := p.Write(b[:n]); err != nil {
+			return err
+		}
+		off += n
+		if _, err := in.Discard(int(n)); err != nil {
+			return err
+		}
+	}
+	// The end of a payload is where its hash is compared.
+	if n, err := in.Read(make([]byte, 1)); n != 0 {
+		return fmt.Errorf("longer than its %d bytes", d.Len)
+	} else if err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// scanWords looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
+// done with: a token may reach further.
+func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
+	if !s.addresses && s.most == 0 {
+		return n
+	}
+	device, pinned := p.pointers.addressed, p.pointers.pinned
+	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
+		w := binary.LittleEndian.Uint64(b[k:])
+		if s.most > 0 {
+			if t := p.token(w, b[k:]); t != nil {
+				s.suspect = true
+				p.reused.relocs = append(p.reused.relocs, p.putToken(t, s.d, off+k, s.at)...)
+				k += uint64(len(t.bytes)) - 8
+				n = max(n, min(k+8, uint64(len(b))))
+				continue
+			}
+		}
+		if !s.addresses || (w < device.From || w > device.To) && !(s.reaches && w >= pinned.From && w <= pinned.To) {
+			continue
+		}
+		s.suspect = true
+		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
+			p.reused.relocs = append(p.reused.relocs, r)
+		}
+	}
+	return n
+}
+
+// reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
+func (p *callCompiler) reachesHost(d *format.Data) bool {
+	if p.f.Task != api.Kernel {
+		return false
+	}
+	switch p.paramOf(d).Role {
+	case api.Args, api.ArgArray, api.Packed, api.Struct:
+		return true
+	}
+	return false
+}
+
+// zeroCopy notes that kernels may use memory of the host's.
+func (p *callCompiler) zeroCopy(o *timeline.Object) {
+	p.unseen = o
+	if !p.pointers.hostReached[o] {
+		p.pointers.hostReached[o] = true
+		p.doubt(verify.Managed, "kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+	}
+}
+
+// relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
+// there as an address is the same address, even when its allocation is gone by then.
+func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc, bool) {
+	q := p.paramOf(d)
+	if d.Dir == format.DirOut {
+		if op, ok := p.pointers.copied[w]; ok {
+			return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+		}
+	}
+	o, in, op, ok := p.allocation(q, w)
+	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
+		return plan.Reloc{}, false
+	}
+	evidence := ByRange
+	if q.Role == api.Args {
+		switch a, known := timeline.ArgumentAt(p.layout(), off); {
+		case known && a.Level > 0:
+			evidence = ByLayout
+		case known && a.Kind == kernelbin.General:
+			return plan.Reloc{}, false // a number, which only looks like an address
+		}
+	}
+	op.Addend += in
+	if o.Kind.OnHost() && p.visibleOf(o) == nil {
+		p.zeroCopy(o)
+	}
+	if d.Dir == format.DirIn {
+		how := TouchNames
+		if q.Role == api.Reads {
+			p.pointers.copied[w] = op
+			how = TouchPoints
+		}
+		p.touch(o, 0, 0, how)
+		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
+	}
+	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+}
+
+// allocation returns the live allocation that a word of a parameter's data is an address of, with its operand. Loops of a
+// program use the same addresses again and again.
+func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op plan.Operand, ok bool) {
+	const golden = 0x9e3779b97f4a7c15
+	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
+	if o := recent.object; o != nil && recent.addr == w && o.Ended == timeline.NoCall && o.Process == p.owner() {
+		return o, w - o.Handle, recent.op, true
+	}
+	o, in, ok = p.state.Find(p.owner(), w)
+	inside := ok
+	if !ok && q.Role != api.Reads && q.Role != api.Writes {
+		// An argument may point to the end of an allocation.
+		o, in, ok = p.state.FindEnd(p.owner(), w)
+	}
+	if !ok {
+		// Of reserved addresses those without memory count, too.
+		o, in, ok = p.state.Reserved(p.owner(), w)
+	}
+	if !ok {
+		return nil, 0, plan.Operand{}, false
+	}
+	if op, ok = p.objects.operands[o]; ok && inside && o.Kind == api.Device && o.Parent == nil {
+		*recent = found{w, o, op}
+	}
+	return o, in, op, ok
+}
+
+// layout is what the binary of the kernel that is launched says of its arguments.
+func (p *callCompiler) layout() []kernelbin.Arg {
+	if !p.asked {
+		p.asked, p.args = true, p.state.Arguments(p.e)
+	}
+	return p.args
+}
+
+func (p *compiler) relocated(r Relocated, w uint64) {
+	p.Found.Relocations++
+	if len(p.Found.Relocated) < MaxListed {
+		r.Value = hexWord(w)
+		p.Found.Relocated = append(p.Found.Relocated, r)
+	}
+}
+
+// memoryParam describes the content of host-visible memory, which belongs to no parameter.
+var MemoryParam = api.Param{Name: "memory", Role: api.Reads}
+
+// paramOf is the parameter that data belongs to.
+func (p *callCompiler) paramOf(d *format.Data) *api.Param {
+	if d.Param == api.MemoryParam {
+		return &MemoryParam
+	}
+	return &p.f.Params[d.Param]
+}

@@ -1,0 +1,145 @@
+package compile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+)
+
+// Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
+// a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
+
+// ownFile is a file that the planner has written for a call.
+type File struct {
+	Name string // in the folder
+	Hash string // SHA-256 of the content
+}
+
+// fileName is the path of a file that the call reads.
+func (p *callCompiler) fileName(i int) (plan.Operand, error) {
+	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
+		return p.zero(1), nil // which names no file
+	}
+	d := p.find(i, 1, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = fmt.Sprintf("the content of the file that its parameter %s names is not in the trace", p.f.Params[i].Name)
+		}
+		return p.newPath(i)
+	}
+	path, err := p.ownPath(p.dir, i)
+	if err != nil {
+		return plan.Operand{}, err
+	}
+	r, err := p.reader(d)
+	if err != nil {
+		return plan.Operand{}, err
+	}
+	if p.f.Keeps != nil {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return plan.Operand{}, p.inBlob(d, err)
+		}
+		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
+	}
+	f, err := atomicfile.Fresh(path) // in place of that of an earlier replay, if the folder is kept
+	if err != nil {
+		return plan.Operand{}, err
+	}
+	h := sha256.New()
+	if _, err = io.Copy(io.MultiWriter(f, h), r); err != nil {
+		err = p.inBlob(d, err)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return plan.Operand{}, err
+	}
+	p.Files = append(p.Files, File{filepath.Base(path), hex.EncodeToString(h.Sum(nil))})
+	return p.pathOperand(path)
+}
+
+// newPath is the path of a file that does not exist: the call writes it, or failed to read it.
+func (p *callCompiler) newPath(i int) (plan.Operand, error) {
+	dir := OwnDir(p.dir)
+	if p.o.Relative {
+		dir = p.dir
+	}
+	path, err := p.ownPath(dir, i)
+	if err != nil {
+		return plan.Operand{}, err
+	}
+	_ = os.Remove(path) // of a replay before, where the folder is kept
+	return p.pathOperand(path)
+}
+
+// ownPath returns a new path in a folder of the replay that ends like the recorded one.
+func (p *callCompiler) ownPath(dir string, i int) (string, error) {
+	base := "file"
+	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+		b, err := p.bytes(d)
+		if err != nil {
+			return "", err
+		}
+		base = string(b)
+	}
+	p.files++
+	return filepath.Join(dir, strconv.Itoa(p.files)+"-"+PlainName(base)), nil
+}
+
+func (p *compiler) pathOperand(path string) (plan.Operand, error) {
+	if p.o.Relative {
+		path = filepath.Base(path)
+	}
+	at, err := p.Put(append([]byte(path), 0))
+	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+}
+
+// plainName returns the end of a path as a file name of at most 64 letters, digits, dots, dashes and underscores.
+func PlainName(path string) string {
+	base := filepath.Base(path)
+	base = base[max(0, len(base)-64):]
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, base)
+}
+
+// keepMembers removes the other members of a JSON object. What is no JSON object becomes an equally damaged one.
+func keepMembers(text []byte, keep []string) []byte {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return []byte("{")
+	}
+	for name := range members {
+		if !slices.Contains(keep, name) {
+			delete(members, name)
+		}
+	}
+	b, err := json.Marshal(members)
+	if err != nil {
+		return []byte("{")
+	}
+	return b
+}
+
+// ownDir is the folder, in the folder of a replay, that the player may write to. The plan and the player itself are outside: the player of
+// a repeated run is started by this process, which is in no sandbox.
+func OwnDir(dir string) string { return filepath.Join(dir, "acltrace-run") }

@@ -1,0 +1,162 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Findings are what compiling a trace has shown. They do not depend on a run.
+type Findings struct {
+	Calls   uint64 // in the trace
+	From    int64  // begin of the first call
+	To      int64  // end of the last
+	Longest int64  // call, nanoseconds
+	Scope   format.Scope
+	Cut     string // why the end of the recording is missing, "" if it is there
+
+	Unsupported []Unsupported // calls that can't be made: nothing is run
+	LeftOut     []Unsupported // composite calls, of which only the calls inside are made
+	Absent      []Unsupported // calls that are known to be missing from the trace
+	Asked       []string      // functions that the program looked up and that no probe sees
+	Ignored     []IgnoredVariable
+
+	Unverified   []Unverified
+	Doubts       []Unverified // effects that the replay does not reproduce and that no single result shows
+	Substituted  []Substituted
+	Because      map[verify.Reason]string // a more detailed text for a reason
+	Volatile     uint64                   // outputs that differ from run to run, not compared
+	Relocated    []Relocated              // the first of them
+	Relocations  int                      // all
+	Ambiguous    []Ambiguous              // the first of them
+	Ambiguities  int                      // all
+	DeviceBlocks []DeviceBlock
+	maps         []hostMap
+}
+
+// Unverified are unproved results of a call.
+type Unverified struct {
+	Call    uint64        `json:"call"`
+	Reason  string        `json:"reason"`
+	Code    verify.Reason `json:"reason_code"`
+	Results int           `json:"results"` // a copy has one, a batch one for each of its copies
+	// OtherBytes counts the results with other bytes than recorded, which proves nothing.
+	OtherBytes int `json:"other_bytes,omitempty"`
+}
+
+func (u *Unverified) String() string {
+	if u.Call == 0 && u.Code == verify.Incomplete { // of no call
+		return u.Reason
+	}
+	if u.Results > 1 {
+		return fmt.Sprintf("call %d, %d results: %s", u.Call, u.Results, u.Reason)
+	}
+	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
+}
+
+// AddUnverified adds an unproved result to a list.
+func AddUnverified(list []Unverified, call uint64, code verify.Reason, reason string) []Unverified {
+	if n := len(list); n > 0 && list[n-1].Call == call && list[n-1].Code == code && list[n-1].Reason == reason {
+		list[n-1].Results++
+		return list
+	}
+	return append(list, Unverified{Call: call, Reason: reason, Code: code, Results: 1})
+}
+
+// Unsupported are calls of a function that are not made, for one reason.
+type Unsupported struct {
+	Func   string `json:"func"`
+	Calls  int    `json:"calls"`
+	Reason string `json:"reason"`
+	Call   uint64 `json:"call,omitempty"` // the first of them, if it is in the trace
+}
+
+// String names the calls and the reason.
+func (u *Unsupported) String() string {
+	switch {
+	case u.Func != "" && u.Call > 0:
+		return fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason)
+	case u.Func != "":
+		return fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason)
+	case u.Calls > 0:
+		return fmt.Sprintf("%d calls, %s", u.Calls, u.Reason)
+	}
+	return u.Reason
+}
+
+// Substituted is a payload that the trace lacks, replaced by zeros of the same length.
+type Substituted struct {
+	Call   uint64 `json:"call"`
+	Func   string `json:"func"`
+	Param  string `json:"param"`
+	Bytes  uint64 `json:"bytes"`
+	Reason string `json:"reason"`
+	marked bool   // the device marks what depends on it, so results are found one by one
+}
+
+// Relocated is a word that was rewritten as a device address, with the evidence for it.
+type Relocated struct {
+	Call       uint64 `json:"call"`
+	Func       string `json:"func"`
+	Param      string `json:"param"`
+	Item       uint32 `json:"item,omitempty"`
+	Offset     uint64 `json:"offset"`
+	Value      string `json:"value"`
+	Allocation uint64 `json:"allocation"` // the call that made the allocation, object or token
+	At         uint64 `json:"at"`         // offset in the allocation
+	Evidence   string `json:"evidence"`   // ByLayout, ByRange, ByHandle or ByToken
+}
+
+// The values of Relocated.Evidence.
+const (
+	ByLayout = "layout" // the binary of the kernel declares a pointer
+	ByRange  = "range"  // the word is an address of an allocation that lived then
+	ByHandle = "handle" // the word is the handle of an object that kernels know by it
+	ByToken  = "token"  // the bytes from there on were returned by the call Allocation and are passed on unchanged
+)
+
+// Ambiguous is a pair of calls without a recorded order, in the order in which they are made.
+type Ambiguous struct {
+	Calls  [2]uint64 `json:"calls"`
+	Reason string    `json:"reason"`
+}
+
+// DeviceBlock is an allocation of device memory whose address is compared after a run.
+type DeviceBlock struct {
+	Slot   uint32
+	Object *timeline.Object
+	end    int64 // of the call that made it
+}
+
+// hostMap is host memory of the program that is registered for the device.
+type hostMap struct {
+	plan.Map
+	recorded uint64 // address
+}
+
+// MaxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
+const MaxListed = 1000
+
+// Unproved lists what is unproved whatever a run shows. A finding that concerns no single result counts as one result.
+func (f *Findings) Unproved() []Unverified {
+	us := append(slices.Clone(f.Unverified), f.Doubts...)
+	for _, u := range f.Absent {
+		us = AddUnverified(us, u.Call, verify.Incomplete, u.String())
+	}
+	for _, u := range f.LeftOut {
+		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
+	}
+	for _, u := range f.Substituted {
+		if u.marked {
+			continue // results that depend on it are unproved
+		}
+		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
+	}
+	return us
+}
+
+func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }

@@ -1,0 +1,150 @@
+package compile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Calls that the trace lacks may have written any memory that lived at the time, and copies whose data it lacks bring zeros. A simulator
+// marks that memory (opMark) and reports the results that depend on it. On other libraries every later result is unproved.
+
+// gaps are the times at which a trace lacks calls, in the order of their beginnings.
+type gaps struct {
+	all   []format.Gap
+	marks []gapMark      // by time
+	other []gapMark      // when memory first became unknown for other reasons, by time
+	seen  map[uint32]int // marks made in each process
+}
+
+// gapMark is a moment at which memory that lives becomes unknown.
+type gapMark struct {
+	at   int64
+	code verify.Reason
+}
+
+// gapReason says why memory is unknown after a gap.
+func gapReason(g *format.Gap) verify.Reason {
+	if g.Intended() {
+		return verify.Before
+	}
+	return verify.Incomplete
+}
+
+func newGaps(c *format.Completeness) gaps {
+	gs := gaps{all: append(slices.Clone(c.Lost), c.Outside...), seen: map[uint32]int{}}
+	slices.SortFunc(gs.all, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
+	for i := range gs.all {
+		g := &gs.all[i]
+		gs.marks = append(gs.marks, gapMark{g.From, gapReason(g)}, gapMark{g.To, gapReason(g)})
+	}
+	slices.SortStableFunc(gs.marks, func(a, b gapMark) int { return cmp.Compare(a.at, b.at) })
+	return gs
+}
+
+// reason returns why results that come at a time are unproved on a library that can't mark memory, "" if nothing was missing before.
+func (gs *gaps) reason(at int64) verify.Reason {
+	switch {
+	case len(gs.all) > 0 && gs.all[0].From < at:
+		return gapReason(&gs.all[0])
+	case len(gs.other) > 0 && gs.other[0].at < at:
+		return gs.other[0].code
+	}
+	return ""
+}
+
+// since notes that memory is unknown for a reason from a time on.
+func (gs *gaps) since(code verify.Reason, at int64) {
+	if !gs.has(code) {
+		gs.other = append(gs.other, gapMark{at, code})
+	}
+}
+
+// has reports whether memory became unknown for a reason besides missing calls.
+func (gs *gaps) has(code verify.Reason) bool {
+	return slices.ContainsFunc(gs.other, func(m gapMark) bool { return m.code == code })
+}
+
+// due returns the reason of the marks that a process has to make before a call that begins at a time, "" if there are none.
+func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
+	n := gs.seen[process]
+	for ; n < len(gs.marks) && gs.marks[n].at <= start; n++ {
+		if code != verify.Incomplete {
+			code = gs.marks[n].code
+		}
+	}
+	gs.seen[process] = n
+	return code
+}
+
+// markGaps marks all device memory that lives, before the current call, if calls are missing since the call before it.
+func (p *callCompiler) markGaps() {
+	if len(p.gaps.all) == 0 || !p.o.Compare {
+		return
+	}
+	code := p.gaps.due(p.owner(), p.c.Start)
+	if code == "" {
+		return
+	}
+	var live []*timeline.Object
+	for o := range p.objects.operands {
+		if o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
+			live = append(live, o)
+		}
+	}
+	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.ID, b.ID) })
+	for _, o := range live {
+		p.before = append(p.before, p.mark(p.objects.operands[o], o.Size, code))
+	}
+}
+
+// mark tells the library that memory is unknown for a reason, or known again if that is "".
+func (p *compiler) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instruction {
+	return plan.Instruction{Op: plan.OpMark, Bits: code.Code(), Operands: p.Operands(at), Len: size}
+}
+
+// zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
+// of data that the trace lacks.
+func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint64) {
+	p.gaps.since(verify.Data, p.c.Start)
+	p.Found.Substituted[len(p.Found.Substituted)-1].marked = true
+	if pinned != nil {
+		p.pointers.zeroed[pinned] = true
+		p.before = append(p.before, p.mark(at, n, verify.Data))
+	}
+}
+
+// unknown marks memory, from before the current call on.
+func (p *callCompiler) unknown(at plan.Operand, size uint64, code verify.Reason) {
+	p.gaps.since(code, p.c.Start)
+	p.before = append(p.before, p.mark(at, size, code))
+}
+
+// because describes why results have a reason.
+func (p *compiler) because(code verify.Reason, why string) {
+	if p.Found.Because == nil {
+		p.Found.Because = map[verify.Reason]string{}
+	}
+	p.Found.Because[code] = why
+}
+
+// zerosReason is why each process marks the memory of zeros as unknown before its first call, "" if it does not.
+func (p *compiler) zerosReason() verify.Reason {
+	if !p.gaps.has(verify.Data) || !p.o.Compare || p.pointers.zeros == 0 {
+		return ""
+	}
+	return verify.Data
+}
+
+// afterGap gives the comparison of a result that came at a time the reason for which it proves nothing on a library that can't mark memory.
+func (p *compiler) afterGap(in *plan.Instruction, at int64) {
+	if code := p.gaps.reason(at); code != "" {
+		in.Bits, in.Flags = code.Code(), in.Flags|plan.InstUnmarked
+	}
+}

@@ -1,0 +1,175 @@
+package compile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Functions of the program's that the runtime calls are not in a trace. Stubs stand for them: those that a stream calls take as long as
+// the program's did, where the recorded time is kept and the recording has their runs (api.Func.Called); what they wrote is not
+// compared, and said.
+
+// hostLaunch is a call that has a stream call a function of the program's.
+type hostLaunch struct {
+	call uint64
+	key  ownKey
+	ops  uint32  // the operand that says how long the stub takes
+	fate int     // index into findings.host
+	runs []int64 // nanoseconds
+	want int     // runs that there were, as far as the calls tell
+}
+
+// ownKey is a function of the program's with what it is given.
+type ownKey struct {
+	process  uint32
+	fn, data uint64
+}
+
+// own is what the trace tells of such a function, in the order of time: the calls by which a stream was to run it, and how long it ran.
+type own struct {
+	asked []*hostLaunch
+	took  []int64 // nanoseconds
+}
+
+func (p *compiler) own(k ownKey) *own {
+	o := p.graphs.owns[k]
+	if o == nil {
+		o = &own{}
+		p.graphs.owns[k] = o
+	}
+	return o
+}
+
+// called takes in a run of a function of the program's.
+func (p *compiler) called(e *timeline.Event, process uint32) {
+	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
+		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
+		o.took = append(o.took, max(c.End-c.Start, 0))
+	}
+}
+
+// callback is what stands for a function of the program's.
+func (p *callCompiler) callback(q *api.Param) plan.Operand {
+	if p.f.Task != api.HostFunc {
+		if p.ok {
+			p.doubt(verify.HostFunction, "what the program's function "+q.Name+" does is not repeated")
+		}
+		return plan.Operand{Slot: plan.SlotCallback}
+	}
+	if q.Before == 2 {
+		return plan.Operand{Slot: plan.SlotStreamFunction}
+	}
+	return plan.Operand{Slot: plan.SlotHostFunction}
+}
+
+// hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
+func (p *callCompiler) hostLaunch(ops uint32) {
+	if p.f.Task != api.HostFunc || !p.ok {
+		return
+	}
+	fn := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback })
+	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
+	if fn < 0 || data < 0 {
+		return
+	}
+	words := p.c.Args
+	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
+	p.doubt(verify.HostFunction, "")
+	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
+	p.hosts = append(p.hosts, l)
+	if p.e.Captured != nil {
+		c := p.captureOf(p.e.Captured)
+		c.hosts = append(c.hosts, l)
+		return
+	}
+	p.ask(l)
+}
+
+// ask notes that a launch, or a graph that it is in, will have its function run once.
+func (p *compiler) ask(l *hostLaunch) {
+	l.want++
+	o := p.own(l.key)
+	o.asked = append(o.asked, l)
+}
+
+// hostFunctions gives each launch the times of its runs, once all are known. Runs of one function with one argument that several streams
+// were to call come in the order in which that was asked.
+func (p *compiler) hostFunctions() error {
+	for _, o := range p.graphs.owns {
+		for i, l := range o.asked[:min(len(o.asked), len(o.took))] {
+			l.runs = append(l.runs, o.took[i])
+		}
+	}
+	for _, l := range p.hosts {
+		u := &p.Found.Doubts[l.fate]
+		how := "takes no time"
+		switch {
+		case p.Scale == 0:
+		case len(l.runs) == 0 && l.want > 0:
+			how = "takes no time, since its runs were not recorded,"
+		case len(l.runs) > 0:
+			how = "takes the recorded time"
+			if len(l.runs) < l.want {
+				how = fmt.Sprintf("takes the recorded time in %d of %d runs", len(l.runs), l.want)
+			}
+			b := binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(len(l.runs)))
+			for _, ns := range l.runs {
+				b = binary.LittleEndian.AppendUint64(b, uint64(float64(ns)*p.Scale))
+			}
+			at, err := p.Put(b)
+			if err != nil {
+				return err
+			}
+			p.SetOperand(l.ops, plan.Operand{Slot: plan.SlotData, Addend: at})
+		}
+		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
+	}
+	return nil
+}
+
+// An exceptionHandler is a function of the program's that the runtime gives exceptions to.
+type exceptionHandler struct {
+	name string // "" if it is older than the trace
+	left int    // calls that read an exception
+	fate int    // index into findings.doubts, once there is such a call
+}
+
+// exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
+func (p *callCompiler) exception() (skip bool) {
+	if !p.facts(p.f).exceptions {
+		return false
+	}
+	h := p.objects.exceptionHandlers[p.owner()]
+	if h == nil {
+		h = &exceptionHandler{name: "which was set before the trace begins"}
+		p.objects.exceptionHandlers[p.owner()] = h
+	}
+	for _, q := range p.f.Params {
+		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 && p.ok {
+			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
+			return false
+		}
+	}
+	if !slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && p.c.Args[q.Word] != 0 }) {
+		return false
+	}
+	if h.left++; h.left == 1 {
+		h.fate = len(p.Found.Doubts)
+		p.doubt(verify.HostFunction, "")
+	}
+	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
+	return true
+}
+
+// doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
+func (p *callCompiler) doubt(code verify.Reason, reason string) {
+	p.Found.Doubts = AddUnverified(p.Found.Doubts, p.c.Index, code, reason)
+}

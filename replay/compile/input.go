@@ -1,0 +1,292 @@
+package compile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
+func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
+	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
+	for k := range p.pieces {
+		d := &p.pieces[k]
+		if int(d.Param) != i || d.Item == 0 {
+			continue
+		}
+		n := slices.IndexFunc(buffers, func(b buffer) bool { return b.addr == d.Addr })
+		if n < 0 {
+			p.cant = fmt.Sprintf("the buffer %d behind its placeholders is none that the trace shows being handed out", d.Item)
+			return nil
+		}
+		filled[d.Addr] = true
+		if d.Status != format.Whole {
+			p.substitute(i, d.Len, d)
+			p.store(plan.Operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
+			continue
+		}
+		from, relocs, err := p.content(d, true)
+		if err != nil {
+			return err
+		}
+		p.store(plan.Operand{Slot: buffers[n].slot}, from, relocs, contiguous(d.Len))
+	}
+	for _, b := range buffers {
+		if !filled[b.addr] {
+			p.substitute(i, b.size, nil)
+			p.store(plan.Operand{Slot: b.slot}, p.zero(b.size), nil, contiguous(b.size))
+		}
+	}
+	return nil
+}
+
+// input is host memory that the call reads before it returns, or may keep.
+func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.Operand, error) {
+	d := p.find(i, item, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if !p.ok || n == 0 {
+			return p.temporary(n), nil
+		}
+		p.substitute(i, n, d)
+		return p.zero(n), nil
+	}
+	if q.Token != 0 && p.ok {
+		return p.tokensIn(q, d)
+	}
+	if p.f.Shares == api.Import && q.Role == api.In {
+		if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
+			return first, nil // where the other process has got it
+		}
+	}
+	from, relocs, err := p.content(d, q.Addresses)
+	p.relo = append(p.relo, relocs...)
+	if p.takes() || q.Addresses {
+		p.spoil(from, d.Len)
+	}
+	if err == nil && q.Role == api.In && q.Object == api.Process {
+		err = p.processes(d, from)
+	}
+	return from, err
+}
+
+// takes reports whether the call at hand puts a task on a stream. Such a call must have read its arguments when it returns, since programs use
+// their memory for the next call while the task waits for its turn. Other functions may keep pointers, as those that load binaries do.
+func (p *callCompiler) takes() bool { return p.f.Task != api.NoTask }
+
+// spoilLimit is how much of an argument the player overwrites at most.
+const spoilLimit = 4 << 10
+
+// spoil has the player overwrite an argument of the call at hand once the call has returned, as the program does when it prepares the next call.
+// A runtime that reads the argument later gives another result.
+func (p *callCompiler) spoil(at plan.Operand, n uint64) {
+	if at.Slot != plan.SlotData || n == 0 {
+		return
+	}
+	last := len(p.spoils) - 1
+	if last >= 0 && at.Addend-p.spoils[last].to < plan.DataAlign && at.Addend+n-p.spoils[last].from <= spoilLimit {
+		p.spoils[last].to = at.Addend + n // nothing but padding lies between them
+		return
+	}
+	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
+}
+
+// stretch is a piece of the plan's data.
+type stretch struct{ from, to uint64 }
+
+// addSpoils adds the spoils of a call after its relocations.
+func (p *callCompiler) addSpoils(in *plan.Instruction) {
+	for i, s := range p.spoils {
+		r := plan.Reloc{At: s.from, Addend: s.to - s.from, Size: 8}
+		if i+1 < len(p.spoils) {
+			r.Slot = 1
+		}
+		p.Relocs(r)
+		in.Flags |= plan.InstSpoil
+	}
+}
+
+// image is a binary that tells its own size.
+func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = "its binary is not in the trace"
+		}
+		return imm(0), nil
+	}
+	from, _, err := p.content(d, false)
+	return from, err
+}
+
+// packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
+func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
+	d := p.find(i, item, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = "its arguments were not recorded"
+		}
+		return imm(0), nil
+	}
+	block, err := p.arguments(i, item, d.Len)
+	if err != nil {
+		return block, err
+	}
+	size, err := p.Put(binary.LittleEndian.AppendUint64(nil, d.Len))
+	if err != nil {
+		return block, err
+	}
+	const pointer, bytes = 1, 2
+	list := make([]byte, 5*8)
+	list[0], list[16] = pointer, bytes
+	return p.table(list, []plan.Reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: plan.SlotData}})
+}
+
+// arguments are those of a kernel, whose words may be addresses.
+func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, error) {
+	q := p.f.Params[i]
+	q.Addresses = true
+	from, err := p.input(i, &q, item, n)
+	if d := p.find(i, item, format.DirIn); err == nil && d != nil && d.Status == format.Whole {
+		err = p.numbers(i, d, from)
+	}
+	return from, err
+}
+
+// array is an array of pointers to the arguments of a kernel, which are the items behind one.
+func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
+	var words []byte
+	var relocs []plan.Reloc
+	for k := range p.pieces {
+		d := &p.pieces[k]
+		if int(d.Param) != i || d.Item <= base || d.Dir != format.DirIn {
+			continue
+		}
+		from, err := p.arguments(i, d.Item, d.Len)
+		if err != nil {
+			return from, err
+		}
+		k := d.Item - base
+		words = grown(words, 8*int(k))
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
+	}
+	if len(relocs) == 0 && p.ok {
+		p.cant = "its arguments were not recorded: the runtime did not tell their sizes"
+	}
+	return p.table(words, relocs)
+}
+
+func grown(b []byte, n int) []byte {
+	if n > len(b) {
+		b = append(b, make([]byte, n-len(b))...)
+	}
+	return b
+}
+
+// table puts data with relocations that count from its beginning.
+func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error) {
+	at, err := p.Put(b)
+	for _, r := range relocs {
+		r.At += at
+		p.relo = append(p.relo, r)
+	}
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
+	if p.takes() {
+		p.spoil(op, uint64(len(b)))
+	}
+	return op, err
+}
+
+// list is a structure {pointer, number of elements}.
+func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
+	b := make([]byte, 16)
+	var relocs []plan.Reloc
+	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+		from, _, err := p.content(d, false)
+		if err != nil {
+			return from, err
+		}
+		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
+		relocs = append(relocs, plan.Reloc{Addend: from.Addend, Slot: from.Slot})
+		if p.takes() {
+			p.spoil(from, d.Len)
+		}
+	}
+	return p.table(b, relocs)
+}
+
+// text is a string that the call reads.
+func (p *callCompiler) text(i int) (plan.Operand, error) {
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.substitute(i, 0, d)
+		}
+		return p.zero(1), nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return plan.Operand{}, err
+	}
+	if op, ok := p.sharing.keys[string(b)]; ok {
+		return op, nil
+	}
+	at, err := p.Put(append(slices.Clip(b), 0))
+	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+}
+
+// items is an array of pointers to memory that a batch of copies reads or writes.
+func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
+	n := p.c.Args[p.f.Params[q.ItemCount].Word]
+	addrs, err := p.array64(i, n)
+	if err != nil || addrs == nil {
+		return p.temporary(8 * min(n, 1<<20)), err
+	}
+	sizes, err := p.array64(int(q.ItemSizes), n)
+	if err != nil || sizes == nil {
+		return p.temporary(8 * min(n, 1<<20)), err
+	}
+	var relocs []plan.Reloc
+	for k, w := range addrs {
+		if w == 0 {
+			continue
+		}
+		op, err := p.memory(i, q, uint32(1+k), w, contiguous(sizes[k]))
+		if err != nil {
+			return op, err
+		}
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+	}
+	return p.table(make([]byte, 8*n), relocs)
+}
+
+// array64 is the n words of an array that the call was given; nil where they are not in the trace.
+func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
+	if ws := p.arrays[i]; ws != nil && uint64(len(ws)) == n {
+		return ws, nil
+	}
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole || d.Len != 8*n {
+		if p.ok && n > 0 {
+			p.cant = fmt.Sprintf("its array %s was not recorded", p.f.Params[i].Name)
+		}
+		return nil, nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	ws := make([]uint64, n)
+	for k := range ws {
+		ws[k] = binary.LittleEndian.Uint64(b[8*k:])
+	}
+	if p.arrays == nil {
+		p.arrays = map[int][]uint64{}
+	}
+	p.arrays[i] = ws
+	return ws, nil
+}

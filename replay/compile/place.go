@@ -1,0 +1,104 @@
+package compile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+)
+
+// The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
+// allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
+// place allocations at their recorded addresses (player/place_cuda.c), if Options.Place is PlaceSame.
+
+// placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
+// allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
+func (p *callCompiler) placement() {
+	if p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
+		return
+	}
+	for i := range p.f.Params {
+		q := &p.f.Params[i]
+		if q.Role != api.New || !placeable(q.Object) {
+			continue
+		}
+		at, ok := p.stored(i)
+		if e := p.Model.Exhausted; !p.ok && int32(p.c.Ret) >= e[0] && int32(p.c.Ret) <= e[1] {
+			size, _ := q.Size.Bytes(p.f, p.c.Args)
+			at, ok = p.behind(size)
+		}
+		if ok && at != 0 {
+			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
+		}
+	}
+}
+
+// behind returns addresses after those of all allocations of the trace, false if there are none.
+func (p *compiler) behind(size uint64) (uint64, bool) {
+	const unit = 2 << 20
+	if p.pointers.spareAt == 0 && p.pointers.window.To != 0 {
+		p.pointers.spareAt = (p.pointers.window.To + unit) / unit * unit
+	}
+	at := p.pointers.spareAt
+	if at == 0 || at > 1<<46 || size > 1<<40 {
+		return 0, false
+	}
+	p.pointers.spareAt += (size + 2*unit) / unit * unit
+	return at, true
+}
+
+// environment returns the variables that make a library place a process's allocations as wanted.
+func (p *compiler) environment(process int) ([]string, error) {
+	if p.dir == "" {
+		return nil, nil // only to look at
+	}
+	pr := &p.procs[process]
+	blocks := slices.DeleteFunc(slices.Clone(p.Found.DeviceBlocks), func(d DeviceBlock) bool { return d.Object.Process != pr.process })
+	if len(blocks) == 0 {
+		return nil, nil
+	}
+	if p.o.Place == PlaceSame && p.o.Backend.Placement() == backend.ByList {
+		var b strings.Builder
+		slices.SortStableFunc(blocks, func(a, b DeviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
+		for _, d := range blocks {
+			fmt.Fprintf(&b, "%#x %d\n", d.Object.Handle, d.Object.Size)
+		}
+		return p.placeFile("ACLTRACE_PLACE", process, b.String())
+	}
+	// The simulator has a range of its own for managed memory, outside the device's, which stays.
+	device, low := p.Model.Device, ^uint64(0)
+	within := func(d DeviceBlock) bool { return d.Object.Handle >= device.From && d.Object.Handle < device.To }
+	some := slices.ContainsFunc(blocks, within)
+	for _, d := range blocks {
+		if !some || within(d) {
+			low = min(low, d.Object.Handle)
+		}
+	}
+	return p.o.Backend.Environment(low, p.o.Place == PlaceMove), nil
+}
+
+// placeFile writes a list of addresses, which a variable names.
+func (p *compiler) placeFile(variable string, process int, list string) ([]string, error) {
+	name := fmt.Sprintf("place-%d", process+1)
+	path := filepath.Join(p.dir, name)
+	f, err := atomicfile.Fresh(path)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(list)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if p.o.Relative {
+		path = name
+	}
+	return []string{variable + "=" + path}, nil
+}

@@ -1,0 +1,485 @@
+package compile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
+func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
+	if q.Object != api.Thread || w == 0 {
+		return 0, false
+	}
+	key := w
+	if t, ok := p.objects.reporters[key]; ok {
+		return t, true
+	}
+	// The trace does not tell which thread the number is. It is one that processes such reports and is nobody else.
+	var some []int
+	pr := p.procs[p.Threads[p.at.thread].Process]
+	for t := pr.first; t < pr.first+pr.count; t++ {
+		processes := p.Threads[t].polls[p.Model.Lookup(p.f.Subscribes)]
+		taken := false
+		for _, u := range p.objects.reporters {
+			taken = taken || u == t
+		}
+		if processes && !taken {
+			some = append(some, t)
+		}
+	}
+	switch len(some) {
+	case 0:
+		some = []int{p.at.thread} // nobody ever calls back
+	case 1:
+	default:
+		if p.ok {
+			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not tell which of them is %#x", len(some), p.f.Subscribes, w)
+		}
+	}
+	p.objects.reporters[key] = some[0]
+	return some[0], true
+}
+
+// mapping is an address that memory is given: in a reservation, or the program's own that the device is to reach.
+func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
+	n, _ := q.Size.Bytes(p.f, p.c.Args)
+	var op plan.Operand
+	if q.Object == api.Registered {
+		if of, off, ok := p.registered(i, w); ok {
+			op = p.object(of)
+			op.Addend += off
+		} else if p.Model.KeepsVisible() {
+			op = p.hostRange(w, n)
+		} else {
+			op = p.region(w, n)
+			if u, ok := p.e.Use(i); ok && p.ok {
+				p.zeroCopy(u.Object)
+			}
+		}
+	} else if o, off, ok := p.state.Reserved(p.owner(), w); ok {
+		op = p.object(o)
+		op.Addend += off
+	} else {
+		p.nowhere(i, w)
+		return p.resolve(w)
+	}
+	if u, ok := p.e.Use(i); ok {
+		p.bind(u.Object, op)
+	}
+	return op
+}
+
+// registered returns the memory that the current call registers, and the place in it, if a call of the trace has allocated or registered it.
+func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
+	if u, ok := p.e.Use(i); ok {
+		o, off := aliased(u.Object, 0)
+		return o, off, o != u.Object
+	}
+	o, off, ok := p.state.Find(p.owner(), w)
+	return o, off, ok && o.Kind.OnHost()
+}
+
+// handles is an array of handles.
+func (p *callCompiler) handles(i int, q *api.Param) (plan.Operand, error) {
+	n, _ := q.Size.Bytes(p.f, p.c.Args)
+	ws, err := p.array64(i, n/8)
+	if err != nil || ws == nil {
+		return p.temporary(min(n, 1<<20)), err
+	}
+	relocs := p.handleRelocs(q.Name, q.Object, ws)
+	return p.table(make([]byte, 8*len(ws)), relocs)
+}
+
+func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []plan.Reloc) {
+	for k, w := range ws {
+		op, ok := p.objects.former[objectKey{p.owner(), kind, w}]
+		if !ok {
+			if w != 0 && p.ok {
+				p.cant = fmt.Sprintf("%s has the %s %#x, which nothing in the trace makes", name, kind, w)
+			}
+			op = imm(w)
+		}
+		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+	}
+	return relocs
+}
+
+// answer is memory that the call fills.
+func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
+	if q.ItemSizes >= 0 {
+		n := p.c.Args[p.f.Params[q.ItemCount].Word]
+		sizes, err := p.array64(int(q.ItemSizes), n)
+		if err != nil || sizes == nil {
+			return p.temporary(8 * min(n, 1<<20)), err
+		}
+		var relocs []plan.Reloc
+		for k, size := range sizes {
+			op := p.temporary(size)
+			if d := p.find(i, uint32(k+1), format.DirOut); d != nil && !q.Volatile {
+				if err := p.checkData(i, op, d); err != nil {
+					return op, err
+				}
+			}
+			relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		}
+		return p.table(make([]byte, 8*n), relocs)
+	}
+	d := p.find(i, 0, format.DirOut)
+	n, known := q.Size.Bytes(p.f, p.c.Args)
+	if !known {
+		n = q.Size.Unit
+		for _, m := range q.Size.Mul {
+			v := p.c.Args[p.f.Params[m].Word]
+			if in := p.find(int(m), 0, format.DirIn); in != nil && len(in.Bytes) > 0 {
+				v = plan.Number(in.Bytes[:min(len(in.Bytes), 8)])
+			} else if out, ok := p.stored(int(m)); ok {
+				v = out
+			}
+			n *= min(v, 1<<20)
+		}
+	}
+	if d != nil {
+		n = max(n, d.Len)
+	}
+	if q.Token != 0 && p.ok && d != nil && d.Status == format.Whole {
+		b, err := p.bytes(d)
+		p.Found.Volatile++
+		return p.makeTokens(q, b, false), err
+	}
+	op := p.temporary(n)
+	if q.Token != 0 && !p.ok {
+		// The call may have failed for where it lies.
+		off := p.c.Args[q.Word] % (8 * tokenAlign)
+		op = p.temporary(n + off)
+		op.Addend += off
+	}
+	switch {
+	case d == nil:
+	case q.Volatile:
+		p.Found.Volatile++
+	default:
+		return op, p.checkData(i, op, d)
+	}
+	return op, nil
+}
+
+// structure is a structure with pointers or handles in it.
+func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
+	pointer := q.Words == 1 && q.Type[len(q.Type)-1] == '*'
+	w := p.c.Args[q.Word]
+	if pointer && w == 0 {
+		return []plan.Operand{imm(0)}, nil
+	}
+	var b []byte
+	at, relocs := uint64(0), []plan.Reloc(nil)
+	if pointer {
+		d := p.find(i, 0, format.DirIn)
+		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
+			if p.ok {
+				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
+			}
+			return []plan.Operand{p.temporary(uint64(q.Elem))}, nil
+		}
+		var err error
+		if b, err = p.bytes(d); err != nil {
+			return nil, err
+		}
+		from, rs, err := p.content(d, true)
+		if err != nil {
+			return nil, err
+		}
+		at, relocs = from.Addend, rs
+	} else {
+		for _, w := range p.c.Args[q.Word:][:q.Words] {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	}
+	if q.CopyDesc != nil && pointer {
+		rs, err := p.block(i, q, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rs {
+			r.At += at
+			relocs = slices.DeleteFunc(relocs, func(old plan.Reloc) bool { return old.At == r.At })
+			relocs = append(relocs, r)
+		}
+	}
+	words := make([]plan.Operand, q.Words)
+	if !pointer {
+		for k := range words {
+			words[k] = imm(plan.Number(b[8*k:][:8]))
+		}
+	}
+	for _, f := range q.Fields {
+		if uint64(len(b)) < uint64(f.Offset)+8 || !f.Counts(b) {
+			continue
+		}
+		v := plan.Number(b[f.Offset:][:8])
+		if v == 0 || f.Item == 0 && p.constant(f.Object, v) {
+			continue
+		}
+		op, err := p.field(i, q, &f, v)
+		if err != nil {
+			return nil, err
+		}
+		if f.Stored {
+			p.fetch(i, q, &f, plan.Operand{Slot: plan.SlotData, Addend: at + uint64(f.Offset)})
+		}
+		if !pointer {
+			words[f.Offset/8] = op
+			continue
+		}
+		k := slices.IndexFunc(relocs, func(r plan.Reloc) bool { return r.At == at+uint64(f.Offset) })
+		if k < 0 {
+			k, relocs = len(relocs), append(relocs, plan.Reloc{})
+		}
+		relocs[k] = plan.Reloc{At: at + uint64(f.Offset), Addend: op.Addend, Slot: op.Slot}
+	}
+	if !pointer {
+		return words, nil
+	}
+	p.relo = append(p.relo, relocs...)
+	op := plan.Operand{Slot: plan.SlotData, Addend: at}
+	if p.takes() && !slices.ContainsFunc(q.Fields, func(f api.Field) bool { return f.Stored || f.New }) {
+		p.spoil(op, uint64(len(b)))
+	}
+	return []plan.Operand{op}, nil
+}
+
+// field is a pointer or a handle in a structure.
+func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.Operand, error) {
+	if f.Item == 0 && !f.Stored {
+		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
+		if !ok && p.ok {
+			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
+		}
+		if f.Tag.Size != 0 {
+			p.touch(p.state.Known(p.owner(), f.Object, v), 0, 0, TouchNames) // what is made of it leads there
+		}
+		return op, nil
+	}
+	switch {
+	case f.Stored:
+		return plan.Operand{}, nil
+	case f.New:
+		return p.handlesOut(i, q, f)
+	case f.Args:
+		return p.array(i, api.ArgItems)
+	case f.Packed:
+		return p.packed(i, f.Item)
+	case f.Callback:
+		if p.ok {
+			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
+		}
+		return plan.Operand{Slot: plan.SlotHostFunction}, nil
+	case f.OmitOnReplay:
+		return plan.Operand{}, nil
+	}
+	d := p.find(i, f.Item, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		op, in, _, own := p.locate(i, f.Item, v)
+		if own && p.ok {
+			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
+		}
+		p.touch(in, 0, 0, TouchNames)
+		return op, nil
+	}
+	if f.String {
+		b, err := p.bytes(d)
+		if err != nil {
+			return plan.Operand{}, err
+		}
+		at, err := p.Put(append(slices.Clip(b), 0))
+		return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+	}
+	from, relocs, err := p.content(d, true)
+	if err != nil {
+		return from, err
+	}
+	if relocs, err = p.tagged(f, d, from, relocs); err != nil {
+		return from, err
+	}
+	p.relo = append(p.relo, relocs...)
+	return from, err
+}
+
+// handlesOut is memory where the call stores handles of what it makes.
+func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Operand, error) {
+	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
+	n := uint64(0)
+	for _, u := range p.e.Uses {
+		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
+			for ; n < u.Offset; n += 8 {
+				p.slot("nothing", nil)
+			}
+			p.newSlot(u.Object)
+			n += 8
+		}
+	}
+	switch {
+	case n > 0:
+		return op, nil
+	case p.ok:
+		p.cant = fmt.Sprintf("what it has stored behind its structure %s is not in the trace", q.Name)
+	}
+	return p.temporary(placeSize), nil
+}
+
+// handlesFound is where the call stores the address of memory of the runtime's with handles: those of new objects are taken from there.
+func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
+	s := p.slot("memory of the runtime's", nil)
+	for _, u := range p.e.Uses {
+		if u.Param != i {
+			continue
+		}
+		at := plan.Operand{Slot: s, Addend: u.Offset}
+		known, ok := p.objects.operands[u.Object]
+		if !ok {
+			p.load(p.newSlot(u.Object), at)
+			continue
+		}
+		to, err := p.Put(make([]byte, 8))
+		if err != nil {
+			return at, err
+		}
+		p.check(i, at, to, []plan.Reloc{{At: to, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), plan.CheckOutput)
+	}
+	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
+}
+
+// fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
+func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand) {
+	if !p.ok {
+		return
+	}
+	n := len(p.after)
+	if f.Item != 0 {
+		s := p.slot("memory of the runtime's", nil)
+		p.load(s, at)
+		at = plan.Operand{Slot: s}
+	}
+	for _, u := range p.e.Uses {
+		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
+			p.load(p.newSlot(u.Object), plan.Operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
+			if o := u.Object; o.Kind.Memory() {
+				p.pointers.addressed.From, p.pointers.addressed.To = min(p.pointers.addressed.From, o.Handle), max(p.pointers.addressed.To, o.Handle+o.Size)
+			}
+		}
+	}
+	if len(p.after) <= n+1 && f.Item != 0 || len(p.after) == n {
+		p.cant = fmt.Sprintf("what it has stored in its structure %s is not in the trace", q.Name)
+	}
+}
+
+// load fills a slot from memory behind the call at hand.
+func (p *callCompiler) load(slot uint32, from plan.Operand) {
+	p.after = append(p.after, plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Len: 8, Width: 8,
+		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
+}
+
+// tagged adds the handles in an array of structures, each of which says by a tag what is in it.
+func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, relocs []plan.Reloc) ([]plan.Reloc, error) {
+	l := p.Model.Layout(f.Type)
+	if l == nil || l.Tag == nil {
+		return relocs, nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	for at := 0; at+int(l.Size) <= len(b); at += int(l.Size) {
+		e := b[at:]
+		for _, m := range l.Cases[int64(plan.Number(e[l.Tag.Offset:][:l.Tag.Size]))] {
+			if m.Object == "" {
+				continue
+			}
+			v := plan.Number(e[m.Offset:][:m.Size])
+			op, ok := p.objects.former[objectKey{p.owner(), m.Object, v}]
+			if !ok {
+				if v != 0 && p.ok {
+					p.cant = fmt.Sprintf("an attribute has the %s %#x, which nothing in the trace makes", m.Object, v)
+				}
+				continue
+			}
+			to := from.Addend + uint64(at) + uint64(m.Offset)
+			relocs = slices.DeleteFunc(relocs, func(r plan.Reloc) bool { return r.At == to })
+			relocs = append(relocs, plan.Reloc{At: to, Addend: op.Addend, Slot: op.Slot})
+		}
+	}
+	return relocs, nil
+}
+
+// block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
+func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc, err error) {
+	d := q.CopyDesc
+	at := func(off uint32, none uint64) uint64 {
+		if off == api.NoField || int(off)+8 > len(b) {
+			return none
+		}
+		return plan.Number(b[off:][:8])
+	}
+	width, height, depth := at(d.Width, 0), at(d.Height, 1), at(d.Depth, 1)
+	if width == 0 || height == 0 || depth == 0 {
+		return nil, nil
+	}
+	sides := []struct {
+		side *api.CopyEnd
+		role api.Role
+	}{{&d.From, api.Reads}, {&d.To, api.Writes}}
+	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))
+	for k, s := range sides {
+		fields[k] = s.side.Device
+		if plan.Number(b[s.side.Kind:][:4]) == api.HostSide {
+			fields[k] = s.side.Host
+		}
+		pitch := max(at(s.side.Pitch, 0), width)
+		starts[k] = at(fields[k], 0) + at(s.side.X, 0) + pitch*(at(s.side.Y, 0)+at(s.side.Rows, 0)*at(s.side.Z, 0))
+	}
+	p.arrays = map[int][]uint64{i: starts} // by item
+	for k, s := range sides {
+		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != api.UnifiedSide {
+			continue
+		}
+		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)
+		all := height * depth
+		if plane != 0 && depth > 1 {
+			all = plane*(depth-1) + height
+		}
+		side := *q
+		side.Role = s.role
+		op, err := p.memory(i, &side, uint32(k+1), starts[k], rows{width * all, width, pitch})
+		if err != nil {
+			return nil, err
+		}
+		// Before the place where the copy begins lies what the structure has the address of.
+		op.Addend -= starts[k] - at(fields[k], 0)
+		relocs = append(relocs, plan.Reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
+	}
+	return relocs, nil
+}
+
+// processes puts the numbers of the processes that run now in place of the recorded ones.
+func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
+	b, err := p.bytes(d)
+	if err != nil {
+		return err
+	}
+	for k := 0; k+4 <= len(b); k += 4 {
+		pid := int(int32(binary.LittleEndian.Uint32(b[k:])))
+		for i := range p.procs {
+			if p.procs[i].pid == pid && pid != 0 {
+				p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,377 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Host-visible memory is memory that the program and the device both access without a call: managed memory, and memory of the program that
+// is registered for the device. With --replayable its content is in the trace, as data of tasks (before them) and of waits (after them),
+// if it has changed. The planner stores the content before the next task that may read it, and compares it after waits.
+//
+// The program may store to the memory while the device uses other parts of it. So a byte that the replay has left as it was before the tasks
+// proves nothing if the recording has another one: see instSince.
+
+// visibleSmall is the size up to which the recorder reads the memory before every task, and not only before the first one after a wait.
+const visibleSmall = 1 << 20
+
+// visibleMemory is one range of such memory.
+type visibleMemory struct {
+	object  *timeline.Object
+	known   bool // the trace has its content
+	content plan.Operand
+	relocs  []plan.Reloc
+	why     string // unknown content: the reason
+
+	stale  bool           // the memory in the replay may have other content
+	named  bool           // a task may have written it since it was compared
+	base   plan.Operand   // content before that task
+	flight map[uint64]int // tasks that may use it and were not waited for: the latest one, by stream
+}
+
+// doubtLevel says how results depend on host-visible memory.
+type doubtLevel uint8
+
+const (
+	sureLevel    doubtLevel = iota
+	unseenStores            // the program may have stored unseen: a difference proves nothing
+	unknownBytes            // the content is not in the trace: neither a difference nor equality proves anything
+)
+
+// visibleState is what the planner knows about host-visible memory.
+type visibleState struct {
+	of     map[*timeline.Object]*visibleMemory
+	levels map[*timeline.Object]doubtLevel // of device memory, too
+	tasks  int                             // so far
+	looked map[uint32]bool                 // processes with a task since the last wait
+	behind map[memoryKey]map[uint64]int    // for a stream: tasks of other streams that it has waited for
+	marks  map[memoryKey]map[uint64]int    // for an event: tasks before its record, by stream
+	host   []Touch                         // of registered memory by the current call
+}
+
+func newVisibleState() visibleState {
+	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
+		behind: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
+}
+
+// visibleOf returns the host-visible memory that an object is or maps, nil if it is none.
+func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
+	if o == nil || len(p.visible.of) == 0 {
+		return nil
+	}
+	if v := p.visible.of[o]; v != nil || o.Kind != api.Mapped {
+		return v
+	}
+	return p.visible.of[o.Parent]
+}
+
+// visibleRanges returns the host-visible memory in the order in which it was made.
+func (p *compiler) visibleRanges() []*visibleMemory {
+	return slices.SortedFunc(maps.Values(p.visible.of), func(a, b *visibleMemory) int { return cmp.Compare(a.object.ID, b.object.ID) })
+}
+
+// visibleBefore takes in the memory that the current call makes host-visible, and the content that was recorded before the call.
+func (p *callCompiler) visibleBefore() error {
+	p.visible.host = p.visible.host[:0]
+	if !p.Model.KeepsVisible() {
+		return nil
+	}
+	for _, u := range p.e.Uses {
+		o := u.Object
+		registered := o.Kind == api.Registered
+		if o.Created == p.c.Index && p.visible.of[o] == nil && (o.Hosted || registered) {
+			p.visible.of[o] = &visibleMemory{object: o, flight: map[uint64]int{}, why: "record with --replayable"}
+		}
+	}
+	return p.visibleContent(format.DirIn)
+}
+
+// visibleContent takes in the content that was recorded before or after the current call.
+func (p *callCompiler) visibleContent(dir format.Dir) error {
+	if len(p.visible.of) == 0 {
+		return nil
+	}
+	for k := range p.pieces {
+		d := &p.pieces[k]
+		if d.Param != api.MemoryParam || d.Dir != dir {
+			continue
+		}
+		o, _, _ := p.state.Find(p.owner(), d.Addr)
+		v := p.visibleOf(o)
+		if v == nil {
+			continue
+		}
+		v.known = d.Status == format.Whole
+		if !v.known {
+			v.why = d.Reason.String()
+			continue
+		}
+		var err error
+		if v.content, v.relocs, err = p.content(d, true); err != nil {
+			return err
+		}
+		v.relocs = slices.Clone(v.relocs)
+		v.stale = true
+	}
+	return nil
+}
+
+// level says how a result in an object depends on host-visible memory.
+func (p *callCompiler) level(o *timeline.Object) doubtLevel {
+	v := p.visibleOf(o)
+	switch {
+	case v == nil:
+		return p.visible.levels[o]
+	case !v.known:
+		return unknownBytes
+	case v.stale && len(v.flight) == 0:
+		return sureLevel // it is stored before the call
+	case v.stale || p.unseenStores():
+		return max(unseenStores, p.visible.levels[v.object])
+	}
+	return p.visible.levels[v.object]
+}
+
+// unseenStores reports whether the program may have stored to the memory since the recorder read it before the current task.
+func (p *callCompiler) unseenStores() bool {
+	if !p.visible.looked[p.owner()] {
+		return false
+	}
+	total := uint64(0)
+	for o := range p.visible.of {
+		if o.Process == p.owner() && o.Ended == timeline.NoCall {
+			total += o.Size
+		}
+	}
+	return total > visibleSmall
+}
+
+// mark applies the level to a check of a result.
+func (l doubtLevel) mark(in *plan.Instruction) {
+	switch l {
+	case unknownBytes:
+		in.Bits, in.Flags = verify.Managed.Code(), in.Flags&^plan.InstUnmarked
+		fallthrough
+	case unseenStores:
+		in.Flags |= plan.InstExcused
+	}
+}
+
+// visibleTask stores the content that the current task may read, and follows what depends on it.
+func (p *callCompiler) visibleTask() {
+	if len(p.visible.of) == 0 || !p.ok || !p.f.Task.Works() {
+		return
+	}
+	if p.e.Captured != nil {
+		for _, t := range p.visible.host {
+			p.graphs.accessed[t.Object] = true
+		}
+		return
+	}
+	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	p.visible.tasks++
+	for _, t := range p.visible.host {
+		switch v := p.visibleOf(t.Object); {
+		case t.How == TouchNames && kernel:
+			p.touches = append(p.touches, t)
+		case p.f.Stream >= 0:
+			// A copy: its data and its result are in the trace by themselves.
+			v.flight[p.visibleStream()] = p.visible.tasks
+		}
+	}
+	level := sureLevel
+	for _, t := range p.touches {
+		if t.How == TouchPoints {
+			continue
+		}
+		if t.How != TouchWrites || kernel {
+			level = max(level, p.level(t.Object))
+		}
+		if v := p.visibleOf(t.Object); v != nil {
+			p.visibleUse(v, kernel)
+		}
+	}
+	for _, t := range p.touches {
+		o := t.Object
+		if v := p.visibleOf(o); v != nil {
+			o = v.object
+		}
+		switch whole := t.Lo == 0 && t.Hi >= t.Object.Size; {
+		case kernel && t.How == TouchNames, t.How == TouchWrites && !whole:
+			if level > p.visible.levels[o] {
+				p.visible.levels[o] = level
+			}
+		case t.How == TouchWrites:
+			p.visible.levels[o] = level
+		}
+	}
+	if p.f.Stream >= 0 {
+		p.visible.looked[p.owner()] = true
+	}
+}
+
+// visibleUse prepares memory for the current task.
+func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
+	switch {
+	case !v.known:
+		if kernel {
+			p.zeroCopy(v.object)
+		}
+	case v.stale && len(v.flight) == 0:
+		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
+		// It comes before the sources of copies, which may lie there.
+		last := len(p.before) - 1
+		in := p.before[last]
+		copy(p.before[1:], p.before[:last])
+		p.before[0] = in
+		v.stale, v.relocs = false, nil
+		delete(p.visible.levels, v.object)
+	}
+	if v.known && !v.named && kernel {
+		v.named, v.base = true, v.content
+	}
+	if p.f.Stream >= 0 {
+		v.flight[p.visibleStream()] = p.visible.tasks
+	}
+}
+
+func (p *callCompiler) visibleStream() uint64 {
+	return p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
+}
+
+// visibleAfter follows what the program has waited for, and has the memory compared that no task uses any more.
+func (p *callCompiler) visibleAfter() error {
+	if len(p.visible.of) == 0 || !p.ok {
+		return nil
+	}
+	p.visibleWaits()
+	waited := p.visibleWaited()
+	if err := p.visibleContent(format.DirOut); err != nil {
+		return err
+	}
+	for _, u := range p.e.Uses {
+		if v := p.visible.of[u.Object]; v != nil && u.Object.Ended == p.c.Index {
+			p.visibleLeft(v)
+			delete(p.visible.of, u.Object)
+		}
+	}
+	if !waited {
+		return nil
+	}
+	p.visible.looked[p.owner()] = false
+	overlapped := p.visibleOverlapped()
+	for _, v := range p.visibleRanges() {
+		o := v.object
+		if o.Process != p.owner() || !v.named || !v.known || len(v.flight) > 0 || overlapped {
+			continue
+		}
+		v.named = false
+		if !p.o.Compare {
+			continue
+		}
+		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult)
+		p.Operands(v.base)
+		in.Flags |= plan.InstSince
+		p.afterGap(&in, p.c.End)
+		p.visible.levels[o].mark(&in)
+		p.after = append(p.after, in)
+	}
+	return nil
+}
+
+// visibleLeft reports memory that no wait has made comparable.
+func (p *callCompiler) visibleLeft(v *visibleMemory) {
+	if v.named && v.known && p.o.Compare {
+		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
+	}
+	v.named = false
+}
+
+// visibleWaits follows events: what a stream, or who waits for an event, has waited for.
+func (p *callCompiler) visibleWaits() {
+	if p.e.Captured != nil || p.f.Event < 0 || p.f.Stream < 0 {
+		return
+	}
+	event := memoryKey{p.owner(), p.c.Args[p.f.Params[p.f.Event].Word]}
+	stream := memoryKey{p.owner(), p.visibleStream()}
+	switch p.f.Task {
+	case api.Record:
+		mark := map[uint64]int{stream.addr: p.visible.tasks}
+		for s, n := range p.visible.behind[stream] {
+			mark[s] = max(mark[s], n)
+		}
+		p.visible.marks[event] = mark
+	case api.Wait:
+		behind := p.visible.behind[stream]
+		if behind == nil {
+			behind = map[uint64]int{}
+			p.visible.behind[stream] = behind
+		}
+		for s, n := range p.visible.marks[event] {
+			behind[s] = max(behind[s], n)
+		}
+	}
+}
+
+// visibleWaited reports whether the program has waited for something, and removes the tasks that have ended.
+func (p *callCompiler) visibleWaited() bool {
+	f := p.f
+	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.Model, f, p.c) {
+		return false
+	}
+	ended := map[uint64]int{}
+	switch f.Sync {
+	case api.SyncStream, api.PollStream:
+		i := f.Stream
+		if i < 0 {
+			i = 0
+		}
+		s := p.Model.StreamOf(f, p.c.Args[f.Params[i].Word], p.c.Thread)
+		for t, n := range p.visible.behind[memoryKey{p.owner(), s}] {
+			ended[t] = n
+		}
+		ended[s] = p.visible.tasks
+	case api.SyncEvent, api.PollEvent:
+		ended = p.visible.marks[memoryKey{p.owner(), p.c.Args[f.Params[f.Event].Word]}]
+	}
+	for o, v := range p.visible.of {
+		if o.Process != p.owner() {
+			continue
+		}
+		for s, n := range v.flight {
+			if last, ok := ended[s]; f.Sync == api.SyncDevice || ok && n <= last {
+				delete(v.flight, s)
+			}
+		}
+	}
+	return true
+}
+
+// visibleOverlapped reports whether another thread of the process has begun a task before the current wait was over.
+func (p *callCompiler) visibleOverlapped() bool {
+	pr := &p.procs[p.Threads[p.at.thread].Process]
+	if p.err = cmp.Or(p.err, p.ahead(p.c.End)); p.err != nil {
+		return true
+	}
+	for t := pr.first; t < pr.first+pr.count; t++ {
+		if t == p.at.thread {
+			continue
+		}
+		other := &p.Threads[t]
+		for k := other.compiled; k < other.read() && other.group(k).start <= p.c.End; k++ {
+			if fn := other.group(k).fn; fn != nil && fn.Task.Works() {
+				return true
+			}
+		}
+	}
+	return false
+}
