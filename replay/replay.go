@@ -1,25 +1,15 @@
-// Package replay runs a trace again, against any library with the traced runtime's interface, and proves that the results
-// are those that were recorded.
+// Package replay runs a trace again, against any library with the interface of the traced runtime, and proves that its results are the
+// recorded ones.
 //
-// Run opens the trace, plans, plays and compares. Planning compiles the calls into one linear program for each captured
-// thread (see player/plan.h): handles and addresses become slots, payloads become data, the results that the program had
-// waited for become comparisons. What can't be replayed is found here and named before anything runs. The player, a C
-// program of its own, runs the plan on one thread for each captured one and decides nothing; what happens to it is read
-// from a shared file, so that a runtime that crashes or hangs takes nothing with it but the player.
+// Run opens the trace, compiles it into a plan (package compile), plays the plan on a backend (package backend), and compares. The player, a C
+// program of its own, runs the plan on one thread for each captured thread and decides nothing. It writes its results to a shared
+// file, so a library that crashes or hangs ends the player alone. Verdicts are those of package verify.
 //
-// Threads are ordered as in the recording: a call waits for those of other threads that were over when it began.
+// Extract writes one launch with everything that it needs as a trace of its own. Bundle writes a plan with the player's source into a folder that
+// can be built and run without acltrace.
 //
-// Device addresses hide in argument blocks and payloads. On the simulator allocations are put where they were; where they
-// are not, words of arguments and payloads that lie in a live allocation are moved with it, and the report lists them.
-//
-// A trace that lacks calls is planned like any other: what is there is made, what can't be made without those that are
-// not is refused by name, and a result whose waiting call is gone is not compared. Extract rests on that. A replay that
-// begins in the middle would need, besides a choice of the calls behind what is alive there, as Extract makes it, the
-// content that device memory had; a search for the smallest part of a trace that still fails would need nothing but to
-// choose.
-//
-// Functions of this package may be called from anywhere; each Run is on its own. The package calls no runtime itself,
-// changes no trace, and writes nowhere but into a folder that it removes, or that the caller has named.
+// Commands call these functions; each call is independent of all others. The package calls no runtime itself, changes no trace, and
+// writes only into a folder that it removes, or that the caller has named.
 package replay
 
 import (
@@ -201,13 +191,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		p.Found.Unverified = compile.AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
-		set, _ := compile.RecordedVariables(&m.Simulator, r.Meta())
-		for _, v := range set {
-			if _, err := fmt.Fprintf(opts.PlanOnly, "environment: %s\n", v); err != nil {
-				return nil, err
-			}
-		}
-		if err := p.Print(opts.PlanOnly); err != nil {
+		if err := printPlan(opts.PlanOnly, compiled, r.Meta()); err != nil {
 			return nil, err
 		}
 	}
@@ -262,6 +246,17 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}
 	return rep, nil
+}
+
+// printPlan writes the plan as text, one line a Write.
+func printPlan(w io.Writer, p *compile.Plan, meta *format.Meta) error {
+	set, _ := compile.RecordedVariables(&p.Model.Simulator, meta)
+	for _, v := range set {
+		if _, err := fmt.Fprintf(w, "environment: %s\n", v); err != nil {
+			return err
+		}
+	}
+	return p.Print(w)
 }
 
 // begin opens a trace, with the defaults of options in their place.
