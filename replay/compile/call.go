@@ -8,46 +8,10 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// callCompiler compiles one call. Its fields hold the state of that call alone.
-type callCompiler struct {
-	*compiler
-	reused  reused
-	unseen  *timeline.Object // host memory without recorded content that its kernel may read
-	touches []Touch
-	e       *timeline.Event
-	c       *format.Call
-	f       *api.Func
-	at      place
-	pieces  []format.Data
-	index   map[pieceKey]*format.Data // of many pieces
-	arrays  map[int][]uint64          // that were read, by parameter
-	args    []kernelbin.Arg           // of the kernel, where its binary tells them; nil unless asked for
-	asked   bool
-	ok      bool
-	before  []plan.Instruction
-	after   []plan.Instruction
-	relo    []plan.Reloc
-	spoils  []stretch // overwritten after it
-	temp    uint64    // bytes of the thread's own scratch memory in use
-	err     error     // of reading ahead
-	pending []pendingNumber
-	fresh   []*token           // that it makes, which may be as those that it was given
-	made    []*timeline.Object // stand for them
-	named   []*timeline.Object // by numbers and tokens among arguments
-	cant    string             // why the call can't be replayed
-}
-
-// pollKey tells runs of the same question about the same object apart; the zero value is no poll.
-type pollKey struct {
-	fn     api.ID
-	object *timeline.Object
-}
 
 // next compiles the call that started next.
 func (p *callCompiler) next(e *timeline.Event) error {
@@ -230,13 +194,6 @@ func (p *callCompiler) place(g *group) {
 	}
 }
 
-// reused is memory that every call uses again.
-type reused struct {
-	words  []plan.Operand // of the arguments
-	param  []plan.Operand // of one parameter, see param
-	relocs []plan.Reloc   // see content
-}
-
 // reset makes the state that of a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
@@ -251,14 +208,6 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 			delete(p.late, e.Call.Index)
 		}
 	}
-}
-
-// streamOf is the number of the stream that a call names, 0 for the default one of a context.
-func streamOf(e *timeline.Event) uint64 {
-	if e.Stream == nil {
-		return 0
-	}
-	return e.Stream.Handle
 }
 
 // lane is the stream that a call names, as an index into Plan.lanes, -1 for none.
@@ -279,78 +228,6 @@ func (p *compiler) lane(e *timeline.Event) int {
 }
 
 const maxWords = 63 // what the player holds, one less for the output of a poll
-
-func (p *compiler) unsupported(c *format.Call, name, reason string) {
-	count(&p.Found.Unsupported, c, name, reason)
-}
-
-// leaveOut notes a call that encloses others.
-func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
-	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
-}
-
-// count adds a call to those of the same function and reason.
-func count(us *[]Unsupported, c *format.Call, name, reason string) {
-	for i := range *us {
-		if u := &(*us)[i]; u.Func == name && u.Reason == reason {
-			u.Calls++
-			return
-		}
-	}
-	*us = append(*us, Unsupported{Func: name, Calls: 1, Reason: reason, Call: c.Index})
-}
-
-// makes reports whether a call stores handles or addresses that later calls need.
-func Makes(f *api.Func) bool {
-	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
-		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
-	})
-}
-
-// retBits is how many bits of the returned value must come again.
-func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
-	if f.Ret.Makes() && c.Ret == 0 {
-		return 64
-	}
-	return facts.retBits
-}
-
-// facts are what the compiler wants to know of a function at each of its calls.
-type facts struct {
-	makes      bool  // it stores handles or addresses that later calls need
-	graphs     bool  // it has to do with graphs or their nodes
-	exceptions bool  // it sets the function that exceptions are given to, or reads an exception
-	retBits    uint8 // bits of the returned value that must come again, unless it makes an object and returned none
-}
-
-// facts returns those of a function, which are collected once.
-func (p *compiler) facts(f *api.Func) *facts {
-	known := p.known[f.ID]
-	if known == nil {
-		known = &facts{makes: Makes(f), retBits: comparedBits(f)}
-		for i := range f.Params {
-			q := &f.Params[i]
-			known.exceptions = known.exceptions || q.Object == api.Exception
-			known.graphs = known.graphs || q.Object == api.Graph || q.Object == api.Node || q.Has(api.Graph) || q.Has(api.Node)
-		}
-		p.known[f.ID] = known
-	}
-	return known
-}
-
-func comparedBits(f *api.Func) uint8 {
-	switch {
-	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
-		return 0
-	case strings.HasSuffix(f.Return, "*"), strings.Contains(f.Return, "64"), f.Return == "size_t", f.Return == "double":
-		return 64
-	case f.Return == "bool", strings.Contains(f.Return, "int8"), f.Return == "char":
-		return 8
-	case strings.Contains(f.Return, "16"):
-		return 16
-	}
-	return 32
-}
 
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
 func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.Operand {
@@ -417,4 +294,104 @@ func (p *compiler) completeValue(ctype string) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// param is the operands for the words of a parameter; what the call needs besides goes before or after it.
+func (p *callCompiler) param(i int) ([]plan.Operand, error) {
+	q := &p.f.Params[i]
+	w := p.c.Args[q.Word]
+	one := func(o plan.Operand, err error) ([]plan.Operand, error) { return append(p.reused.param[:0], o), err }
+	if q.OmitOnReplay {
+		return make([]plan.Operand, q.Words), nil
+	}
+	switch q.Role {
+	case api.Value:
+		ops := p.reused.param[:0]
+		for k := range int(q.Words) {
+			ops = append(ops, imm(p.c.Args[int(q.Word)+k]))
+		}
+		if t, ok := p.reporter(q, w); ok {
+			ops[0] = plan.Operand{Slot: p.identity(t)}
+		}
+		if p.f.Shares == api.Import && q.Words > 1 {
+			// A key by value: the words that the other process got.
+			if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
+				for k := range ops {
+					ops[k] = plan.Operand{Slot: uint32(first.Addend/8) + uint32(k)}
+				}
+			}
+		}
+		return ops, nil
+	case api.Use, api.Launch, api.End:
+		return one(p.handle(i, w))
+	case api.Place:
+		op := p.region(w, placeSize)
+		if u, ok := p.e.Use(i); ok {
+			p.bind(u.Object, op)
+		}
+		return one(op, nil)
+	case api.Opaque:
+		if callback := slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback }); callback {
+			return one(imm(0), nil) // for the program's function alone
+		}
+		if q.Cookie && w != 0 {
+			return one(p.region(w, 8), nil)
+		}
+		if w != 0 && p.ok {
+			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
+		}
+		return one(imm(w), nil)
+	case api.Struct:
+		return p.structure(i, q)
+	}
+	if w == 0 {
+		return one(imm(0), nil)
+	}
+	switch q.Role {
+	case api.Callback:
+		return one(p.callback(q), nil)
+	case api.Map:
+		return one(p.mapping(i, q, w), nil)
+	case api.Uses:
+		return one(p.handles(i, q))
+	case api.Answer:
+		return one(p.answer(i, q))
+	case api.OutHandles:
+		return one(p.handlesFound(i, q))
+	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
+		return one(p.output(i, q))
+	case api.DevArgs:
+		op := p.address(i, w)
+		p.deviceArgs(i)
+		return one(op, nil)
+	case api.Address:
+		return one(p.address(i, w), nil)
+	case api.Reads, api.Writes, api.Fills:
+		if q.ItemSizes >= 0 {
+			return one(p.items(i, q))
+		}
+		return one(p.memory(i, q, 0, w, p.size(q)))
+	case api.In, api.Args:
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		return one(p.input(i, q, 0, n))
+	case api.Image:
+		return one(p.image(i, q))
+	case api.Packed:
+		return one(p.packed(i, 1))
+	case api.ArgArray:
+		return one(p.array(i, 0))
+	case api.List:
+		return one(p.list(i, q))
+	case api.String:
+		return one(p.text(i))
+	case api.File:
+		return one(p.fileName(i))
+	case api.Target:
+		return one(p.newPath(i))
+	case api.Scratch:
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		return one(p.region(w, n), nil)
+	}
+	p.cant = fmt.Sprintf("the planner does not know the role %s of its parameter %s", q.Role, q.Name)
+	return one(imm(w), nil)
 }

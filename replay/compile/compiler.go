@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -30,43 +31,6 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// A compiler turns a trace into a plan, one call at a time, in the order in which the calls began. It holds the state
-// that lives for the whole trace. callCompiler holds the state of one call.
-//
-// An error of its methods means that the trace or a file can't be read, and ends the planning. A call that can't be
-// replayed is no error but an entry in Plan.found.
-type compiler struct {
-	*Plan
-	*plan.Writer
-	r       *format.Reader
-	o       *Options
-	dir     string // for files that the program had loaded, "" if nothing will be played
-	files   int    // in dir
-	state   *timeline.State
-	late    map[uint64][]format.Data // data recorded after its call, by call
-	thread  map[uint32]int           // index into Plan.threads, by the trace's thread
-	process map[uint32]int           // index into Plan.procs, by the trace's process
-
-	objects  objects
-	pointers pointers
-	graphs   graphs
-	sharing  sharing
-	ordering ordering
-	visible  visibleState
-	gaps     gaps
-	hosts    []*hostLaunch
-
-	look       lookahead
-	used       []*group // to be used again
-	known      []*facts // by api.ID
-	sinceEmits int      // calls compiled since the last emit
-
-	see func(*Look) error // called for every call, may be nil
-}
-
-// errRefused is wrapped by errors about traces that can't be replayed as a whole.
-var errRefused = errors.New("can't be replayed")
 
 // Trace compiles a trace into a plan in the file dir/plan. The caller closes the plan.
 func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error) {
@@ -160,11 +124,6 @@ func (p *compiler) compile() error {
 // untilLimit is how long one run of polls may take.
 const untilLimit = 30 * time.Second
 
-// identity is the slot of a thread's pthread_t, processID that of a process's number.
-func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
-
-func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
-
 // finish writes the rest of the plan.
 func (p *compiler) finish() error {
 	h := &plan.Header{
@@ -202,4 +161,28 @@ func (p *compiler) finish() error {
 		return fmt.Errorf("the trace %w: %w", errRefused, err)
 	}
 	return err
+}
+
+// Each compiles a trace without a plan and calls see for every call that is replayed. It returns the data that was recorded after its
+// call, by call.
+func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (late map[uint64][]format.Data, err error) {
+	dir, err := os.MkdirTemp("", "acltrace-replay-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	w, err := plan.Create(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	p := newCompiler(w, r, m, dir, o)
+	p.see = see
+	err = p.compile()
+	return p.late, err
+}
+
+// look returns the view of the current call.
+func (p *callCompiler) look() *Look {
+	return &Look{Event: p.e, OK: p.ok, Touches: p.touches, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

@@ -3,7 +3,6 @@ package compile
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
@@ -16,40 +15,6 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// pointers knows the device addresses of the trace: where they may be, and what they are in the replay.
-type pointers struct {
-	window         api.Window                // recorded device allocations
-	addressed      api.Window                // payload words in it may be addresses
-	pinned         api.Window                // argument words in it may be addresses too: host memory that the device reaches
-	hostReached    map[*timeline.Object]bool // host memory that kernels may use
-	copied         map[uint64]plan.Operand   // payload words that were taken for addresses
-	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
-	contents       map[*timeline.Object]*content
-	inMemory       bool                      // a task may have copied or stored an address
-	payloadMissing bool                      // a missing payload may have had addresses
-	zeros          uint64                    // bytes of the memory that replaces missing payloads
-	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
-	spareAt        uint64                    // first free address after all allocations, see behind
-	mapped         bool                      // the player maps memory at its recorded address
-	recent         [1 << recentBits]found    // by hash of an address
-}
-
-const recentBits = 12
-
-// found is an address that was in an allocation when it was looked up, and the operand of the allocation.
-type found struct {
-	addr   uint64
-	object *timeline.Object
-	op     plan.Operand
-}
-
-func newPointers() pointers {
-	return pointers{
-		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
-		contents: map[*timeline.Object]*content{}, zeroed: map[*timeline.Object]bool{},
-	}
-}
 
 func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	if err == nil {
@@ -110,17 +75,6 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	return op, slices.Clip(p.reused.relocs[s.first:]), nil
 }
 
-// scan is the search of data for words that mean something else in the replay.
-type scan struct {
-	d         *format.Data
-	at        uint64 // of the data in the plan's
-	addresses bool   // it may hold device addresses
-	reaches   bool   // it may hold addresses of host memory
-	most      uint64 // bytes of the longest token, 0 if there are none
-	first     int    // relocation of it in callCompiler.reused
-	suspect   bool   // a word may be an address, or a token
-}
-
 // inline puts data that is in the call itself.
 func (p *callCompiler) inline(s *scan) error {
 	if uint64(len(s.d.Bytes)) != s.d.Len {
@@ -166,35 +120,6 @@ func (p *callCompiler) blob(s *scan) error {
 		return err
 	}
 	return nil
-}
-
-// scanWords looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
-// done with: a token may reach further.
-func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
-	if !s.addresses && s.most == 0 {
-		return n
-	}
-	device, pinned := p.pointers.addressed, p.pointers.pinned
-	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
-		w := binary.LittleEndian.Uint64(b[k:])
-		if s.most > 0 {
-			if t := p.token(w, b[k:]); t != nil {
-				s.suspect = true
-				p.reused.relocs = append(p.reused.relocs, p.putToken(t, s.d, off+k, s.at)...)
-				k += uint64(len(t.bytes)) - 8
-				n = max(n, min(k+8, uint64(len(b))))
-				continue
-			}
-		}
-		if !s.addresses || (w < device.From || w > device.To) && !(s.reaches && w >= pinned.From && w <= pinned.To) {
-			continue
-		}
-		s.suspect = true
-		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
-			p.reused.relocs = append(p.reused.relocs, r)
-		}
-	}
-	return n
 }
 
 // reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.

@@ -23,12 +23,6 @@ import (
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
 // a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
 
-// ownFile is a file that the planner has written for a call.
-type File struct {
-	Name string // in the folder
-	Hash string // SHA-256 of the content
-}
-
 // fileName is the path of a file that the call reads.
 func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {

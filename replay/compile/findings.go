@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -160,3 +161,23 @@ func (f *Findings) Unproved() []Unverified {
 }
 
 func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
+
+func (p *compiler) unsupported(c *format.Call, name, reason string) {
+	count(&p.Found.Unsupported, c, name, reason)
+}
+
+// leaveOut notes a call that encloses others.
+func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
+	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
+}
+
+// count adds a call to those of the same function and reason.
+func count(us *[]Unsupported, c *format.Call, name, reason string) {
+	for i := range *us {
+		if u := &(*us)[i]; u.Func == name && u.Reason == reason {
+			u.Calls++
+			return
+		}
+	}
+	*us = append(*us, Unsupported{Func: name, Calls: 1, Reason: reason, Call: c.Index})
+}

@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Calls that the trace lacks may have written any memory that lived at the time, and copies whose data it lacks bring zeros. A simulator
-// marks that memory (opMark) and reports the results that depend on it. On other libraries every later result is unproved.
-
-// gaps are the times at which a trace lacks calls, in the order of their beginnings.
+// gaps are the periods in which a trace lacks calls, by their beginning.
 type gaps struct {
 	all   []format.Gap
 	marks []gapMark      // by time
@@ -23,13 +20,13 @@ type gaps struct {
 	seen  map[uint32]int // marks made in each process
 }
 
-// gapMark is a moment at which memory that lives becomes unknown.
+// gapMark is a time at which all live memory becomes unknown.
 type gapMark struct {
 	at   int64
 	code verify.Reason
 }
 
-// gapReason says why memory is unknown after a gap.
+// gapReason returns why memory is unknown after a gap.
 func gapReason(g *format.Gap) verify.Reason {
 	if g.Intended() {
 		return verify.Before
@@ -48,7 +45,7 @@ func newGaps(c *format.Completeness) gaps {
 	return gs
 }
 
-// reason returns why results that come at a time are unproved on a library that can't mark memory, "" if nothing was missing before.
+// reason returns why results at a time are unproved if the library can't mark memory, "" if nothing was missing before.
 func (gs *gaps) reason(at int64) verify.Reason {
 	switch {
 	case len(gs.all) > 0 && gs.all[0].From < at:
@@ -59,7 +56,7 @@ func (gs *gaps) reason(at int64) verify.Reason {
 	return ""
 }
 
-// since notes that memory is unknown for a reason from a time on.
+// since records that memory is unknown for a reason from a time on.
 func (gs *gaps) since(code verify.Reason, at int64) {
 	if !gs.has(code) {
 		gs.other = append(gs.other, gapMark{at, code})
@@ -82,6 +79,9 @@ func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
 	gs.seen[process] = n
 	return code
 }
+
+// Calls that the trace lacks may have written any memory that lived at the time, and copies whose data it lacks bring zeros. A simulator
+// marks that memory (opMark) and reports the results that depend on it. On other libraries every later result is unproved.
 
 // markGaps marks all device memory that lives, before the current call, if calls are missing since the call before it.
 func (p *callCompiler) markGaps() {

@@ -17,28 +17,6 @@ import (
 // the program's did, where the recorded time is kept and the recording has their runs (api.Func.Called); what they wrote is not
 // compared, and said.
 
-// hostLaunch is a call that has a stream call a function of the program's.
-type hostLaunch struct {
-	call uint64
-	key  ownKey
-	ops  uint32  // the operand that says how long the stub takes
-	fate int     // index into findings.host
-	runs []int64 // nanoseconds
-	want int     // runs that there were, as far as the calls tell
-}
-
-// ownKey is a function of the program's with what it is given.
-type ownKey struct {
-	process  uint32
-	fn, data uint64
-}
-
-// own is what the trace tells of such a function, in the order of time: the calls by which a stream was to run it, and how long it ran.
-type own struct {
-	asked []*hostLaunch
-	took  []int64 // nanoseconds
-}
-
 func (p *compiler) own(k ownKey) *own {
 	o := p.graphs.owns[k]
 	if o == nil {
@@ -133,13 +111,6 @@ func (p *compiler) hostFunctions() error {
 		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
 	}
 	return nil
-}
-
-// An exceptionHandler is a function of the program's that the runtime gives exceptions to.
-type exceptionHandler struct {
-	name string // "" if it is older than the trace
-	left int    // calls that read an exception
-	fate int    // index into findings.doubts, once there is such a call
 }
 
 // exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.

@@ -95,9 +95,6 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
 }
 
-// stretch is a piece of the plan's data.
-type stretch struct{ from, to uint64 }
-
 // addSpoils adds the spoils of a call after its relocations.
 func (p *callCompiler) addSpoils(in *plan.Instruction) {
 	for i, s := range p.spoils {
@@ -289,4 +286,21 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	}
 	p.arrays[i] = ws
 	return ws, nil
+}
+
+// processes puts the numbers of the processes that run now in place of the recorded ones.
+func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
+	b, err := p.bytes(d)
+	if err != nil {
+		return err
+	}
+	for k := 0; k+4 <= len(b); k += 4 {
+		pid := int(int32(binary.LittleEndian.Uint32(b[k:])))
+		for i := range p.procs {
+			if p.procs[i].pid == pid && pid != 0 {
+				p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
+			}
+		}
+	}
+	return nil
 }

@@ -1,7 +1,8 @@
 package compile
 
 import (
-	"fmt"
+	"bytes"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/replay/plan"
@@ -55,70 +56,87 @@ type buffer struct {
 // region is a piece of scratch memory.
 type region struct{ at, size uint64 }
 
-// newSlot makes the slot that a new object's handle or address will be in.
-func (p *compiler) newSlot(o *timeline.Object) uint32 {
-	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
-	p.bind(o, plan.Operand{Slot: s})
-	return s
+// contexts gives threads the contexts that no recorded call has made. The CUDA runtime is given a device's own context by a function
+// without a name, and what a thread uses may have been made current in the same way.
+type contexts struct {
+	finds, selects *api.Func    // what answers with a device's own context, and what makes one current; nil where a model has none
+	slots          map[int]slot // with the handle of the first device's, by thread
+	current        map[int]bool // threads that have said which is current, or for which it was said
 }
 
-func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
-	p.objects.operands[o] = op
-	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
-}
+type slot = uint32
 
-// object is the operand for a handle of an object.
-func (p *callCompiler) object(o *timeline.Object) plan.Operand {
-	if op, ok := p.objects.operands[o]; ok {
-		return op
-	}
-	if op, ok := p.shareable(o); ok {
-		return op
-	}
-	// A handle of what is gone is given again as such, for the same error.
-	if op, ok := p.objects.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
-		return op
-	}
-	if o.Kind == api.Context && p.objects.contexts.finds != nil && p.ok {
-		return p.ownContext()
-	}
-	if p.ok {
-		p.cant = fmt.Sprintf("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
-	}
-	return imm(o.Handle)
-}
-
-// constant reports whether a handle is none, or one that no call makes.
-func (p *compiler) constant(kind api.Object, w uint64) bool {
-	return w == 0 || kind == api.Stream && w <= p.Model.Constants
-}
-
-func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
-	if p.constant(p.f.Params[i].Object, w) {
-		return imm(w), nil
-	}
-	u, ok := p.e.Use(i)
-	switch {
-	case ok && u.Object.Kind == api.Descriptor && p.ok:
-		return p.descriptor(w), nil
-	case ok:
-		op := p.object(u.Object)
-		if p.f.Params[i].Role == api.Launch {
-			if err := p.fillBuffers(i, u.Object); err != nil {
-				return op, err
-			}
+func newContexts(m *api.Model) contexts {
+	c := contexts{slots: map[int]slot{}, current: map[int]bool{}}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		switch {
+		case f.Device >= 0 && len(f.Params) == 2 && f.Params[0].Role == api.Find && f.Params[0].Object == api.Context:
+			c.finds = f
+		case c.selects == nil && f.Selects == 0 && f.Words == 1 && f.Params[0].Role == api.Use && f.Params[0].Object == api.Context:
+			c.selects = f
 		}
-		return op, nil
 	}
-	// An allocation that is not live: the program has given back what it did not have, or no longer.
-	if op, ok := p.objects.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
-		return op, nil
-	}
-	if p.ok {
-		p.cant = fmt.Sprintf("its parameter %s, %#x, is nothing that the trace shows being made", p.f.Params[i].Name, w)
-	}
-	return imm(w), nil
+	return c
 }
 
-// owner is the process that makes the call.
-func (p *callCompiler) owner() uint32 { return p.procs[p.Threads[p.at.thread].Process].process }
+// An exceptionHandler is a function of the program's that the runtime gives exceptions to.
+type exceptionHandler struct {
+	name string // "" if it is older than the trace
+	left int    // calls that read an exception
+	fate int    // index into findings.doubts, once there is such a call
+}
+
+// numberPlace is a place among the arguments of a kernel.
+type numberPlace struct {
+	kernel *timeline.Object
+	role   api.Role
+	item   uint32
+	off    uint64
+}
+
+// numbered is what the launches of a kernel have in a place.
+type numbered struct {
+	not   []bool // there was what is no object of this kind; by the kinds of api.Model.Numbers
+	words []numberWord
+}
+
+// numberWord is a word that may be the number of an object.
+type numberWord struct {
+	reloc int             // in Plan.relocs, -1 where its call is not made
+	to    []*plan.Operand // by kind, nil for what stays as it is
+	made  []uint64        // call
+	say   Relocated
+}
+
+// pendingNumber is a word of the call at hand, by its place in planner.relo.
+type pendingNumber struct {
+	of   *numbered
+	word int
+	relo int
+}
+
+// token is what a call has made of this kind.
+type token struct {
+	process uint32
+	bytes   []byte
+	first   uint32             // slot of the first word; the others follow
+	made    *timeline.Object   // stands for the token among what calls name
+	leads   []*timeline.Object // memory that it describes
+	from    []plan.Operand     // what it was made of
+}
+
+// tokens are those that the trace has shown so far.
+type tokens struct {
+	byWord map[uint64][]*token // by the first word, the newest last
+	seen   [1024]uint64        // a bit for each first word, by tokenBit
+	most   uint64              // bytes of the largest
+}
+
+func (t *token) equal(o *token) bool {
+	return t.process == o.process && bytes.Equal(t.bytes, o.bytes) && slices.Equal(t.from, o.from)
+}
+
+func (t *token) place() plan.Operand {
+	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(t.first)}
+}

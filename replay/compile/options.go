@@ -1,8 +1,19 @@
 package compile
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // CompileOptions are the parameters of Trace. Backend is required; the zero value of each other field is its default.
@@ -25,3 +36,105 @@ const (
 	PlaceMove = "move" // the simulator puts all of them elsewhere
 	PlaceAuto = "auto" // where they were if the library can do that
 )
+
+// errRefused is wrapped by errors about traces that can't be replayed as a whole.
+var errRefused = errors.New("can't be replayed")
+
+// IgnoredVariable is a variable of the recording that a replay does not set.
+type IgnoredVariable struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+func (v *IgnoredVariable) String() string { return fmt.Sprintf("%q: %s", v.Name, v.Reason) }
+
+// recordedVariables returns the variables that set the simulator up as in the recording, NAME=value in the order of their names, and the
+// simulator's other variables of the trace. It omits the variables that a replay decides itself.
+func RecordedVariables(sim *api.Simulator, meta *format.Meta) (set []string, ignored []IgnoredVariable) {
+	for _, name := range slices.Sorted(maps.Keys(meta.Env)) {
+		if !strings.HasPrefix(name, sim.Prefix) || sim.Decides(name) {
+			continue
+		}
+		if err := sim.CheckVariable(name, meta.Env[name]); err != nil {
+			ignored = append(ignored, IgnoredVariable{name, err.Error()})
+			continue
+		}
+		set = append(set, name+"="+meta.Env[name])
+	}
+	return set, ignored
+}
+
+// Limits bound what a replay takes, since a trace can ask for any amount in a few bytes. The zero value of each field is its default.
+type Limits struct {
+	Tasks     uint64 // that graphs run; default DefaultTasks
+	Threads   int    // that make calls; default DefaultThreads
+	Processes int    // the same; default DefaultProcesses
+}
+
+// Defaults of Limits.
+const (
+	DefaultTasks     = 1 << 24
+	DefaultThreads   = 4096
+	DefaultProcesses = 64
+)
+
+// Check counts the tasks, threads and processes of a trace before anything is planned. It refuses a trace with more than the limits. Calls are not counted: a trace has
+// as many as its size allows. Traces without graphs are read at a tenth of what their calls cost.
+func (l *Limits) Check(r *format.Reader, m *api.Model) error {
+	threads, graphs := map[uint32]bool{}, false
+	last := ^uint32(0)
+	for b, err := range r.Batches(nil, format.FuncColumn|format.ThreadColumn) {
+		if err != nil {
+			return err
+		}
+		for i, t := range b.Thread {
+			if t != last {
+				last, threads[t] = t, true
+			}
+			if fn := m.Func(api.ID(b.Func[i])); fn != nil && fn.Task == api.GraphRun {
+				graphs = true
+			}
+		}
+	}
+	if most := cmp.Or(l.Threads, DefaultThreads); len(threads) > most {
+		return fmt.Errorf("the trace %w: %d threads make calls, at most %d are allowed; --max-threads=%d allows them", errRefused, len(threads), most, len(threads))
+	}
+	processes := map[uint32]bool{}
+	for t := range threads {
+		processes[r.Threads()[t].Process] = true
+	}
+	if most := cmp.Or(l.Processes, DefaultProcesses); len(processes) > most {
+		return fmt.Errorf("the trace %w: %d processes make calls, at most %d are allowed; --max-processes=%d allows them", errRefused, len(processes), most, len(processes))
+	}
+	if !graphs {
+		return nil
+	}
+	tasks, err := graphTasks(r, m)
+	if most := cmp.Or(l.Tasks, DefaultTasks); err == nil && tasks > most {
+		return fmt.Errorf("the trace %w: its graphs run %d tasks, at most %d are allowed; --max-tasks=%d allows them", errRefused, tasks, most, tasks)
+	}
+	return err
+}
+
+// graphTasks is how many tasks all runs of graphs have, math.MaxUint64 if there are more.
+func graphTasks(r *format.Reader, m *api.Model) (uint64, error) {
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		return 0, err
+	}
+	sizes, total := map[*timeline.Object]uint64{}, uint64(0)
+	err = w.Run(&timeline.Visitor{
+		Graph: func(o *timeline.Object, g timeline.Graph) error {
+			sizes[o] = g.Size()
+			return nil
+		},
+		Call: func(_ *timeline.HostCall, k *timeline.Task) error {
+			if k != nil && k.Kind == api.GraphRun {
+				n := sizes[k.Object]
+				total += min(n, math.MaxUint64-total)
+			}
+			return nil
+		},
+	})
+	return total, err
+}

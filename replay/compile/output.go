@@ -188,8 +188,6 @@ func (p *callCompiler) argumentsKnown() bool {
 	return true
 }
 
-func contiguous(n uint64) rows { return rows{n, n, n} }
-
 func (p *callCompiler) checkData(i int, op plan.Operand, d *format.Data) error {
 	if d.Status != format.Whole {
 		return nil

@@ -1,9 +1,14 @@
 package compile
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -32,33 +37,26 @@ type Plan struct {
 // planned is a captured process in the plan.
 type planned struct {
 	process      uint32 // index into the trace's processes
-	first, count int    // in Plan.threads
+	first, count int    // in Plan.Threads
 	pid          int
-	forked       bool // by opFork
+	forked       bool // by plan.OpFork
 	begun        bool // its first call is compiled
 }
 
-// slotInfo says what a slot will hold.
+// slotInfo describes the content of a slot.
 type slotInfo struct {
 	what   string
 	object *timeline.Object
 }
 
+// File is a file that the compiler has written for a call.
+type File struct {
+	Name string // in the replay's folder
+	Hash string // SHA-256 of the content
+}
+
 // Close closes the file of the plan. Its findings can still be read.
 func (p *Plan) Close() { _ = p.File.Close() }
-
-func bit(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// slot makes a new slot.
-func (p *Plan) slot(what string, o *timeline.Object) uint32 {
-	p.slots = append(p.slots, slotInfo{what, o})
-	return uint32(len(p.slots) - 1)
-}
 
 // MissingFunctions returns findings about functions that a library lacks.
 func (p *Plan) MissingFunctions(names []string) []Unsupported {
@@ -82,5 +80,125 @@ func (p *Plan) MissingFunctions(names []string) []Unsupported {
 	return us
 }
 
-// failed reports whether a call has returned an error.
-func Failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }
+// Print writes the plan for people: its requirements, and every instruction of every thread. Each Write to w is one line, which
+// the caller escapes: names in it are the trace's.
+func (p *Plan) Print(w io.Writer) error {
+	var err error
+	line := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format, args...)
+		}
+	}
+	f := p.File
+	line("plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
+		p.Found.Calls, f.Header.Instructions.Count, len(p.Threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
+	for _, u := range p.Found.Unsupported {
+		line("unsupported: %s\n", &u)
+	}
+	for _, u := range p.Found.LeftOut {
+		line("left out: %s\n", &u)
+	}
+	for _, u := range p.Found.Absent {
+		line("absent: %s\n", &u)
+	}
+	for _, s := range p.Found.Substituted {
+		line("substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
+	}
+	for _, u := range p.Found.Unverified {
+		line("unverified: %s\n", &u)
+	}
+	var b bytes.Buffer
+	for t := range p.Threads {
+		line("thread %d\n", p.Threads[t].thread)
+		first := -1
+		for i, in := range f.Instructions(t) {
+			if first < 0 {
+				first = i
+			}
+			b.Reset()
+			p.printInstruction(&b, i-first, in)
+			line("%s", b.Bytes())
+		}
+	}
+	return err
+}
+
+func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
+	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, plan.OpNames[in.Op], in.Call)
+	op := func(i uint32) string { return p.operandText(p.File.Operand(in.Operands + i)) }
+	switch in.Op {
+	case plan.OpCall, plan.OpUntil:
+		f := p.File.Funcs[in.Fn]
+		var args []string
+		for i := range f.Params {
+			var ws []string
+			for k := range f.Params[i].Words {
+				ws = append(ws, op(uint32(f.Params[i].Word+k)))
+			}
+			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
+		}
+		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
+		if in.Op == plan.OpUntil && in.Width > 0 {
+			fmt.Fprintf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
+		}
+		if in.RetSlot != 0 {
+			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
+		}
+		if in.Bits != 0 {
+			fmt.Fprintf(w, " = %s", Returned(f, p.Model, in.Want))
+		}
+	case plan.OpStore, plan.OpCheck:
+		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
+		if in.Width != in.Len {
+			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.File.Operand(in.Operands+2).Addend)
+		}
+		fmt.Fprintf(w, " with %s", op(1))
+	case plan.OpTake:
+		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
+	case plan.OpMark:
+		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
+	case plan.OpFork:
+		fmt.Fprintf(w, "process %d", p.procs[in.Fn].pid)
+	case plan.OpPlace:
+		fmt.Fprintf(w, "%s", op(0))
+	case plan.OpWait:
+		fmt.Fprintf(w, "thread %d, instruction %d", p.Threads[in.Fn].thread, in.Want)
+	}
+	if in.NRelocs > 0 {
+		fmt.Fprintf(w, "  [")
+		for i, r := range p.File.Relocs(in) {
+			if i == 8 {
+				fmt.Fprintf(w, " and %d more", int(in.NRelocs)-i)
+				break
+			}
+			if i > 0 {
+				fmt.Fprintf(w, " ")
+			}
+			fmt.Fprintf(w, "data+%#x:%s", r.At, p.operandText(plan.Operand{Addend: r.Addend, Slot: r.Slot}))
+		}
+		fmt.Fprintf(w, "]")
+	}
+	fmt.Fprintf(w, "\n")
+}
+
+func (p *Plan) operandText(o plan.Operand) string {
+	plus := ""
+	if o.Addend != 0 {
+		plus = fmt.Sprintf("+%#x", o.Addend)
+	}
+	switch {
+	case o.Slot == plan.SlotZero:
+		return fmt.Sprintf("%#x", o.Addend)
+	case o.Slot == plan.SlotSlots:
+		return fmt.Sprintf("&slot %d", o.Addend/8)
+	}
+	return p.slots[o.Slot].what + plus
+}
+
+// returned is the text of a returned value.
+func Returned(f *api.Func, m *api.Model, v uint64) string {
+	if f.RetError {
+		return m.ErrorName(int64(int32(v)))
+	}
+	return fmt.Sprintf("%#x", v)
+}

@@ -466,20 +466,3 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 	}
 	return relocs, nil
 }
-
-// processes puts the numbers of the processes that run now in place of the recorded ones.
-func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
-	b, err := p.bytes(d)
-	if err != nil {
-		return err
-	}
-	for k := 0; k+4 <= len(b); k += 4 {
-		pid := int(int32(binary.LittleEndian.Uint32(b[k:])))
-		for i := range p.procs {
-			if p.procs[i].pid == pid && pid != 0 {
-				p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
-			}
-		}
-	}
-	return nil
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -160,4 +161,48 @@ func sortedKeys(m map[string]uint64) []string {
 	}
 	sort.Strings(keys)
 	return keys
+}
+
+// makes reports whether a call stores handles or addresses that later calls need.
+func Makes(f *api.Func) bool {
+	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
+		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
+	})
+}
+
+// retBits is how many bits of the returned value must come again.
+func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
+	if f.Ret.Makes() && c.Ret == 0 {
+		return 64
+	}
+	return facts.retBits
+}
+
+// facts returns those of a function, which are collected once.
+func (p *compiler) facts(f *api.Func) *facts {
+	known := p.known[f.ID]
+	if known == nil {
+		known = &facts{makes: Makes(f), retBits: comparedBits(f)}
+		for i := range f.Params {
+			q := &f.Params[i]
+			known.exceptions = known.exceptions || q.Object == api.Exception
+			known.graphs = known.graphs || q.Object == api.Graph || q.Object == api.Node || q.Has(api.Graph) || q.Has(api.Node)
+		}
+		p.known[f.ID] = known
+	}
+	return known
+}
+
+func comparedBits(f *api.Func) uint8 {
+	switch {
+	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
+		return 0
+	case strings.HasSuffix(f.Return, "*"), strings.Contains(f.Return, "64"), f.Return == "size_t", f.Return == "double":
+		return 64
+	case f.Return == "bool", strings.Contains(f.Return, "int8"), f.Return == "char":
+		return 8
+	case strings.Contains(f.Return, "16"):
+		return 16
+	}
+	return 32
 }

@@ -1,41 +1,13 @@
 package compile
 
 import (
-	"os"
 	"slices"
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// touch is how the call at hand comes to an allocation of device memory: by a range that it copies or fills, by a word
-// among its arguments, or by a word of a payload.
-type Touch struct {
-	Object *timeline.Object
-	Lo, Hi uint64 // of a range
-	How    TouchKind
-}
-
-type TouchKind uint8
-
-const (
-	TouchReads  TouchKind = iota // the range is copied from
-	TouchWrites                  // the range is overwritten
-	TouchNames                   // an argument is an address in it
-	TouchPoints                  // a payload has an address in it
-)
-
-// content is what the planner knows of an allocation's content.
-type content struct {
-	whole   bool   // any of it may have been written
-	written []span // otherwise: by copies and fills, in order, without overlaps
-	points  map[*timeline.Object]bool
-}
-
-type span struct{ lo, hi uint64 }
 
 func (p *callCompiler) touch(o *timeline.Object, lo, hi uint64, how TouchKind) {
 	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
@@ -186,33 +158,6 @@ func (p *callCompiler) reach() {
 	}
 }
 
-// leads notes that memory holds an address of an object.
-func (p *pointers) leads(c *content, o *timeline.Object) {
-	if c.points == nil {
-		c.points = map[*timeline.Object]bool{}
-	}
-	c.points[o], p.inMemory = true, true
-}
-
-func (c *content) write(lo, hi uint64) {
-	if lo >= hi {
-		return
-	}
-	from := sort.Search(len(c.written), func(k int) bool { return c.written[k].hi >= lo })
-	to := from
-	for to < len(c.written) && c.written[to].lo <= hi {
-		lo, hi = min(lo, c.written[to].lo), max(hi, c.written[to].hi)
-		to++
-	}
-	c.written = slices.Replace(c.written, from, to, span{lo, hi})
-}
-
-// part is a range of a result, and whether something has written it on the device.
-type part struct {
-	lo, hi uint64
-	unset  bool
-}
-
 // maxParts bounds into how many parts a result is cut; one with more is compared as one.
 const maxParts = 256
 
@@ -288,42 +233,5 @@ func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	return nil, 0
 }
 
-// A Look is the compiler's view of one call. It is valid until the next call.
-type Look struct {
-	Event   *timeline.Event
-	OK      bool               // the call succeeded
-	Touches []Touch            // memory that the call may read, write or reach
-	Data    []format.Data      // also data that was recorded after the call
-	Made    []*timeline.Object // by tokens and numbers, besides those of Event.Uses
-	Named   []*timeline.Object // the same
-	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil if there is none
-
-	origin func(item uint32) (*timeline.Object, uint64)
-}
-
 // Origin returns the allocation that the copy, or an item of a batch of copies, reads, and the offset in it; nil if it is not known.
 func (l *Look) Origin(item uint32) (*timeline.Object, uint64) { return l.origin(item) }
-
-// Each compiles a trace without a plan and calls see for every call that is replayed. It returns the data that was recorded after its
-// call, by call.
-func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (late map[uint64][]format.Data, err error) {
-	dir, err := os.MkdirTemp("", "acltrace-replay-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	w, err := plan.Create(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	p := newCompiler(w, r, m, dir, o)
-	p.see = see
-	err = p.compile()
-	return p.late, err
-}
-
-// look returns the view of the current call.
-func (p *callCompiler) look() *Look {
-	return &Look{Event: p.e, OK: p.ok, Touches: p.touches, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
-}

@@ -24,44 +24,11 @@ import (
 // visibleSmall is the size up to which the recorder reads the memory before every task, and not only before the first one after a wait.
 const visibleSmall = 1 << 20
 
-// visibleMemory is one range of such memory.
-type visibleMemory struct {
-	object  *timeline.Object
-	known   bool // the trace has its content
-	content plan.Operand
-	relocs  []plan.Reloc
-	why     string // unknown content: the reason
-
-	stale  bool           // the memory in the replay may have other content
-	named  bool           // a task may have written it since it was compared
-	base   plan.Operand   // content before that task
-	flight map[uint64]int // tasks that may use it and were not waited for: the latest one, by stream
-}
-
-// doubtLevel says how results depend on host-visible memory.
-type doubtLevel uint8
-
 const (
 	sureLevel    doubtLevel = iota
 	unseenStores            // the program may have stored unseen: a difference proves nothing
 	unknownBytes            // the content is not in the trace: neither a difference nor equality proves anything
 )
-
-// visibleState is what the planner knows about host-visible memory.
-type visibleState struct {
-	of     map[*timeline.Object]*visibleMemory
-	levels map[*timeline.Object]doubtLevel // of device memory, too
-	tasks  int                             // so far
-	looked map[uint32]bool                 // processes with a task since the last wait
-	behind map[memoryKey]map[uint64]int    // for a stream: tasks of other streams that it has waited for
-	marks  map[memoryKey]map[uint64]int    // for an event: tasks before its record, by stream
-	host   []Touch                         // of registered memory by the current call
-}
-
-func newVisibleState() visibleState {
-	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
-		behind: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
-}
 
 // visibleOf returns the host-visible memory that an object is or maps, nil if it is none.
 func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {

@@ -1,37 +1,13 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
 
-	"github.com/acltrace/acltrace/replay/plan"
-
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
-
-// contexts gives threads the contexts that no recorded call has made. The CUDA runtime is given a device's own context by a function
-// without a name, and what a thread uses may have been made current in the same way.
-type contexts struct {
-	finds, selects *api.Func    // what answers with a device's own context, and what makes one current; nil where a model has none
-	slots          map[int]slot // with the handle of the first device's, by thread
-	current        map[int]bool // threads that have said which is current, or for which it was said
-}
-
-type slot = uint32
-
-func newContexts(m *api.Model) contexts {
-	c := contexts{slots: map[int]slot{}, current: map[int]bool{}}
-	for i := range m.Funcs {
-		f := &m.Funcs[i]
-		switch {
-		case f.Device >= 0 && len(f.Params) == 2 && f.Params[0].Role == api.Find && f.Params[0].Object == api.Context:
-			c.finds = f
-		case c.selects == nil && f.Selects == 0 && f.Words == 1 && f.Params[0].Role == api.Use && f.Params[0].Object == api.Context:
-			c.selects = f
-		}
-	}
-	return c
-}
 
 // ownContext is the first device's own context. Each thread asks for it itself, and so waits for no other.
 func (p *callCompiler) ownContext() plan.Operand {
@@ -78,4 +54,60 @@ func (p *callCompiler) usesContext() bool {
 // aside is a call of the player's own, before the one at hand.
 func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) {
 	p.before = append(p.before, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
+}
+
+// aliased returns the allocation that memory is a part of, and the place in it, for the memory of a registration.
+func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
+	if o != nil && o.Kind == api.Registered && o.Parent != nil {
+		return o.Parent, off + o.Handle - o.Parent.Handle
+	}
+	return o, off
+}
+
+// object is the operand for a handle of an object.
+func (p *callCompiler) object(o *timeline.Object) plan.Operand {
+	if op, ok := p.objects.operands[o]; ok {
+		return op
+	}
+	if op, ok := p.shareable(o); ok {
+		return op
+	}
+	// A handle of what is gone is given again as such, for the same error.
+	if op, ok := p.objects.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
+		return op
+	}
+	if o.Kind == api.Context && p.objects.contexts.finds != nil && p.ok {
+		return p.ownContext()
+	}
+	if p.ok {
+		p.cant = fmt.Sprintf("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
+	}
+	return imm(o.Handle)
+}
+
+func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
+	if p.constant(p.f.Params[i].Object, w) {
+		return imm(w), nil
+	}
+	u, ok := p.e.Use(i)
+	switch {
+	case ok && u.Object.Kind == api.Descriptor && p.ok:
+		return p.descriptor(w), nil
+	case ok:
+		op := p.object(u.Object)
+		if p.f.Params[i].Role == api.Launch {
+			if err := p.fillBuffers(i, u.Object); err != nil {
+				return op, err
+			}
+		}
+		return op, nil
+	}
+	// An allocation that is not live: the program has given back what it did not have, or no longer.
+	if op, ok := p.objects.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
+		return op, nil
+	}
+	if p.ok {
+		p.cant = fmt.Sprintf("its parameter %s, %#x, is nothing that the trace shows being made", p.f.Params[i].Name, w)
+	}
+	return imm(w), nil
 }

@@ -2,36 +2,125 @@ package compile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
 
-	"github.com/acltrace/acltrace/replay/plan"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A token is a structure that the runtime has filled for the program to hand on as it is, such as a tensor map, which describes memory in the device's
-// own form, or a part of a device (api.Param.Token). The call that makes it stores this run's into slots, and wherever the recorded bytes come later, in
-// other calls, among arguments of kernels or in what is copied to the device, the slots are put in their place.
+// Kernels know some objects by a number among their arguments, which differs from run to run. Small numbers are common, so an equal word
+// alone proves nothing. A place in the arguments holds the number of an object only if every launch of the kernel in the trace has a number
+// of such an object there.
+//
+// A token is a structure that the runtime fills for the program to pass on unchanged, such as a tensor map, which describes memory in a form
+// of the device, or a part of a device (api.Param.Token). The call that makes a token stores this run's token into slots. Wherever the recorded
+// bytes occur later, in calls, kernel arguments or copies to the device, the slots replace them.
 
-// token is what a call has made of this kind.
-type token struct {
-	process uint32
-	bytes   []byte
-	first   uint32             // slot of the first word; the others follow
-	made    *timeline.Object   // stands for the token among what calls name
-	leads   []*timeline.Object // memory that it describes
-	from    []plan.Operand     // what it was made of
+// scanWords looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
+// done with: a token may reach further.
+func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
+	if !s.addresses && s.most == 0 {
+		return n
+	}
+	device, pinned := p.pointers.addressed, p.pointers.pinned
+	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
+		w := binary.LittleEndian.Uint64(b[k:])
+		if s.most > 0 {
+			if t := p.token(w, b[k:]); t != nil {
+				s.suspect = true
+				p.reused.relocs = append(p.reused.relocs, p.putToken(t, s.d, off+k, s.at)...)
+				k += uint64(len(t.bytes)) - 8
+				n = max(n, min(k+8, uint64(len(b))))
+				continue
+			}
+		}
+		if !s.addresses || (w < device.From || w > device.To) && !(s.reaches && w >= pinned.From && w <= pinned.To) {
+			continue
+		}
+		s.suspect = true
+		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
+			p.reused.relocs = append(p.reused.relocs, r)
+		}
+	}
+	return n
 }
 
-// tokens are those that the trace has shown so far.
-type tokens struct {
-	byWord map[uint64][]*token // by the first word, the newest last
-	seen   [1024]uint64        // a bit for each first word, by tokenBit
-	most   uint64              // bytes of the largest
+// numbers takes note of the words among arguments that may be numbers of objects. Until all launches are known they are what they were.
+func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
+	if p.objects.counted == 0 {
+		return nil
+	}
+	b, err := p.bytes(d)
+	kinds := p.Model.Numbers
+	n := slices.IndexFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Function })
+	for k := 0; k+8 <= len(b); k += 8 {
+		w := plan.Number(b[k:][:8])
+		if w == 0 {
+			continue // none
+		}
+		key := numberPlace{role: p.f.Params[i].Role, item: d.Item, off: uint64(k)}
+		if n >= 0 {
+			key.kernel = p.e.Uses[n].Object
+		}
+		at := p.objects.numbered[key]
+		if at == nil {
+			at = &numbered{not: make([]bool, len(kinds))}
+			p.objects.numbered[key] = at
+		}
+		if !slices.Contains(at.not, false) {
+			continue
+		}
+		word := numberWord{to: make([]*plan.Operand, len(kinds)), made: make([]uint64, len(kinds)), reloc: -1,
+			say: Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(w), Evidence: ByHandle}}
+		for n, kind := range kinds {
+			o := p.state.Known(p.owner(), kind, w)
+			op, ok := p.objects.operands[o]
+			if _, was := p.objects.former[objectKey{p.owner(), kind, w}]; !was {
+				at.not[n] = true
+			} else if ok && o != nil { // else it is gone, and the kernel does not look at it
+				word.to[n], word.made[n] = &op, o.Created
+				if !at.not[n] {
+					p.named = append(p.named, o)
+				}
+			}
+		}
+		if slices.Contains(at.not, false) {
+			p.pending = append(p.pending, pendingNumber{at, len(at.words), len(p.relo)})
+			p.relo = append(p.relo, plan.Reloc{At: from.Addend + uint64(k), Addend: w})
+			at.words = append(at.words, word)
+		}
+	}
+	return err
+}
+
+// settleNumbers puts the numbers of this run in the place of those that are objects in all launches.
+func (p *compiler) settleNumbers() {
+	var all []Relocated
+	for _, at := range p.objects.numbered {
+		n := slices.Index(at.not, false)
+		for _, w := range at.words {
+			if n < 0 || w.to[n] == nil || w.reloc < 0 {
+				continue
+			}
+			r := p.Reloc(w.reloc)
+			r.Addend, r.Slot = w.to[n].Addend, w.to[n].Slot
+			p.SetReloc(w.reloc, r)
+			w.say.Allocation = w.made[n]
+			all = append(all, w.say)
+		}
+	}
+	slices.SortFunc(all, func(a, b Relocated) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Offset, b.Offset))
+	})
+	// They come first, since they are the ones to doubt.
+	p.Found.Relocations += len(all)
+	all = append(all, p.Found.Relocated...)
+	p.Found.Relocated = all[:min(len(all), MaxListed)]
 }
 
 // kindToken is the kind of object that stands for a token.
@@ -115,14 +204,6 @@ func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, err
 	op, relocs, err := p.content(d, false)
 	p.relo = append(p.relo, relocs...)
 	return op, err
-}
-
-func (t *token) equal(o *token) bool {
-	return t.process == o.process && bytes.Equal(t.bytes, o.bytes) && slices.Equal(t.from, o.from)
-}
-
-func (t *token) place() plan.Operand {
-	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(t.first)}
 }
 
 // token is the newest one that data begins with, nil where that is none.

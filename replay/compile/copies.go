@@ -1,0 +1,272 @@
+package compile
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// size is the extent of a parameter's memory.
+func (p *callCompiler) size(q *api.Param) rows {
+	n, ok := q.Size.Bytes(p.f, p.c.Args)
+	if !ok {
+		n = 0
+	}
+	if q.Size.Pitch < 0 {
+		return contiguous(n)
+	}
+	return rows{n, p.c.Args[p.f.Params[q.Size.Mul[0]].Word], p.c.Args[p.f.Params[q.Size.Pitch].Word]}
+}
+
+// address is the operand for an address that may lie in an allocation: the recorded one plays no part where it does.
+func (p *callCompiler) address(i int, w uint64) plan.Operand {
+	op, in, _, own := p.locate(i, 0, w)
+	switch {
+	case own && p.f.Params[i].Role == api.Address:
+		return p.region(w, placeSize) // of the program's own memory; the call does not look behind it
+	case in == nil:
+		p.nowhere(i, w)
+	}
+	p.touch(in, 0, 0, TouchNames)
+	return op
+}
+
+// deviceArgs looks at the arguments that a launch finds in device memory, where they are known: they are addresses again if the copies that
+// have brought them there have made them so. An allocation that was made since lies elsewhere in the replay: its address is put in place
+// behind what the stream has to do before the launch.
+func (p *callCompiler) deviceArgs(i int) {
+	b, known, _ := p.state.DevArgs(p.e)
+	if !known || !p.ok {
+		return
+	}
+	q := &p.f.Params[i]
+	for k := 0; k+8 <= len(b); k += 8 {
+		w := binary.LittleEndian.Uint64(b[k:])
+		o, in, ok := p.state.Find(p.owner(), w)
+		if !ok || o.Kind.OnHost() {
+			continue
+		}
+		p.touch(o, 0, 0, TouchNames)
+		to, made := p.objects.operands[o]
+		to.Addend += in
+		switch {
+		case !made || p.pointers.copied[w] == to:
+		case p.upload(i, uint64(k), to):
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Allocation: o.Created, At: in, Evidence: ByRange}, w)
+		default:
+			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
+		}
+	}
+}
+
+// upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
+// graph nothing is put.
+func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
+	f, words := p.Model.Upload(8)
+	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
+		return false
+	}
+	at, err := p.Put(make([]byte, 8))
+	if err != nil {
+		return false // the file will say so again
+	}
+	to := p.address(i, p.c.Args[p.f.Params[i].Word])
+	to.Addend += off
+	ops := make([]plan.Operand, f.Words)
+	for k := range ops {
+		ops[k] = imm(words[k])
+	}
+	for k := range f.Params {
+		switch q := &f.Params[k]; {
+		case q.Role == api.Writes:
+			ops[q.Word] = to
+		case q.Role == api.Reads:
+			ops[q.Word] = plan.Operand{Slot: plan.SlotData, Addend: at}
+		case k == int(f.Stream):
+			if u, ok := p.e.Use(int(p.f.Stream)); ok {
+				ops[q.Word] = p.object(u.Object)
+			}
+		}
+	}
+	in := plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)}
+	in.Relocs, in.NRelocs = p.addRelocs([]plan.Reloc{{At: at, Addend: addr.Addend, Slot: addr.Slot}})
+	p.before = append(p.before, in)
+	return true
+}
+
+// source is host memory that a copy reads: what the program had there is put there again.
+func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
+	d := p.find(i, item, format.DirIn)
+	if p.e.Captured != nil && p.ok && s.len > 0 {
+		addr := p.c.Args[p.f.Params[i].Word]
+		if item > 0 {
+			addr = p.arrays[i][item-1]
+		}
+		if own {
+			op, own = p.region(addr, s.span()), false // each run of the graph reads it
+			in, off = p.hostAt(addr)
+		}
+		p.captureSource(graphSource{op: op, addr: addr, size: s})
+	}
+	if d == nil || d.Status != format.Whole || d.Len != s.len {
+		if s.len == 0 || !p.ok {
+			if own {
+				return p.temporary(s.span()), nil
+			}
+			return op, nil
+		}
+		p.substitute(i, s.len, d)
+		if own {
+			p.zerosIn(nil, op, 0)
+			return p.zero(s.span()), nil
+		}
+		p.store(op, p.zero(s.len), nil, s)
+		p.zerosIn(in, op, s.span())
+		return op, nil
+	}
+	if !own && p.inFlight(in, off, off+s.span()) {
+		return op, nil // what the program saw there is on its way again
+	}
+	from, relocs, err := p.content(d, p.f.Params[i].Addresses)
+	if err != nil {
+		return op, err
+	}
+	if own && s.width == s.pitch {
+		p.relo = append(p.relo, relocs...)
+		if p.f.Stream < 0 && p.e.Captured == nil && d.Blob == 0 {
+			p.spoil(from, d.Len) // the data of a blob may be shared with other calls
+		}
+		return from, nil
+	}
+	if own {
+		op = p.lasting(s.span())
+	}
+	p.store(op, from, relocs, s)
+	if p.pointers.zeroed[in] {
+		p.before = append(p.before, p.mark(op, s.span(), ""))
+	}
+	return op, nil
+}
+
+// lasting is scratch memory of the call's own: an asynchronous copy may use it after the call, as may a graph.
+func (p *callCompiler) lasting(n uint64) plan.Operand {
+	if p.f.Stream < 0 && p.e.Captured == nil {
+		return p.temporary(n)
+	}
+	return plan.Operand{Slot: plan.SlotScratch, Addend: p.Reserve(n)}
+}
+
+// destination is host memory that a copy writes: what came there is compared once the program has waited for it.
+func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
+	d := p.find(i, item, format.DirOut)
+	at := p.at
+	async := p.f.Stream >= 0 && in != nil
+	waited := true
+	if async && d != nil {
+		at, waited = p.waitedAt(d)
+	}
+	addr := p.c.Args[p.f.Params[i].Word]
+	if item > 0 {
+		addr = p.arrays[i][item-1]
+	}
+	switch {
+	case !own:
+	case p.e.Captured != nil && p.ok:
+		op = p.region(addr, s.span()) // other copies of the graph may come to the same memory
+	case at == p.at && d != nil:
+		op = p.temporary(s.span())
+	default:
+		op = p.lasting(s.span())
+	}
+	if async && p.ok && p.e.Captured == nil {
+		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
+	}
+	if !p.ok || s.len == 0 || !p.o.Compare {
+		return op, nil
+	}
+	if o, _ := p.origin(item); p.sharing.tainted[o] && p.o.StubComm {
+		p.unverified(verify.Peer, "the result may come from a peer that is not in the trace")
+		return op, nil
+	}
+	if p.e.Captured != nil {
+		recorded := int64(noTime)
+		if d != nil && d.Status == format.Whole {
+			recorded = d.Time
+		}
+		p.capture(graphCopy{to: op, addr: addr, size: s, at: at, recorded: recorded})
+	}
+	switch {
+	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):
+		return op, nil // runs of the graph may have brought more
+	case d == nil:
+		why := "the program did not wait for it, or the recording had ended"
+		if p.r.Meta().CapturedBy == "ebpf" {
+			why = "eBPF does not see what a copy brings later"
+		}
+		p.unverified(verify.NotRecorded, "the result was never recorded: "+why)
+		return op, nil
+	case d.Status == format.HashOnly:
+		p.unverified(verify.NotRecorded, "only the hash of the result was kept")
+		return op, nil
+	case d.Status != format.Whole:
+		p.unverified(verify.NotRecorded, "the result is not in the trace: "+d.Reason.String())
+		return op, nil
+	case !waited:
+		p.unverified(verify.NotRecorded, nobodyWaits)
+		return op, nil
+	}
+	if d.Len != s.len {
+		in, err := p.lengthCheck(i, item, s.len, d.Len)
+		p.compareAt(at, []plan.Instruction{in})
+		return op, err
+	}
+	from, relocs, err := p.content(d, true)
+	if err != nil {
+		return op, err
+	}
+	origin, _ := p.origin(item)
+	level := p.level(origin)
+	var checks []plan.Instruction
+	for k, part := range p.parts(item, s) {
+		piece := s
+		if k > 0 || part.hi < s.len {
+			piece = contiguous(part.hi - part.lo)
+		}
+		to := op
+		to.Addend += part.lo
+		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, plan.CheckResult)
+		in.At, in.Flags, in.RetSlot = part.lo, 0, item
+		p.afterGap(&in, d.Time)
+		if part.unset && in.Bits == 0 {
+			in.Bits = verify.Uninitialised.Code()
+		}
+		level.mark(&in)
+		checks = append(checks, in)
+		relocs = nil // the first has seen to all of them
+	}
+	p.compareAt(at, checks)
+	if async && at != p.at {
+		p.arrives(d, at, s)
+	}
+	return op, nil
+}
+
+// hostAt is the memory of the host's that an address lies in, and where: what no call has allocated is one piece of memory for each process.
+func (p *callCompiler) hostAt(addr uint64) (*timeline.Object, uint64) {
+	if o, off, ok := p.state.Find(p.owner(), addr); ok {
+		return aliased(o, off)
+	}
+	o := p.objects.ownMemory[p.owner()]
+	if o == nil {
+		o = &timeline.Object{}
+		p.objects.ownMemory[p.owner()] = o
+	}
+	return o, addr
+}
+
+func contiguous(n uint64) rows { return rows{n, n, n} }

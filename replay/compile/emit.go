@@ -1,0 +1,292 @@
+package compile
+
+import (
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/replay/plan"
+)
+
+// A process that forks after its parent has called the runtime has a runtime that does not work: its calls fail. The replay forks it too,
+// from the process that plays its parent.
+
+// fork has a process that is such one forked after the last call of its parent that had ended before its own first call, which is
+// compiled next and begins at a time.
+func (p *compiler) fork(process int, first int64) {
+	processes := p.r.Processes()
+	pr := &p.procs[process]
+	if pr.begun {
+		return
+	}
+	pr.begun = true
+	if int(pr.process) >= len(processes) || processes[pr.process].ForkedFrom == 0 {
+		return
+	}
+	in := plan.Instruction{Op: plan.OpFork, Fn: uint32(process)}
+	var at *Thread
+	last := int64(math.MinInt64)
+	var behind *group // nil if the call has left the window, or has its place already
+	for t := range p.Threads {
+		of := &p.Threads[t]
+		if of.Process == process || p.procs[of.Process].pid != processes[pr.process].ForkedFrom {
+			continue
+		}
+		if of.forker.end > last && of.forker.made {
+			at, last, behind, in.Call = of, of.forker.end, nil, of.forker.call
+		}
+		for n := of.base; n < of.compiled; n++ {
+			// A call that runs functions of the program is followed by the calls in them.
+			if g := of.group(n); g.end <= first && g.end > last && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
+				at, last, behind, in.Call = of, g.end, g, g.call
+				if n < of.laid {
+					behind = nil
+				}
+			}
+		}
+	}
+	switch {
+	case at == nil:
+		return
+	case behind != nil:
+		behind.insts = append(behind.insts, in)
+	default:
+		at.prefix = append(at.prefix, in)
+	}
+	pr.forked = true
+}
+
+// emit writes the instructions of all calls that nothing can change any more, once the calls that started before a time are compiled:
+// those that ended before it, without the polls of a run that may go on.
+func (p *compiler) emit(frontier int64) {
+	if frontier == math.MaxInt64 {
+		defer func() {
+			for t := range p.Threads {
+				pr := &p.Threads[t]
+				pr.out.Add(pr.prefix...)
+			}
+		}()
+	}
+	for t := range p.Threads {
+		for p.layOut(&p.Threads[t], frontier) {
+		}
+	}
+	for more := true; more; {
+		more = false
+		for t := range p.Threads {
+			for p.writeNext(t) {
+				more = true
+			}
+		}
+	}
+}
+
+// layOut gives the next call of a thread, with the calls that it encloses, its place in the plan. It returns false if that is not known yet.
+func (p *compiler) layOut(pr *Thread, frontier int64) bool {
+	first := pr.group(pr.laid)
+	if first == nil {
+		return false
+	}
+	last := pr.laid
+	if first.fn != nil && first.fn.PollsCallbacks {
+		for g := pr.group(last + 1); g != nil && g.start < first.end; g = pr.group(last + 1) {
+			last++
+		}
+	}
+	for n := pr.laid; n <= last; n++ {
+		if n >= pr.compiled || frontier != math.MaxInt64 && (pr.group(n).end >= frontier || pr.pollsAt >= 0 && n >= pr.pollsAt) {
+			return false
+		}
+	}
+	for n := pr.laid; n <= last; n++ {
+		g := pr.group(n)
+		if len(pr.prefix) > 0 {
+			g.insts = slices.Insert(g.insts, 0, pr.prefix...)
+			pr.prefix = nil
+		}
+		if !p.o.Backend.Computes() {
+			p.calm(g)
+		}
+		pr.count += uint64(len(g.waits) + len(g.order) + len(g.insts) + len(g.lateWaits) + len(g.late))
+		g.finished = pr.count
+	}
+	// Calls that were made in a function of the program's, which a call of the same thread ran, are made in the stub that it runs again.
+	for n := last; n >= pr.laid && last > pr.laid; n-- {
+		g := pr.group(n)
+		inner := n
+		for h := pr.group(inner + 1); h != nil && inner < last && h.start < g.end; h = pr.group(inner + 1) {
+			inner++
+		}
+		if g.fn == nil || !g.fn.PollsCallbacks || inner == n || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != plan.OpUntil {
+			continue
+		}
+		end := pr.group(inner).finished
+		g.insts[len(g.insts)-1].Len = end - g.finished
+		g.finished = end // they are finished together
+	}
+	for ; pr.laid <= last; pr.laid++ {
+		if g := pr.group(pr.laid); g.finish != nil {
+			*g.finish = finish{true, g.finished}
+		}
+	}
+	return true
+}
+
+// writeNext writes the first call of a thread's window, and returns false if it is not laid out, or waits for one that is not.
+func (p *compiler) writeNext(t int) bool {
+	pr := &p.Threads[t]
+	if pr.base >= pr.laid {
+		return false
+	}
+	g := pr.window[0]
+	for _, ws := range [...][]wait{g.waits, g.order, g.lateWaits} {
+		for _, w := range ws {
+			if !w.laid {
+				return false
+			}
+		}
+	}
+	write := func(ws []wait) {
+		for _, w := range ws {
+			pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
+		}
+	}
+	write(g.waits)
+	write(g.order)
+	p.clock(pr, g)
+	add := func(insts []plan.Instruction) {
+		p.graphs.locate(t, pr.out.Add(insts...), insts)
+	}
+	add(g.insts)
+	write(g.lateWaits)
+	add(g.late)
+	if len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
+		pr.forker = forker{true, g.call, g.end}
+	}
+	pr.syncs.leave(pr.base)
+	pr.records.leave(pr.base)
+	pr.window[0] = nil
+	pr.window = pr.window[1:]
+	pr.base++
+	p.used = append(p.used, g)
+	return true
+}
+
+// clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
+// wait, where times of the report begin and end, and around every call where the pace is kept. It also notes the call for the report.
+func (p *compiler) clock(pr *Thread, g *group) {
+	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
+	if k < 0 {
+		return
+	}
+	for i := range g.insts {
+		if in := &g.insts[i]; in.Calls() {
+			in.At = uint64(float64(max(g.start-p.Found.From, 0)) * p.Scale)
+		}
+	}
+	in := &g.insts[k]
+	if pr.clocked == nil {
+		pr.clocked = map[int]int{}
+		in.Flags |= plan.InstStart | plan.InstEnd
+	}
+	switch {
+	case p.Scale > 0:
+		in.Flags |= plan.InstEnd
+	case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.TimeLaunches:
+		in.Flags |= plan.InstStart | plan.InstEnd
+	}
+	if _, ok := pr.clocked[g.stream]; !ok {
+		in.Flags |= plan.InstStart
+	}
+	at := pr.out.Count() + k
+	pr.clocked[g.stream], pr.clocked[-1] = at, at
+	call := plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream)}
+	if g.kernel != "" {
+		call.Kernel = p.Kernel(g.kernel)
+	}
+	pr.out.Play(call)
+}
+
+// clockLast has the player read its clock after the last call of each stream.
+func (p *compiler) clockLast() {
+	for t := range p.Threads {
+		pr := &p.Threads[t]
+		for _, i := range pr.clocked {
+			in := pr.out.At(i)
+			in.Flags |= plan.InstEnd
+			pr.out.Set(i, in)
+		}
+	}
+}
+
+// calm takes out of a group what needs more of a call than that it returns: comparisons, and stores to memory that calls
+// were to make, or of what lies there.
+func (p *compiler) calm(g *group) {
+	made := p.processID(len(p.procs)) // the first slot that calls fill
+	idle := func(in plan.Instruction) bool {
+		switch in.Op {
+		case plan.OpCheck, plan.OpTake, plan.OpMark:
+			return true
+		case plan.OpStore:
+			to, from := p.Operand(in.Operands), p.Operand(in.Operands+1)
+			return max(to.Slot, from.Slot) >= made
+		}
+		return false
+	}
+	g.insts, g.late = slices.DeleteFunc(g.insts, idle), slices.DeleteFunc(g.late, idle)
+	for k := range g.insts {
+		if in := &g.insts[k]; in.Calls() {
+			in.Op, in.Flags, in.Bits, in.Len, in.Width = plan.OpCall, in.Flags&^plan.InstStop, 0, 0, 0
+		}
+	}
+}
+
+// order makes the call at hand wait for the calls of other threads that were over before it began.
+func (p *callCompiler) order(g *group) {
+	if len(g.insts) == 0 {
+		return
+	}
+	pr := &p.Threads[p.at.thread]
+	if pr.known == nil {
+		pr.known = make([]int, len(p.Threads))
+	}
+	for u := range p.Threads {
+		if u == p.at.thread {
+			continue
+		}
+		us := &p.Threads[u]
+		if n := us.endedBefore(g.start); n > pr.known[u] {
+			pr.known[u] = n
+			g.order = slices.DeleteFunc(g.order, func(w wait) bool { return w.thread == u })
+			g.order = append(g.order, p.waitFor(place{u, n - 1}))
+		}
+	}
+}
+
+// asks notes a poll that found its object incomplete: it is one of a run that may end with an answer.
+func (p *callCompiler) asks(key pollKey) {
+	pr := &p.Threads[p.at.thread]
+	pr.group(p.at.group).poll = key
+	if was := pr.group(p.at.group - 1); pr.pollsAt < 0 || was == nil || was.poll != key {
+		pr.pollsAt = p.at.group
+	}
+}
+
+// takeBack drops the instructions of a run of polls that ends with the call at hand.
+func (p *callCompiler) takeBack(key pollKey) {
+	pr := &p.Threads[p.at.thread]
+	g := pr.group(p.at.group)
+	for k := p.at.group - 1; k >= 0; k-- {
+		was := pr.group(k)
+		if was == nil || was.poll != key {
+			return
+		}
+		was.insts = was.insts[:0]
+		for _, w := range was.order {
+			if !slices.ContainsFunc(g.order, func(o wait) bool { return o.thread == w.thread }) {
+				g.order = append(g.order, w)
+			}
+		}
+		was.order = nil
+	}
+}

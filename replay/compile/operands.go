@@ -1,0 +1,93 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// identity is the slot of a thread's pthread_t, processID that of a process's number.
+func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
+
+func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
+
+// newSlot makes the slot that a new object's handle or address will be in.
+func (p *compiler) newSlot(o *timeline.Object) uint32 {
+	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
+	p.bind(o, plan.Operand{Slot: s})
+	return s
+}
+
+func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
+	p.objects.operands[o] = op
+	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
+}
+
+// constant reports whether a handle is none, or one that no call makes.
+func (p *compiler) constant(kind api.Object, w uint64) bool {
+	return w == 0 || kind == api.Stream && w <= p.Model.Constants
+}
+
+// owner is the process that makes the call.
+func (p *callCompiler) owner() uint32 { return p.procs[p.Threads[p.at.thread].Process].process }
+
+func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
+
+// find returns the data of a parameter.
+func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
+	if len(p.pieces) > 32 && p.index == nil {
+		// A batch has thousands.
+		p.index = make(map[pieceKey]*format.Data, len(p.pieces))
+		for k := range slices.Backward(p.pieces) {
+			d := &p.pieces[k]
+			p.index[pieceKey{int(d.Param), d.Item, d.Dir}] = d
+		}
+	}
+	if p.index != nil {
+		return p.index[pieceKey{param, item, dir}]
+	}
+	for k := range p.pieces {
+		if d := &p.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
+			return d
+		}
+	}
+	return nil
+}
+
+func (p *callCompiler) stored(param int) (uint64, bool) {
+	for _, o := range p.c.Outs {
+		if int(o.Param) == param {
+			return o.Value, true
+		}
+	}
+	return 0, false
+}
+
+func (p *callCompiler) unverified(code verify.Reason, reason string) {
+	p.Found.Unverified = AddUnverified(p.Found.Unverified, p.c.Index, code, reason)
+}
+
+func (p *compiler) addRelocs(rs []plan.Reloc) (first, n uint32) {
+	return p.Relocs(rs...), uint32(len(rs))
+}
+
+func bit(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// slot makes a new slot.
+func (p *Plan) slot(what string, o *timeline.Object) uint32 {
+	p.slots = append(p.slots, slotInfo{what, o})
+	return uint32(len(p.slots) - 1)
+}
+
+// failed reports whether a call has returned an error.
+func Failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }

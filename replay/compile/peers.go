@@ -1,0 +1,343 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Processes share memory, notifies and events by keys and by file descriptors, which the runtime makes anew in each run.
+//
+// A key that a process of the trace exports replaces the recorded key in the process that imports it. Waits for a process that is not in
+// the trace are refused by name, or left out with Options.StubComm.
+//
+// No call records how a descriptor passes from one process to another, where it has another number. Its origin is known if only one
+// descriptor of the kind was passed by then, or if both processes name the allocation by a key.
+//
+// Exported memory that no process of the trace imports may be written by other processes at any time. It is marked as unknown before each task
+// that can read it.
+
+// A gift is a call that exports a descriptor.
+type gift struct {
+	call    uint64
+	process uint32
+	fd      uint64
+	of      *timeline.Object
+	end     int64
+}
+
+// A taker is a call that imports a descriptor.
+type taker struct {
+	call    uint64
+	process uint32
+	fd      uint64
+	makes   *timeline.Object
+	start   int64
+}
+
+// handOver finds out which descriptor each call that takes one is given.
+func (p *compiler) handOver() error {
+	counts, err := p.r.Counts()
+	if err != nil {
+		return err
+	}
+	takes := func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Descriptor }
+	if !slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+		f := p.Model.Func(api.ID(c.Func))
+		return f != nil && slices.ContainsFunc(f.Params, takes)
+	}) {
+		return nil
+	}
+	var gifts []gift
+	var takers []taker
+	madeOf := map[*timeline.Object][]*timeline.Object{} // what the call that made memory used
+	keys := map[string][]*timeline.Object{}             // the same of memory with a key
+	told := map[*timeline.Object]*timeline.Object{}     // by such a key
+	threads, state := p.r.Threads(), timeline.NewState(p.Model).Read(p.r)
+	for c, err := range p.r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		process := threads[c.Thread].Process
+		e := state.Apply(process, c)
+		if e.Fn == nil || Failed(e.Fn, c) {
+			continue
+		}
+		var uses, makes []*timeline.Object
+		for _, u := range e.Uses {
+			if u.Object.Created == c.Index {
+				makes = append(makes, u.Object)
+			} else {
+				uses = append(uses, u.Object)
+			}
+		}
+		for _, o := range makes {
+			switch {
+			case o.Kind == api.Descriptor && len(uses) > 0:
+				gifts = append(gifts, gift{c.Index, process, o.Handle, uses[0], c.End})
+			case o.Kind.Memory():
+				madeOf[o] = uses
+			}
+		}
+		for _, o := range uses {
+			switch {
+			case o.Kind == api.Descriptor && len(makes) > 0:
+				takers = append(takers, taker{c.Index, process, o.Handle, makes[0], c.Start})
+			case e.Fn.Shares == api.Export:
+				keys[timeline.ExportKey(c)] = madeOf[o]
+			case e.Fn.Shares == api.Import:
+				for _, of := range keys[timeline.ImportKey(e.Fn, c)] {
+					if of.Kind == o.Kind {
+						told[o] = of
+					}
+				}
+			}
+		}
+	}
+	p.sharing.importedFDs = map[uint64]uint64{}
+	for _, t := range takers {
+		if g, ok := t.from(gifts, told[t.makes]); ok {
+			p.sharing.importedFDs[t.call] = g.call
+		}
+	}
+	return nil
+}
+
+// from returns the gift that a call is given: one of what is told or, where nothing is, of all that may be.
+func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) {
+	own := false
+	for _, g := range slices.Backward(gifts) {
+		switch {
+		case g.end > t.start, g.of.Kind != t.makes.Kind, told != nil && g.of != told:
+			continue
+		case g.process == t.process:
+			if own || g.fd != t.fd {
+				continue // it was closed since
+			}
+			own = true
+		}
+		if ok && g.of != found.of {
+			return gift{}, false
+		}
+		if !ok || g.process == t.process {
+			found, ok = g, true
+		}
+	}
+	return found, ok
+}
+
+// descriptor is the operand for a descriptor. One of another process is taken over before the call at hand.
+func (p *callCompiler) descriptor(w uint64) plan.Operand {
+	call, known := p.sharing.importedFDs[p.c.Index]
+	o := p.sharing.exportedFDs[call]
+	if !known || o == nil {
+		p.cant = fmt.Sprintf("the file descriptor %d may be another process's, and nothing in the trace tells of what", w)
+		return imm(w)
+	}
+	op := p.object(o)
+	if o.Process == p.owner() {
+		return op
+	}
+	s := p.slot(fmt.Sprintf("descriptor of call %d, taken over", o.Created), nil)
+	p.before = append(p.before, plan.Instruction{Op: plan.OpTake, Fn: p.Function(p.f), Call: p.c.Index,
+		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, plan.Operand{Slot: p.processID(p.process[o.Process])}, op)})
+	return plan.Operand{Slot: s}
+}
+
+// exports follows memory that the current call maps or exports.
+func (p *callCompiler) exports() {
+	if !p.ok {
+		return
+	}
+	var memory *timeline.Object // that the call gives away or maps
+	for _, u := range p.e.Uses {
+		if k := u.Object.Kind; u.Object.Created != p.c.Index && (k == api.Device || k == api.Physical) {
+			memory = u.Object
+		}
+	}
+	if memory == nil {
+		return
+	}
+	if p.f.Shares == api.Export && !p.sharing.imported[timeline.ExportKey(p.c)] {
+		p.sharing.outsiders.memory[memory] = true
+	}
+	for _, u := range p.e.Uses {
+		switch o := u.Object; {
+		case o.Created != p.c.Index:
+		case o.Kind == api.Device && memory.Kind == api.Physical:
+			p.sharing.outsiders.backing[o] = memory
+		case o.Kind == api.SharedMemory && !p.sharing.imported[fmt.Sprint(o.Handle)], o.Kind == api.Descriptor && !p.handedOver(p.c.Index):
+			p.sharing.outsiders.memory[memory] = true
+		}
+	}
+}
+
+// handedOver reports whether a call of the trace takes the descriptor that a call has made.
+func (p *compiler) handedOver(call uint64) bool {
+	for _, by := range p.sharing.importedFDs {
+		if by == call {
+			return true
+		}
+	}
+	return false
+}
+
+// markOutsiders marks the memory that the current call can read and that processes outside the trace may have written.
+func (p *callCompiler) markOutsiders() {
+	if len(p.sharing.outsiders.memory) == 0 || !p.ok || !p.o.Compare {
+		return
+	}
+	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	var read []*timeline.Object
+	for _, t := range p.touches {
+		o := t.Object
+		if t.How != TouchReads && (t.How != TouchNames || !kernel) || slices.Contains(read, o) {
+			continue
+		}
+		shared := o
+		if b := p.sharing.outsiders.backing[o]; b != nil {
+			shared = b
+		}
+		if p.sharing.outsiders.memory[o] || p.sharing.outsiders.memory[shared] {
+			read = append(read, o)
+		}
+	}
+	for _, o := range read {
+		p.unknown(p.object(o), o.Size, verify.Peer)
+		p.sharing.outsiders.listed[o] = true
+		more := ""
+		if n := len(p.sharing.outsiders.listed) - 1; n > 0 {
+			more = fmt.Sprintf(" (and of %d more)", n)
+		}
+		p.because(verify.Peer, fmt.Sprintf("memory of call %d%s was exported to a process that is not in the trace", o.Created, more))
+	}
+}
+
+// standSize is how much memory stands for a peer's, in bytes, since nothing tells how much that was.
+const standSize = 64 << 20
+
+// match finds the keys that some process of the trace imports.
+func (p *compiler) match() error {
+	counts, err := p.r.Counts()
+	if err != nil {
+		return err
+	}
+	asks := slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+		f := p.Model.Func(api.ID(c.Func))
+		return f != nil && f.Shares == api.Import
+	})
+	if !asks {
+		return nil
+	}
+	for c, err := range p.r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		f := p.Model.Func(api.ID(c.Func))
+		if f == nil || f.Shares != api.Import || len(c.Args) != int(f.Words) {
+			continue
+		}
+		p.sharing.imported[timeline.ImportKey(f, c)] = true
+	}
+	return nil
+}
+
+// peers sees to what a call has to do with other processes. It reports whether the call is left out.
+func (p *callCompiler) peers() (skip bool) {
+	f := p.f
+	for _, u := range p.e.Uses {
+		if o := u.Object; p.sharing.missingPeers[o] && (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok {
+			if !p.o.StubComm {
+				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
+				return false
+			}
+			p.unverified(verify.Peer, "the wait for a peer that is not in the trace is left out")
+			return true
+		}
+	}
+	if !p.ok {
+		return false
+	}
+	switch {
+	case f.Shares == api.Export:
+		if !p.sharing.imported[timeline.ExportKey(p.c)] {
+			for _, u := range p.e.Uses {
+				// Who exports a notify waits for it; who exports an event records it.
+				p.sharing.missingPeers[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
+				p.sharing.tainted[u.Object] = true
+			}
+		}
+	case f.Shares == api.Import:
+		if _, ok := p.sharing.keys[timeline.ImportKey(f, p.c)]; ok {
+			break
+		}
+		if f.StandIn == "" || !p.o.StubComm {
+			p.cant = "what it imports belongs to another process, which is not in the trace"
+			if f.StandIn != "" {
+				p.cant += "; --stub-comm stands in for it"
+			}
+			return false
+		}
+		for _, u := range p.e.Uses {
+			if u.Object.Created == p.c.Index {
+				p.sharing.missingPeers[u.Object], p.sharing.tainted[u.Object] = true, true
+				u.Object.Size = max(u.Object.Size, standSize)
+			}
+		}
+	case f.Shares == api.Unshare:
+		_, ok := p.sharing.keys[timeline.ImportKey(f, p.c)]
+		return !ok && p.o.StubComm
+	}
+	return false
+}
+
+// replace makes a call of what stands in for an import that has no peer, and says so.
+func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []plan.Operand {
+	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
+		return words
+	}
+	if _, known := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; known {
+		return words
+	}
+	made := func(f *api.Func) *api.Param {
+		return &f.Params[slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role.Makes() })]
+	}
+	f := p.Model.Lookup(p.f.StandIn)
+	ops := make([]plan.Operand, f.Words)
+	q := made(f)
+	ops[q.Word] = words[made(p.f).Word]
+	for _, n := range q.Size.Mul {
+		ops[f.Params[n].Word] = imm(standSize)
+	}
+	in.Fn, in.Words = p.Function(f), f.Words
+	p.unverified(verify.Peer, "the peer that it belongs to is not in the trace: "+f.Name+" stands in for it")
+	return ops
+}
+
+// taint follows what may come from absent peers: whatever a task writes that can read such memory is such memory.
+func (p *callCompiler) taint() {
+	if len(p.sharing.tainted) == 0 {
+		return
+	}
+	from := slices.ContainsFunc(p.touches, func(t Touch) bool { return t.How != TouchWrites && p.sharing.tainted[t.Object] })
+	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	for _, t := range p.touches {
+		if from && (t.How == TouchWrites || t.How == TouchNames && kernel) {
+			p.sharing.tainted[t.Object] = true
+		}
+	}
+}
+
+// shareable is the slot of a handle that another process has made for all.
+func (p *compiler) shareable(o *timeline.Object) (plan.Operand, bool) {
+	if o.Kind != api.SharedMemory {
+		return plan.Operand{}, false
+	}
+	op, ok := p.sharing.keys[fmt.Sprint(o.Handle)]
+	return op, ok
+}

@@ -1,0 +1,232 @@
+package compile
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// This file has the state of a compilation. compiler holds the state that lives for the whole trace, one struct for each concern;
+// callCompiler holds the state of one call. The methods are in the files of the concerns.
+
+// A compiler turns a trace into a plan, one call at a time, in the order in which the calls began.
+//
+// An error of its methods means that the trace or a file can't be read, and ends the compilation. A call that can't be replayed is an entry
+// in Plan.Found.
+type compiler struct {
+	*Plan
+	*plan.Writer
+	r       *format.Reader
+	o       *Options
+	dir     string // for files that the program had loaded, "" if nothing will be played
+	files   int    // in dir
+	state   *timeline.State
+	late    map[uint64][]format.Data // data recorded after its call, by call
+	thread  map[uint32]int           // index into Plan.Threads, by the trace's thread
+	process map[uint32]int           // index into Plan.procs, by the trace's process
+
+	objects  objects
+	pointers pointers
+	graphs   graphs
+	sharing  sharing
+	ordering ordering
+	visible  visibleState
+	gaps     gaps
+	hosts    []*hostLaunch
+
+	look       lookahead
+	used       []*group // for reuse
+	known      []*facts // by api.ID
+	sinceEmits int      // calls compiled since the last emit
+
+	see func(*Look) error // called for every call, may be nil
+}
+
+// callCompiler compiles one call.
+type callCompiler struct {
+	*compiler
+	e  *timeline.Event
+	c  *format.Call
+	f  *api.Func
+	at place
+	ok bool // the call succeeded
+
+	// The recorded data of the call.
+	pieces []format.Data
+	index  map[pieceKey]*format.Data // if there are many pieces
+	arrays map[int][]uint64          // the arrays read so far, by parameter
+	args   []kernelbin.Arg           // of the kernel, if its binary declares them; nil before asked
+	asked  bool
+
+	// What the call does.
+	touches []Touch
+	unseen  *timeline.Object   // host memory without recorded content that the kernel may read
+	made    []*timeline.Object // stand-ins for new tokens
+	named   []*timeline.Object // objects named by numbers and tokens among the arguments
+	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
+
+	// What becomes of the call.
+	before  []plan.Instruction
+	after   []plan.Instruction
+	relo    []plan.Reloc
+	spoils  []stretch // overwritten after the call
+	temp    uint64    // bytes of the thread's scratch memory in use
+	pending []pendingNumber
+	cant    string // why the call can't be replayed, "" if it can
+	err     error  // of reading ahead
+	reused  reused
+}
+
+// reused is memory that the next call uses again.
+type reused struct {
+	words  []plan.Operand // of the arguments
+	param  []plan.Operand // of one parameter, see param
+	relocs []plan.Reloc   // see content
+}
+
+// pieceKey identifies a piece of recorded data of a call.
+type pieceKey struct {
+	param int
+	item  uint32
+	dir   format.Dir
+}
+
+// stretch is a range of the plan's data.
+type stretch struct{ from, to uint64 }
+
+// pollKey identifies a run of polls of one object. The zero value is no poll.
+type pollKey struct {
+	fn     api.ID
+	object *timeline.Object
+}
+
+// facts are properties of a function that every call needs.
+type facts struct {
+	makes      bool  // it stores handles or addresses that later calls need
+	graphs     bool  // it takes or returns graphs or nodes
+	exceptions bool  // it sets the exception handler, or reads an exception
+	retBits    uint8 // compared bits of the returned value, unless the function makes an object and returned none
+}
+
+// A Look is the compiler's view of one call. It is valid until the next call.
+type Look struct {
+	Event   *timeline.Event
+	OK      bool               // the call succeeded
+	Touches []Touch            // memory that the call may read, write or reach
+	Data    []format.Data      // also data that was recorded after the call
+	Made    []*timeline.Object // by tokens and numbers, besides those of Event.Uses
+	Named   []*timeline.Object // the same
+	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil if there is none
+
+	origin func(item uint32) (*timeline.Object, uint64)
+}
+
+// ordering determines which calls must wait for calls of other threads.
+type ordering struct {
+	streams     map[memoryKey][]task
+	laneOf      map[*timeline.Object]int // index into Plan.Streams
+	allocSpans  map[uint32][]allocSpan   // by process
+	inFlight    map[*timeline.Object][]inFlightCopy
+	resultWaits []resultWait // by time
+}
+
+func newOrdering() ordering {
+	return ordering{
+		streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{}, allocSpans: map[uint32][]allocSpan{},
+		inFlight: map[*timeline.Object][]inFlightCopy{},
+	}
+}
+
+// inFlightCopy is a copy to the host, asynchronous or in a graph, whose result the program has not waited for yet.
+type inFlightCopy struct {
+	off, end uint64
+	until    int64
+	shift    plan.Operand // distance by which the replay has moved the memory
+	sure     bool         // the content is known, whether the copy is made or not
+}
+
+// resultWait is the time at which a thread had waited for a result in pinned memory.
+type resultWait struct {
+	time     int64
+	owner    uint32
+	from, to uint64
+	at       place // of the wait
+}
+
+// task is a call that put work on a stream.
+type task struct {
+	at         place
+	start, end int64
+	call       uint64
+}
+
+// An allocSpan is device memory that a call allocates or frees.
+type allocSpan struct {
+	task
+	o     *timeline.Object
+	given bool
+}
+
+// outsiders are the objects that processes outside the trace may share.
+type outsiders struct {
+	memory  map[*timeline.Object]bool             // exported memory, with or without an address
+	backing map[*timeline.Object]*timeline.Object // physical memory of mappings
+	listed  map[*timeline.Object]bool             // in the findings
+}
+
+func newOutsiders() outsiders {
+	return outsiders{map[*timeline.Object]bool{}, map[*timeline.Object]*timeline.Object{}, map[*timeline.Object]bool{}}
+}
+
+// sharing knows what processes pass to each other: keys, descriptors and memory.
+type sharing struct {
+	keys         map[string]plan.Operand     // by the key's recorded bytes
+	imported     map[string]bool             // keys that a process of the trace imports
+	importedFDs  map[uint64]uint64           // by importing call: the call that exported the descriptor, if known
+	exportedFDs  map[uint64]*timeline.Object // by exporting call
+	missingPeers map[*timeline.Object]bool   // shared with a process that is not in the trace
+	tainted      map[*timeline.Object]bool   // memory that such a process may have written
+	outsiders    outsiders
+}
+
+func newSharing() sharing {
+	return sharing{
+		keys: map[string]plan.Operand{}, imported: map[string]bool{}, exportedFDs: map[uint64]*timeline.Object{},
+		missingPeers: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, outsiders: newOutsiders(),
+	}
+}
+
+// visibleMemory is memory that program and device can both access without a call.
+type visibleMemory struct {
+	object  *timeline.Object
+	known   bool // the trace has its content
+	content plan.Operand
+	relocs  []plan.Reloc
+	why     string // unknown content: the reason
+
+	stale  bool           // the memory in the replay may have other content
+	named  bool           // a task may have written it since it was compared
+	base   plan.Operand   // content before that task
+	flight map[uint64]int // tasks that may use it and were not waited for: the latest one, by stream
+}
+
+// doubtLevel says whether and how results depend on host-visible memory.
+type doubtLevel uint8
+
+// visibleState tracks host-visible memory.
+type visibleState struct {
+	of     map[*timeline.Object]*visibleMemory
+	levels map[*timeline.Object]doubtLevel // of device memory too
+	tasks  int                             // number of tasks so far
+	looked map[uint32]bool                 // processes with a task since the last wait
+	behind map[memoryKey]map[uint64]int    // by stream: tasks of other streams that it has waited for
+	marks  map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
+	host   []Touch                         // accesses of the current call to registered memory
+}
+
+func newVisibleState() visibleState {
+	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
+		behind: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
+}
