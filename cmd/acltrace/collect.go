@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"maps"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -67,5 +65,3 @@ Flags that were given to acltrace env --install hold here, unless they are given
 	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")
 	return c
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"

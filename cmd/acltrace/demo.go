@@ -1,16 +1,17 @@
 package main
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/analyze/stats"
-	"github.com/acltrace/acltrace/internal/human"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"github.com/acltrace/acltrace/internal/human"
 	"maps"
 	"slices"
+
+	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/import/msprof"

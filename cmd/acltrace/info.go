@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -33,11 +31,4 @@ func (a *app) infoCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.strictFlag(c.Flags())
 	return c
-}
-
-func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(report.NewJSON(a.raw))
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

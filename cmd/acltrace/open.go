@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
+	"io"
 	"os"
+
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -125,6 +129,56 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	c, err := r.Counts()
 	if err == nil && c.Unfinished > 0 {
 		report.Printf(a.err, "acltrace: %s of %s never returned: %s\n", human.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+	}
+	return err
+}
+
+// What becomes of calls that never returned, in what is made of a trace.
+const (
+	untilEnd = "shown until the end of the trace"
+	untimed  = "counted, and in no sum of times"
+)
+
+// create makes a file for what is made of a trace: not in place of the trace, which is read meanwhile.
+func create(path string, of *format.Reader) (*atomicfile.File, error) {
+	if same(path, of.Path()) {
+		return nil, usage("--output %s is the trace itself", path)
+	}
+	return atomicfile.Create(path)
+}
+
+// write gives a new file, or standard output for "-", to a function.
+func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
+	if path == "-" {
+		return use(a.raw)
+	}
+	defer atomicfile.EndOnSignals()()
+	f, err := create(path, of)
+	if err != nil {
+		return err
+	}
+	if err = use(f); err == nil {
+		err = f.Keep()
+	}
+	return errors.Join(err, f.Drop())
+}
+
+// writeAll gives files to a function that makes any number of them, and gives them their names together.
+func writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
+	defer atomicfile.EndOnSignals()()
+	var files []*atomicfile.File
+	err := use(func(path string) (io.WriteCloser, error) {
+		f, err := create(path, of)
+		if err == nil {
+			files = append(files, f)
+		}
+		return f, err
+	})
+	if err == nil {
+		err = atomicfile.KeepTogether(files...)
+	}
+	for _, f := range files {
+		err = errors.Join(err, f.Drop())
 	}
 	return err
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +12,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -23,14 +20,20 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
+// A replaying holds the flags of the replay command.
+type replaying struct {
+	o                          replay.Options
+	virtual                    whatif.Options
+	backend, strict, maxMemory string
+	wrapper, tolerance         string
+	asJSON, planOnly           bool
+}
+
 func (a *app) replayCmd() *cobra.Command {
-	var o replay.Options
-	var backend string
-	var asJSON, planOnly bool
-	var wrapper, debugger, tolerance, strict, maxMemory string
-	var what whatif.Options
+	p := &replaying{}
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "run a trace again, on the simulator or any library of the runtime",
@@ -55,150 +58,135 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 				return err
 			}
 			defer a.close(r)
-			if maxMemory != "" {
-				if o.MaxMemory, err = size(maxMemory); err != nil || o.MaxMemory == 0 {
-					return usage("--max-memory %s: give a size, as 8G", maxMemory)
-				}
-			}
-			switch strict {
-			case "off":
-			case "report", "fail":
-				o.Strict = true
-			default:
-				return usage("--strict=%s: want off, report or fail", strict)
-			}
-			if err := o.Check(); err != nil {
-				return usage("--%w", err)
-			}
-			switch backend {
-			case "sim":
-			case "virtual":
-				what.Limits = o.Limits
-				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust", "poison", "max-memory"} {
-					if c.Flags().Changed(name) {
-						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
-					}
-				}
-				if c.Flags().Changed("pace") {
-					what.Pace = o.Pace
-				}
-				return a.simulate(args[0], m, &what, asJSON)
-			case replay.Null:
-				for _, name := range []string{"place", "verify", "kernels", "tolerance", "strict", "trust", "poison"} {
-					if c.Flags().Changed(name) {
-						return usage("--%s has no meaning with --backend null: no library is called", name)
-					}
-				}
-				o.Backend = backend
-			default:
-				if o.Backend, err = library(backend, m); err != nil {
-					return err
-				}
-			}
-			for _, name := range []string{"model", "base", "seed", "output"} {
-				if c.Flags().Changed(name) {
-					return usage("--%s is for --backend virtual", name)
-				}
-			}
-			if planOnly {
-				o.PlanOnly = report.PlanWriter(a.out)
-			}
-			o.Wrapper = strings.Fields(wrapper)
-			switch {
-			case debugger == "":
-			case wrapper != "":
-				return usage("--debugger and --wrapper exclude each other")
-			case debugger == "gdb":
-				o.Wrapper, o.Interactive = []string{"gdb", "--args"}, true
-			case debugger == "lldb":
-				o.Wrapper, o.Interactive = []string{"lldb", "--"}, true
-			default:
-				o.Wrapper, o.Interactive = strings.Fields(debugger), true
-			}
-			if tolerance != "" {
-				if o.Tolerance, err = verify.ParseTolerance(tolerance); err != nil {
-					return usage("--tolerance %s: %w", tolerance, err)
-				}
-			}
-			signals := []os.Signal{syscall.SIGTERM}
-			if o.Interactive {
-				signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // Ctrl-C is for the debugger
-			} else {
-				signals = append(signals, syscall.SIGINT)
-			}
-			ctx, stop := signal.NotifyContext(context.Background(), signals...)
-			defer stop()
-			rep, err := replay.Run(ctx, args[0], m, &o)
-			err = orAllow(err)
-			if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
-				return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
-			}
-			if err != nil {
+			if err := p.check(c.Flags(), m); err != nil {
 				return err
 			}
-			if planOnly && !asJSON {
-				return replayed(rep)
+			if p.backend == "virtual" {
+				return a.simulate(args[0], m, &p.virtual, p.asJSON)
 			}
-			if asJSON {
-				if err := a.printJSON(rep); err != nil {
-					return err
-				}
-			} else {
-				report.ReplayText(a.out, args[0], rep)
+			if p.planOnly {
+				p.o.PlanOnly = report.PlanWriter(a.out)
 			}
-			if strict == "fail" && len(rep.Findings) > 0 {
-				return &exit{code: exitFailed}
-			}
-			return replayed(rep)
+			p.o.Wrapper = strings.Fields(p.wrapper)
+			in, isFile := a.in.(*os.File)
+			p.o.Interactive = p.wrapper != "" && isFile && term.IsTerminal(int(in.Fd()))
+			return a.play(args[0], m, p)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), ascend or cuda (the machine's own runtime), or the path of a runtime library")
-	f.StringVar(&o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
-	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
-	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
-	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
-	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
-	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
-	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
-	f.BoolVar(&o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
-	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
-	f.StringVar(&strict, "strict", "off", "have the simulator look for what a device punishes later, as two streams that use the same memory in no order: off, report, or fail, which ends with 1 if it finds something")
-	f.Lookup("strict").NoOptDefVal = "report"
-	f.StringVar(&maxMemory, "max-memory", "", "end a replay whose players take more, as 8G (default: a quarter of the machine's memory; any with --trust)")
-	f.BoolVar(&o.Trust, "trust", false, "let the trace run on a device, or outside the sandbox: you know where it comes from")
-	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
-	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
-	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
-	f.StringVar(&what.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file (default: the one for the devices of the trace's runtime)")
-	f.StringVar(&what.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it (default: as --model's)")
-	f.Uint64Var(&what.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
-	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
-	limitFlags(f, &o.Limits)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	p.flags(c.Flags())
 	return c
 }
 
-// orAllow adds to an error about kernel libraries of a trace the command that loads them.
-func orAllow(err error) error {
-	var refused *replay.KernelError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	var list strings.Builder
-	w := csv.NewWriter(&list) // as the flag is read
-	_ = w.Write(refused.Paths())
-	w.Flush()
-	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
-	return &remedied{err, "To load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  " + shell.Command(words...)}
+func (p *replaying) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), ascend or cuda (the machine's own runtime), or the path of a runtime library")
+	f.StringVar(&p.o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
+	f.StringVar(&p.o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
+	f.BoolVar(&p.o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
+	f.DurationVar(&p.o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
+	f.BoolVar(&p.planOnly, "plan-only", false, "print what would be done, and do nothing")
+	f.StringSliceVar(&p.o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
+	f.StringVar(&p.o.Keep, "keep", "", "folder to keep the plan in")
+	f.IntVar(&p.o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
+	f.BoolVar(&p.o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
+	f.BoolVar(&p.o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
+	f.StringVar(&p.strict, "strict", "off", "have the simulator look for what a device punishes later, as two streams that use the same memory in no order: off, report, or fail, which ends with 1 if it finds something")
+	f.Lookup("strict").NoOptDefVal = "report"
+	f.StringVar(&p.maxMemory, "max-memory", "", "end a replay whose players take more, as 8G (default: a quarter of the machine's memory; any with --trust)")
+	f.BoolVar(&p.o.Trust, "trust", false, "let the trace run on a device, or outside the sandbox: you know where it comes from")
+	f.StringVar(&p.wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q' or 'gdb --args'; it has your terminal")
+	f.StringVar(&p.tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
+	f.StringVar(&p.virtual.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file (default: the one for the devices of the trace's runtime)")
+	f.StringVar(&p.virtual.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it (default: as --model's)")
+	f.Uint64Var(&p.virtual.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
+	f.StringVarP(&p.virtual.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
+	limitFlags(f, &p.o.Limits)
+	f.BoolVar(&p.asJSON, "json", false, "print JSON")
 }
 
-// limitFlags are for commands that plan a replay.
-func limitFlags(f *pflag.FlagSet, l *compile.Limits) {
-	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "refuse a trace whose graphs run more tasks")
-	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "refuse a trace with calls of more threads")
-	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "refuse a trace with calls of more processes")
+// check checks the flags for a trace of a runtime, and completes the options.
+func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
+	if p.maxMemory != "" {
+		if p.o.MaxMemory, err = size(p.maxMemory); err != nil || p.o.MaxMemory == 0 {
+			return usage("--max-memory %s: give a size, as 8G", p.maxMemory)
+		}
+	}
+	switch p.strict {
+	case "off":
+	case "report", "fail":
+		p.o.Strict = true
+	default:
+		return usage("--strict=%s: want off, report or fail", p.strict)
+	}
+	if err := p.o.Check(); err != nil {
+		return usage("--%w", err)
+	}
+	changed := func(why string, names ...string) error {
+		for _, name := range names {
+			if f.Changed(name) {
+				return usage("--%s %s", name, why)
+			}
+		}
+		return nil
+	}
+	switch p.backend {
+	case "sim":
+	case "virtual":
+		p.virtual.Limits = p.o.Limits
+		if f.Changed("pace") {
+			p.virtual.Pace = p.o.Pace
+		}
+		return changed("has no meaning with --backend virtual: there are times, and no contents",
+			"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust", "poison", "max-memory")
+	case replay.Null:
+		p.o.Backend = p.backend
+		err = changed("has no meaning with --backend null: no library is called", "place", "verify", "kernels", "tolerance", "strict", "trust", "poison")
+	default:
+		p.o.Backend, err = library(p.backend, m)
+	}
+	if err != nil {
+		return err
+	}
+	if err := changed("is for --backend virtual", "model", "base", "seed", "output"); err != nil {
+		return err
+	}
+	if p.tolerance != "" {
+		if p.o.Tolerance, err = verify.ParseTolerance(p.tolerance); err != nil {
+			return usage("--tolerance %s: %w", p.tolerance, err)
+		}
+	}
+	return nil
+}
+
+// play replays a trace and prints the report.
+func (a *app) play(path string, m *api.Model, p *replaying) error {
+	signals := []os.Signal{syscall.SIGTERM}
+	if p.o.Interactive {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // Ctrl-C is for the wrapper
+	} else {
+		signals = append(signals, syscall.SIGINT)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	defer stop()
+	rep, err := replay.Run(ctx, path, m, &p.o)
+	err = orAllow(err)
+	if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
+		return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.asJSON:
+		if err := a.printJSON(rep); err != nil {
+			return err
+		}
+	case !p.planOnly:
+		report.ReplayText(a.out, path, rep)
+	}
+	if p.strict == "fail" && len(rep.Findings) > 0 {
+		return &exit{code: exitFailed}
+	}
+	return replayed(rep)
 }
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.
@@ -215,21 +203,6 @@ func library(backend string, m *api.Model) (string, error) {
 		return "", fmt.Errorf("--backend %s: %w", backend, err)
 	}
 	return path, nil
-}
-
-// replayed returns the exit code of a report.
-func replayed(rep *replay.Report) error {
-	switch {
-	case rep.Crash != nil || rep.Refused():
-		return &exit{code: exitFailed}
-	case rep.Verdict == verify.Different:
-		return &exit{code: exitDiffers}
-	case rep.Verdict == verify.Unproved, len(rep.Lost) > 0:
-		return &exit{code: exitLacks}
-	case rep.DifferingTotal > 0:
-		return &exit{code: exitFailed} // nothing was compared, and calls returned other errors
-	}
-	return nil
 }
 
 // simulate prints what a replay in virtual time has shown.

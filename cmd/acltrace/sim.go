@@ -1,13 +1,20 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/sim"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 )
@@ -93,17 +100,6 @@ given, or for all.`,
 	return c
 }
 
-const kernelsUsage = "kernel `libraries`, separated by colons, before those beside the program's binaries; \"\" for none"
-
-// setKernels sets the kernel libraries of a program that this process starts. An empty list means none, not even those beside the
-// program's binaries.
-func setKernels(m *api.Model, libraries string) {
-	os.Setenv(m.Simulator.Kernels, libraries)
-	if libraries == "" && m.Simulator.Beside != "" {
-		os.Setenv(m.Simulator.Beside, "0")
-	}
-}
-
 func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bool) error {
 	if !slices.Contains(rt.Simulator.Settings, "MODEL") {
 		m = nil // it measures nothing
@@ -116,4 +112,137 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 		return s.Text(a.out)
 	}
 	return a.printJSON(s)
+}
+
+// simulatorReport is what is simulated and how.
+type simulatorReport struct {
+	Device    *sim.Description       `json:"device,omitempty"` // this and the next two where it has a model of times
+	Model     *model.Model           `json:"model,omitempty"`
+	Presets   []string               `json:"presets,omitempty"`
+	Counts    map[string]layerCounts `json:"counts"` // by layer
+	Functions []simulatedFunction    `json:"functions"`
+}
+
+// layerCounts are the functions of a layer.
+type layerCounts struct {
+	Known     int `json:"known"`
+	Simulated int `json:"simulated"`
+}
+
+// simulatedFunction is one function of the runtime.
+type simulatedFunction struct {
+	Name      string `json:"name"`
+	Layer     string `json:"layer"`
+	Simulated bool   `json:"simulated"`
+	Task      string `json:"task,omitempty"`  // that it puts on a stream
+	Waits     string `json:"waits,omitempty"` // what it waits for, or asks for
+	Doc       string `json:"doc"`
+}
+
+// newSimulatorReport describes the simulator: the functions of the runtime whose names begin with one of the given, or all. The model of times
+// is nil where it has none.
+func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simulatorReport, error) {
+	s := &simulatorReport{Counts: map[string]layerCounts{}}
+	if cost != nil {
+		d := sim.Describe()
+		s.Device, s.Model, s.Presets = &d, cost, model.Presets()
+	}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if f.Form != nil {
+			continue
+		}
+		c := s.Counts[f.Layer]
+		c.Known++
+		if f.Simulated {
+			c.Simulated++
+		}
+		s.Counts[f.Layer] = c
+		wanted := len(names) == 0
+		for _, n := range names {
+			wanted = wanted || strings.HasPrefix(f.Name, n)
+		}
+		if wanted {
+			s.Functions = append(s.Functions, simulatedFunction{f.Name, f.Layer, f.Simulated, f.Task.String(), f.Sync.String(), f.Doc})
+		}
+	}
+	if len(s.Functions) == 0 {
+		return nil, fmt.Errorf("no function of the runtime begins with %s", strings.Join(names, " or "))
+	}
+	return s, nil
+}
+
+// Text writes the form for people.
+func (s *simulatorReport) Text(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		report.Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	if s.Model != nil {
+		s.times(row)
+	}
+	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
+		if n := s.Counts[layer]; n.Simulated > 0 {
+			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
+		}
+	}
+	report.Printf(t, "\n")
+	report.Printf(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS\n")
+	for _, f := range s.Functions {
+		yes := "no"
+		if f.Simulated {
+			yes = "yes"
+		}
+		report.Printf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
+	}
+	return t.Flush()
+}
+
+// times writes the device and how long what takes on it.
+func (s *simulatorReport) times(row func(name, format string, args ...any)) {
+	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
+	row("limits", "%d streams a device, %d unfinished tasks a stream, %d events, %d notifies, %d blocks a launch",
+		s.Device.Streams, s.Device.Depth, s.Device.Events, s.Device.Notifies, s.Device.Blocks)
+	c := s.Model
+	row("times", "model %s (presets: %s)", c.Name, strings.Join(s.Presets, ", "))
+	row("", "%s", c.Source)
+	row("launch", "%v until an idle stream begins, %v between tasks", human.Duration(c.Launch.Latency), human.Duration(c.Launch.Overhead))
+	row("cores", "%s cube, %s vector; %s streams at once", some(c.Cores.Cube), some(c.Cores.Vector), some(c.Streams))
+	for k := range model.NumCopyKinds {
+		var sizes []string
+		for _, z := range c.Copies[k].Sizes {
+			upTo := ""
+			if z.UpTo > 0 {
+				upTo = " up to " + human.Bytes(z.UpTo)
+			}
+			sizes = append(sizes, fmt.Sprintf("%v and %g GB/s%s", human.Duration(z.Latency), z.Rate, upTo))
+		}
+		row(strings.ReplaceAll(k.String(), "_", " "), "%s", strings.Join(sizes, ", then "))
+	}
+	for _, k := range c.Kernels {
+		cores := k.Cores
+		if cores == "" {
+			cores = "vector"
+		}
+		how := fmt.Sprintf("%v", human.Duration(k.Fixed))
+		if k.Duration > 0 {
+			how = fmt.Sprintf("%v", human.Duration(k.Duration))
+		} else {
+			if k.Block > 0 {
+				how += fmt.Sprintf(", %v for each row of blocks", human.Duration(k.Block))
+			}
+			if k.Rate > 0 {
+				how += fmt.Sprintf(", %g GB/s", k.Rate)
+			}
+		}
+		row("kernel "+k.Name, "%s, on %s cores", how, cores)
+	}
+}
+
+// some is a number of a model, of which 0 is no limit.
+func some(n int) string {
+	if n == 0 {
+		return "any number of"
+	}
+	return fmt.Sprint(n)
 }

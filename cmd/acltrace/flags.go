@@ -1,13 +1,20 @@
 package main
 
 import (
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -181,19 +188,54 @@ func sizeOrTime(s string) (int64, time.Duration, error) {
 	return n, 0, nil
 }
 
-// size parses a number of bytes with an optional K, M, G or T.
-func size(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
+// blobFile adds the flag for a file of payloads.
+func blobFile(f *pflag.FlagSet, o *record.Options) {
+	f.StringVar(&o.BlobFile, "blobs", "", "write the contents of payloads to this file, as on a larger disk, so that the trace stays small; acltrace pack makes one file of both")
+}
+
+const kernelsUsage = "kernel `libraries`, separated by colons, before those beside the program's binaries; \"\" for none"
+
+// setKernels sets the kernel libraries of a program that this process starts. An empty list means none, not even those beside the
+// program's binaries.
+func setKernels(m *api.Model, libraries string) {
+	os.Setenv(m.Simulator.Kernels, libraries)
+	if libraries == "" && m.Simulator.Beside != "" {
+		os.Setenv(m.Simulator.Beside, "0")
 	}
-	var n int64
-	var unit string
-	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+}
+
+// orAllow adds to an error about kernel libraries of a trace the command that loads them.
+func orAllow(err error) error {
+	var refused *replay.KernelError
+	if !errors.As(err, &refused) {
+		return err
 	}
-	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
-	if !ok || n > 1<<(62-shift) {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	var list strings.Builder
+	w := csv.NewWriter(&list) // as the flag is read
+	_ = w.Write(refused.Paths())
+	w.Flush()
+	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
+	return &remedied{err, "To load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  " + shell.Command(words...)}
+}
+
+// limitFlags are for commands that plan a replay.
+func limitFlags(f *pflag.FlagSet, l *compile.Limits) {
+	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "refuse a trace whose graphs run more tasks")
+	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "refuse a trace with calls of more threads")
+	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "refuse a trace with calls of more processes")
+}
+
+// replayed returns the exit code of a report.
+func replayed(rep *replay.Report) error {
+	switch {
+	case rep.Crash != nil || rep.Refused():
+		return &exit{code: exitFailed}
+	case rep.Verdict == verify.Different:
+		return &exit{code: exitDiffers}
+	case rep.Verdict == verify.Unproved, len(rep.Lost) > 0:
+		return &exit{code: exitLacks}
+	case rep.DifferingTotal > 0:
+		return &exit{code: exitFailed} // nothing was compared, and calls returned other errors
 	}
-	return n << shift, nil
+	return nil
 }

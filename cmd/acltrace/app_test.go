@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"golang.org/x/sys/unix"
 

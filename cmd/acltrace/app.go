@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// version is set by the build.
+var version = "unknown"
+
+// Exit codes that scripts may rely on.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitDiffers = 3
+	exitLacks   = 4   // all was done that can be, and the trace lacks something
+	exitStart   = 125 // record: the program was not run
+)
+
+// exit is an error with the code that the program ends with. A nil err ends it without a word.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// remedied is an error with what to do about it, which is printed in lines of its own.
+type remedied struct {
+	error
+	remedy string
+}
+
+func (r *remedied) Unwrap() error { return r.error }
+
+func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
+
+// app is what the commands share.
+type app struct {
+	in             io.Reader
+	raw            io.Writer      // standard output, for files and for text that programs read
+	out, err       *report.Screen // text for people
+	stdout, stderr *os.File       // for programs that are started, and terminals; nil in tests
+	shown          bool           // a line of progress is on the terminal
+	strict         bool           // calls that a trace has lost decide on the exit code
+	lacking        bool           // a trace has lost calls
+	instead        string         // replaces lost calls in the output
+}
+
+// strictFlag has calls that a trace has lost, which is said in any case, decide on the exit code of the other commands.
+func (a *app) strictFlag(f *pflag.FlagSet) {
+	f.BoolVar(&a.strict, "strict", false, "end with 4 if the trace has lost calls: some were not recorded, its end is missing, or it is damaged")
+}
+
+// arguments checks the number of a command's arguments.
+func arguments(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{in: stdin, raw: stdout, out: report.NewScreen(stdout), err: report.NewScreen(stderr)}
+	a.stdout, _ = stdout.(*os.File)
+	a.stderr, _ = stderr.(*os.File)
+	return a
+}
+
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(report.NewJSON(a.raw))
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// same reports whether two names are of one file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return errors.Join(err, err2) == nil && os.SameFile(x, y)
+}
+
+// size parses a number of bytes with an optional K, M, G or T.
+func size(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var n int64
+	var unit string
+	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	if !ok || n > 1<<(62-shift) {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	return n << shift, nil
+}
+
+// progress returns a function that keeps one line up to date while something long runs. It shows nothing where stderr
+// is no terminal.
+func (a *app) progress(what string) func(done, total int) {
+	f := a.stderr
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	last := time.Now() // what is done at once needs no line
+	return func(done, total int) {
+		switch {
+		case done >= total:
+			a.endProgress()
+		case time.Since(last) >= progressEvery:
+			last, a.shown = time.Now(), true
+			fmt.Fprintf(f, "\r%d of %d %s", done, total, what)
+		}
+	}
+}
+
+// progressEvery is how often the line changes, and how long something takes that has one.
+var progressEvery = 100 * time.Millisecond
+
+// endProgress empties the line, if one is shown.
+func (a *app) endProgress() {
+	if a.shown {
+		fmt.Fprint(a.stderr, wipe)
+		a.shown = false
+	}
+}
+
+// text says how wide the terminal is that is written to.
+func (a *app) text() *report.TextOptions {
+	if f := a.stdout; f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return &report.TextOptions{Width: width}
+		}
+	}
+	return nil
+}
+
+// wipe empties the line that the cursor is in.
+const wipe = "\r\x1b[K"
+
+// above returns stdout for lines that come while a progress is shown in the same terminal.
+func (a *app) above() io.Writer {
+	if a.stdout == nil || !term.IsTerminal(int(a.stdout.Fd())) {
+		return a.raw
+	}
+	return wiping{a}
+}
+
+type wiping struct{ a *app }
+
+func (w wiping) Write(b []byte) (int, error) {
+	fmt.Fprint(w.a.stderr, wipe)
+	return w.a.stdout.Write(b)
+}
+
+// bytes is progress for what counts bytes.
+func (a *app) bytes() func(done, total int64) {
+	show := a.progress("MiB")
+	if show == nil {
+		return nil
+	}
+	return func(done, total int64) { show(int(done>>20), int(total>>20)) }
+}

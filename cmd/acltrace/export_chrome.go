@@ -1,0 +1,39 @@
+package main
+
+import (
+	"io"
+
+	"github.com/acltrace/acltrace/export/chrome"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/pflag"
+)
+
+type chromeExport struct {
+	o      chrome.Options
+	period periodFlags
+}
+
+func (e *chromeExport) flags(f *pflag.FlagSet) {
+	e.period.add(f)
+	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out the arguments of calls and their numbers: smaller and faster, and Speedscope sums up calls of one function")
+	f.BoolVar(&e.o.MindStudio, "mindstudio", false, "a trace_view.json for MindStudio Insight")
+}
+
+func (e *chromeExport) check(*exporting, *pflag.FlagSet) (err error) {
+	e.o.From, e.o.To, err = e.period.check()
+	return err
+}
+
+func (e *chromeExport) run(x *exporting) error {
+	e.o.Progress = x.progress("calls")
+	var res *chrome.Result
+	if err := x.write(x.out, x.r, func(w io.Writer) (err error) {
+		res, err = chrome.Write(w, x.r, x.m, &e.o)
+		return err
+	}); err != nil {
+		return err
+	}
+	report.Printf(x.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, x.out)
+	x.brackets(res.Bracketed, res.Tasks)
+	return nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/pflag"
+)
+
+type otlpExport struct {
+	o               otelexport.Options
+	ui              string
+	resume, metrics bool
+}
+
+func (e *otlpExport) flags(f *pflag.FlagSet) {
+	f.StringVar(&e.o.Endpoint, "endpoint", "", "URL of a collector or a Jaeger (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
+	f.StringVar(&e.o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
+	f.StringVar(&e.o.Layout, "layout", "lanes", "lanes: a lane per stream, kernels linked to their launches; nested: kernels under their launches")
+	f.IntVar(&e.o.MaxSpans, "max-spans", 0, "spans per trace; longer steps and recordings become several traces, linked (default 10000)")
+	f.IntVar(&e.o.MaxBytes, "max-bytes", 0, "bytes of the spans per trace, likewise (default 3000000)")
+	f.BoolVar(&e.o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans and --max-bytes alone")
+	f.BoolVar(&e.resume, "resume", false, "go on where the same export was interrupted")
+	f.BoolVar(&e.metrics, "metrics", false, "send metrics of the whole trace instead of spans: calls, launches, copies, errors, times and memory")
+	f.StringVar(&e.ui, "ui", os.Getenv("ACLTRACE_UI"), "URL of a Jaeger's pages, as http://host:16686, or of another viewer's with {trace} for the trace's id (default: ACLTRACE_UI)")
+}
+
+func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
+	if x.out != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
+		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
+	}
+	if e.metrics && e.resume {
+		return usage("acltrace export otlp: --metrics are sent as a whole, there is nothing to --resume")
+	}
+	return nil
+}
+
+func (e *otlpExport) run(x *exporting) error {
+	if x.out != "" {
+		return e.write(x)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if e.metrics {
+		e.o.Progress = x.progress("calls counted")
+		endpoint, n, err := otelexport.SendMetrics(ctx, x.r, x.m, &e.o)
+		if err != nil {
+			return err
+		}
+		report.Printf(x.err, "acltrace: %d values of metrics sent to %s\n", n, endpoint)
+		return nil
+	}
+	return e.send(ctx, x)
+}
+
+// write writes a file of spans.
+func (e *otlpExport) write(x *exporting) error {
+	var res *otelexport.Result
+	if err := x.write(x.out, x.r, func(w io.Writer) (err error) {
+		res, err = otelexport.Write(w, x.r, x.m, &e.o)
+		return err
+	}); err != nil {
+		return err
+	}
+	report.Printf(x.err, "acltrace: %s in %s written to %s\n", human.Plural(uint64(res.Spans), "span"), human.Plural(uint64(res.Traces), "trace"), x.out)
+	return nil
+}
+
+// send sends spans to a collector.
+func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
+	state := resumeFile(x.path + ".otlp-state")
+	if e.resume {
+		if e.o.Resume, err = state.read(); err != nil {
+			return err
+		}
+	}
+	e.o.Save = state.save
+	e.o.Progress = x.progress("calls sent")
+	res, err := otelexport.Send(ctx, x.r, x.m, &e.o)
+	if err != nil {
+		if s, serr := os.Stat(string(state)); serr == nil && s.Size() > 0 {
+			report.Printf(x.err, "acltrace: how far it came is in %s: the same command with --resume goes on there\n", state)
+		}
+		return err
+	}
+	os.Remove(string(state))
+	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", human.Plural(uint64(res.Spans+res.Before), "span"), human.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
+	if res.Message != "" {
+		report.Printf(x.err, "acltrace: the receiver says: %s\n", res.Message)
+	}
+	report.Printf(x.err, "acltrace: %s\n", where(e.ui, res))
+	return nil
+}
+
+// where returns where to look at a step, or at the first trace of a recording without steps.
+func where(ui string, res *otelexport.Result) string {
+	id, look, in := res.FirstTraceID, "look at ", "in a Jaeger there: "
+	if res.StepTraceID != "" {
+		id, look, in = res.StepTraceID, "look at a step: ", "a step in a Jaeger there: "
+	}
+	switch {
+	case strings.Contains(ui, "{trace}"):
+		return look + strings.ReplaceAll(ui, "{trace}", id)
+	case ui != "":
+		return look + strings.TrimRight(ui, "/") + "/trace/" + id
+	}
+	host := "HOST"
+	if u, err := url.Parse(res.Endpoint); err == nil {
+		host = u.Hostname()
+	}
+	return fmt.Sprintf("%shttp://%s/trace/%s (--ui names the pages of another viewer)", in, net.JoinHostPort(host, "16686"), id)
+}
+
+// resumeFile holds the progress of an interrupted export.
+type resumeFile string
+
+func (f resumeFile) read() (*otelexport.State, error) {
+	b, err := os.ReadFile(string(f))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no export of this trace was interrupted: there is no %s", f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &otelexport.State{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("%s: %w; without --resume the export begins anew", f, err)
+	}
+	return s, nil
+}
+
+// save replaces the file as a whole. An export that can't be resumed is no reason to end it.
+func (f resumeFile) save(s *otelexport.State) {
+	b, _ := json.Marshal(s) // a state can always be marshalled
+	_ = atomicfile.WriteFile(string(f), b)
+}

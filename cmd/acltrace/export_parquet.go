@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/acltrace/acltrace/internal/human"
+
+	"github.com/acltrace/acltrace/analyze/ranks"
+	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/private"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+type parquetExport struct {
+	job    string
+	intree bool // --partition was given
+}
+
+func (e *parquetExport) flags(f *pflag.FlagSet) {
+	f.StringVar(&e.job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/fleets.md")
+}
+
+func (e *parquetExport) check(_ *exporting, f *pflag.FlagSet) error {
+	e.intree = f.Changed("partition")
+	return nil
+}
+
+func (e *parquetExport) arguments(c *cobra.Command, args []string) error {
+	if e.job != "" && len(args) > 0 {
+		return nil
+	}
+	return arguments(1, "one trace file (with --partition as many as you like)")(c, args)
+}
+
+func (e *parquetExport) run(x *exporting) error {
+	if err := os.MkdirAll(x.out, 0o700); err != nil {
+		return err
+	}
+	if err := private.Folder(x.out); err != nil {
+		return err
+	}
+	var res *parquet.Result
+	if err := writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
+		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
+			return create(filepath.Join(x.out, table+".parquet"))
+		}, x.r, x.m, &parquet.Options{Progress: x.progress("calls")})
+		return err
+	}); err != nil {
+		return err
+	}
+	report.Printf(x.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, human.Plural(uint64(res.Copies), "copy"), human.Plural(uint64(res.Kernels), "kernel"), x.out)
+	x.brackets(res.Bracketed, res.Tasks)
+	return nil
+}
+
+const inNoTable = "they are in no table, and their number is in the metadata of each"
+
+// runTree adds traces to a tree.
+func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err error) {
+	switch {
+	case !e.intree:
+		return false, nil
+	case x.out == "":
+		return true, usage("acltrace export parquet --partition needs -o, the folder of the tree")
+	case e.job == "":
+		return true, usage("acltrace export parquet --partition needs the name of the job")
+	}
+	defer atomicfile.EndOnSignals()()
+	files, err := ranks.Files(args)
+	if err != nil {
+		return true, err
+	}
+	var sum parquet.Result
+	for i, file := range files {
+		r, m, err := open(file)
+		if err != nil {
+			return true, err
+		}
+		rank, told := ranks.Rank(r.Meta())
+		if !told {
+			rank = i
+		}
+		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out, Job: e.job, Rank: rank, Progress: x.progress("calls")})
+		if err == nil {
+			err = x.shows(r, inNoTable, untilEnd)
+			x.brackets(res.Bracketed, res.Tasks)
+		}
+		if err := errors.Join(err, x.close(r)); err != nil {
+			return true, fmt.Errorf("%s: %w", file, err)
+		}
+		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
+	}
+	report.Printf(x.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", human.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, x.out)
+	return true, nil
+}

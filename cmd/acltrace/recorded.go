@@ -1,0 +1,264 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/pflag"
+)
+
+// waiting says what a recording waits for.
+func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what) }
+
+// ending is how a recording says at its end what it has done.
+type ending struct{ quiet, json bool }
+
+func (e *ending) add(f *pflag.FlagSet) {
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "say nothing at the end")
+	f.BoolVar(&e.json, "json", false, "say at the end how it went as one line of JSON, on standard error")
+}
+
+// recorded tells how a recording ended and makes the exit code of it.
+func (a *app) recorded(o *record.Options, res *record.Result, err error, end *ending) error {
+	if err != nil {
+		if errors.Is(err, record.ErrStart) {
+			return &exit{exitStart, err}
+		}
+		return err
+	}
+	if end.json {
+		if err := json.NewEncoder(report.NewJSON(a.err)).Encode(resultJSON(res)); err != nil {
+			return err
+		}
+	} else {
+		a.recordedText(o, res, end.quiet)
+	}
+	if res.ExitCode != 0 {
+		return &exit{code: res.ExitCode}
+	}
+	return nil
+}
+
+func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
+	if !quiet {
+		a.recordSummary(o, res)
+	}
+	for _, path := range res.Salvaged {
+		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
+	}
+	for _, l := range res.Left {
+		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
+	}
+	if res.Missed != "" {
+		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
+	}
+	if res.Incomplete != nil {
+		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
+	}
+	if res.NoFile != "" {
+		report.Printf(a.err, "acltrace: no file: %s\n", res.NoFile)
+	}
+}
+
+// nothing says why no call was recorded, "" if one was, or may have been.
+func nothing(o *record.Options, res *record.Result) string {
+	if res.Calls > 0 || res.Refused > 0 {
+		return ""
+	}
+	switch limit := human.Bytes(uint64(res.NoRoom)); {
+	case res.NoRoom > 0 && res.DiskFull:
+		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
+	case res.NoRoom > 0:
+		return fmt.Sprintf("no call was recorded: --max-size %s is less than a trace without calls takes", limit)
+	case res.Unwritten > 0 && errors.Is(res.Incomplete, syscall.ENOSPC):
+		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", human.Plural(res.Unwritten, "call"))
+	case res.Unwritten > 0:
+		return fmt.Sprintf("no call was recorded: %s could not be written", human.Plural(res.Unwritten, "call"))
+	case res.Processes > 0:
+		return ""
+	case len(res.Unhooked)+len(res.PassedBy) > 0:
+		return "no call was recorded; what went past the recorder:" // which unseen prints
+	case res.NoCall != "":
+		return "no call was seen: " + res.NoCall
+	}
+	probe := "the shim"
+	if o.Probe == "ebpf" {
+		probe = "eBPF"
+	}
+	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
+}
+
+// advice is how to lose fewer calls.
+func advice(o *record.Options) string {
+	switch {
+	case o.Probe == "ebpf" && o.Command == nil:
+		return "--sample leaves calls out before any is lost"
+	case o.Probe == "ebpf":
+		return "a larger --ring-size loses fewer, --probe shim --policy block none"
+	case o.Block:
+		return "a larger --ring-size loses fewer"
+	}
+	return "--policy block waits instead"
+}
+
+func (a *app) recordSummary(o *record.Options, res *record.Result) {
+	defer a.unseen(res, o.Model)
+	if why := nothing(o, res); why != "" {
+		if res.OlderKept {
+			why += "; the older file of this name stays"
+		}
+		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
+		return
+	}
+	if len(res.Sealed) > 0 {
+		report.Printf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
+	}
+	s := fmt.Sprintf("acltrace: %s: %d calls", res.Output, res.Calls)
+	if len(res.Sealed) > 0 {
+		s = fmt.Sprintf("acltrace: %d calls seen", res.Calls)
+	}
+	if res.Failed > 0 {
+		s += fmt.Sprintf(", %d failed", res.Failed)
+	}
+	if res.Unfinished > 0 {
+		s += fmt.Sprintf(", %d unfinished", res.Unfinished)
+	}
+	if n := res.Lost - res.Nested; n > 0 {
+		s += fmt.Sprintf(", %d LOST (%s)", n, advice(o))
+	}
+	if res.Nested > 0 {
+		s += fmt.Sprintf(", %d NOT RECORDED: made inside other calls, as by a signal's handler", res.Nested)
+	}
+	if res.Unwritten > 0 {
+		s += fmt.Sprintf(", %d NOT WRITTEN", res.Unwritten)
+	}
+	if res.Refused > 0 {
+		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
+	}
+	s += ", " + human.Bytes(uint64(res.Bytes))
+	if res.BlobFile != "" {
+		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(uint64(res.BlobBytes)), res.BlobFile)
+	}
+	if res.Full {
+		s += "; --max-size ENDED it early"
+	}
+	if res.Signal != 0 {
+		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
+	}
+	if res.OlderKept {
+		s += "; no call was recorded, and the older file of this name stays"
+	}
+	if len(res.Moved) > 0 {
+		s += "; older traces of this name are now " + strings.Join(res.Moved, ", ")
+	}
+	report.Printf(a.err, "%s\n", s)
+	a.died(res.Died)
+	a.unexecuted(res.Unexecuted)
+	if len(res.Crashed) > 0 {
+		report.Printf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Crashed, ", "))
+	}
+	if res.Forgotten != nil {
+		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
+	}
+}
+
+// died prints which processes a signal has ended, and where, up to five.
+func (a *app) died(list []record.Died) {
+	const most, calls = 5, 3
+	for i, d := range list {
+		if i == most {
+			report.Printf(a.err, "acltrace: and %d more: acltrace info lists them\n", len(list)-most)
+			return
+		}
+		report.Printf(a.err, "acltrace: process %d (%s) was killed by %s", d.PID, d.Command, human.Signal(d.Signal))
+		if len(d.Last) > 0 {
+			report.Printf(a.err, ": %s", strings.Join(d.Last[:min(calls, len(d.Last))], ", "))
+		}
+		if more := len(d.Last) - calls; more > 0 {
+			report.Printf(a.err, ", and %d more threads", more)
+		}
+		report.Printf(a.err, "\n")
+	}
+}
+
+// unexecuted prints which kernels did not run, up to five by name.
+func (a *app) unexecuted(names []string) {
+	const most = 5
+	if len(names) == 0 {
+		return
+	}
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if n := len(names) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
+}
+
+// unseen tells what went past the recorder.
+func (a *app) unseen(res *record.Result, m *api.Model) {
+	var called, calls, asked uint64
+	for name, n := range res.PassedBy {
+		if m.Counted(name) {
+			called, calls = called+1, calls+n
+		} else {
+			asked++
+		}
+	}
+	if called > 0 {
+		report.Printf(a.err, "acltrace: %d functions passed by, counted by name alone (called %d times): see acltrace info\n", called, calls)
+	}
+	if asked > 0 {
+		report.Printf(a.err, "acltrace: %d functions that it does not know were asked for, and perhaps called: see acltrace info\n", asked)
+	}
+	for i, u := range res.Unhooked {
+		if i == 10 {
+			report.Printf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
+			break
+		}
+		report.Printf(a.err, "acltrace: NOT RECORDED: %s: %s\n", u.Subject(), u.Reason)
+	}
+}
+
+// A recordResult is the JSON of how a recording ended.
+type recordResult struct {
+	Output     string            `json:"output"`
+	NoFile     string            `json:"no_file,omitempty"`
+	OlderKept  bool              `json:"older_kept,omitempty"`
+	Moved      []string          `json:"moved"`
+	Sealed     []string          `json:"sealed,omitempty"`
+	Bytes      int64             `json:"bytes"`
+	BlobFile   string            `json:"blob_file,omitempty"`
+	BlobBytes  int64             `json:"blob_bytes,omitempty"`
+	Calls      uint64            `json:"calls"`
+	Failed     uint64            `json:"failed"`
+	Unfinished uint64            `json:"unfinished"`
+	Lost       uint64            `json:"lost"`
+	Unwritten  uint64            `json:"unwritten"`
+	Threads    int               `json:"threads_not_recorded"`
+	Processes  int               `json:"processes"`
+	Unseen     []format.Unhooked `json:"not_recorded"`
+	Full       bool              `json:"full"`
+	Incomplete string            `json:"incomplete,omitempty"`
+	ExitCode   int               `json:"exit_code"`
+	Signal     int               `json:"signal,omitempty"`
+}
+
+func resultJSON(res *record.Result) *recordResult {
+	r := &recordResult{
+		Output: res.Output, NoFile: res.NoFile, OlderKept: res.OlderKept, Moved: append([]string{}, res.Moved...), Sealed: res.Sealed, Bytes: res.Bytes, BlobFile: res.BlobFile, BlobBytes: res.BlobBytes,
+		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
+		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.Full, ExitCode: res.ExitCode, Signal: res.Signal,
+	}
+	if res.Incomplete != nil {
+		r.Incomplete = res.Incomplete.Error()
+	}
+	return r
+}
