@@ -6,20 +6,6 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// Columns are fields that every call has, for Reader.Batches.
-type Columns uint8
-
-const (
-	FuncColumn   Columns = 1 << callFunc
-	StartColumn  Columns = 1 << callStart
-	DurColumn    Columns = 1 << callDur
-	ThreadColumn Columns = 1 << callThread
-	FlagsColumn  Columns = 1 << callFlags
-	RetColumn    Columns = 1 << callRet
-
-	AllColumns = FuncColumn | StartColumn | DurColumn | ThreadColumn | FlagsColumn | RetColumn
-)
-
 // A Batch is some calls that follow each other, column by column. Each slice has N elements, one for each call, or none
 // where the column was not asked for.
 type Batch struct {

@@ -29,7 +29,7 @@ func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blob
 	if err != nil {
 		return nil, fmt.Errorf("create blob file: %w", err)
 	}
-	raw, err := json.Marshal(&Meta{UUID: m.UUID, Host: m.Host, API: m.API, StartWall: m.StartWall, StartMono: m.StartMono, BlobsOf: strings.TrimSuffix(filepath.Base(trace), atomicfile.Suffix)})
+	raw, err := json.Marshal(&Meta{UUID: m.UUID, Host: m.Host, API: m.API, StartWall: m.StartWall, StartMono: m.StartMono, Derivation: Derivation{BlobsOf: strings.TrimSuffix(filepath.Base(trace), atomicfile.Suffix)}})
 	if err != nil {
 		return nil, fmt.Errorf("create blob file: %w", err)
 	}
@@ -65,14 +65,6 @@ func wayTo(path, trace string) (string, error) {
 	}
 	name, err := filepath.Rel(filepath.Dir(trace), path)
 	return filepath.ToSlash(name), err
-}
-
-// A BlobFile is the file that has the contents of a trace's payloads, where the trace has none.
-type BlobFile struct {
-	Path      string    // where it is, or should be
-	Size      int64     // in bytes
-	Recovered *Recovery // nil for a whole file, else what was found
-	Err       error     // why it can't be read, nil where it can
 }
 
 // BlobFile returns the file that has the contents of the payloads, nil where they are in the trace itself.

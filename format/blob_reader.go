@@ -4,41 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
-	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/acltrace/acltrace/format/column"
-	"github.com/acltrace/acltrace/format/container"
 )
-
-// A blobReader resolves blobs. The table is read when the first of them is asked for.
-type blobReader struct {
-	r    *Reader
-	maps []*container.Entry
-
-	find   sync.Once
-	beside *BlobFile                      // nil where the payloads are in the trace
-	file   *container.File                // what has the contents: the trace, or its blob file, nil where that can't be read
-	chunks map[int64]*container.Entry     // of this file, by their offsets
-	opened atomic.Pointer[container.File] // the blob file, for those who do not need it opened
-
-	once  sync.Once
-	err   error
-	table []blobEntry // by BlobID-1; size and extents are empty for those whose chunk is damaged
-
-	mu      sync.Mutex
-	chunk   *container.Entry // the one unpacked last
-	content []byte
-}
-
-type blobEntry struct {
-	known   bool
-	hash    xxh3.Uint128
-	size    uint64
-	extents []place
-}
 
 // BlobStats are the totals of the payloads in a trace.
 type BlobStats struct {

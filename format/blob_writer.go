@@ -378,3 +378,24 @@ func (b *Blobber) release() {
 	extentPool.Put((*[extentSize]byte)(b.buf[:extentSize]))
 	b.buf = nil
 }
+
+// blobTable is rows of the blob table that follow each other.
+type blobTable struct {
+	first   uint64
+	blobs   [3][]uint64
+	extents [2][]uint64 // chunks by their old offsets
+}
+
+// encode makes the content of a blobmap chunk.
+func (t *blobTable) encode(enc *column.Encoder) []byte {
+	enc.Begin(nil, kindBlobs, t.first, uint64(len(t.blobs[0])), uint64(len(t.blobs)))
+	for field, v := range t.blobs {
+		enc.Words(uint64(field), v)
+	}
+	b := enc.End()
+	enc.Begin(b, kindExtents, t.first, uint64(len(t.extents[0])), uint64(len(t.extents)))
+	for field, v := range t.extents {
+		enc.Words(uint64(field), v)
+	}
+	return enc.End()
+}

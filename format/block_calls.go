@@ -1,57 +1,13 @@
 package format
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the
-// processor's first cache.
-type ties struct {
-	at     int // the first call
-	size   int // how many calls a stretch has, but for the last
-	fn     []uint16
-	start  []int64
-	end    []int64
-	rest   [3][]uint64 // thread, flags and returned value, where they differ from call to call
-	differ bool        // any of them does
-
-	// Memory of the above, where calls are given one after another. What is always in one place is found with fewer instructions.
-	here struct {
-		fn         [stretch]uint16
-		start, end [stretch]int64
-	}
-
-	callsOnly bool // nothing is tied
-
-	// Only where calls are asked for in any order.
-	random bool
-	row    []uint32 // in the table of the function
-	data   []slot
-	order  []slot // of the calls that have several
-
-	// What is counted on the way.
-	last int64 // end of the call before
-	rows int   // of data, before those that are held
-
-	counts []uint32 // scratch
-
-	// Rows of data, as give goes over them.
-	owner  uint64 // call of the next row, counted from the block's first
-	next   uint   // where that row is in these
-	held   uint   // how many there are in these
-	groups [stretch]uint32
-	owners [stretch + 1]uint64 // one more, of no call
-}
-
-const stretch = 256 // calls
-
 const noCall = ^uint64(0)
-
-// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows |
-// how many << 32 | where they begin in order.
-type slot uint64
 
 const (
 	oneRow      slot = 1 << 62
@@ -583,22 +539,6 @@ func (b *block) datum(d *Data, i int) {
 	*d = b.many[0]
 }
 
-// funcBlock is a table of calls.
-type funcBlock struct {
-	id    uint16
-	used  bool
-	rows  int
-	next  uint // row of the next call
-	end   uint // of the rows that each has turned
-	args  words
-	outs  []outBlock
-	one   Call           // that is given out
-	ring  unsafe.Pointer // its arguments; nil where they are not wanted
-	size  uint           // of a row of them, in bytes
-	wrote [][]Out        // by the calls of the window; none where no call wrote anything
-	given []Out          // memory of wrote
-}
-
 // call returns the call of a row, which stays until another one is asked for.
 func (f *funcBlock) call(b *block, row uint) *Call {
 	if !f.args.holds(row) {
@@ -664,42 +604,7 @@ func (f *funcBlock) giveOuts(n, row int) {
 	}
 }
 
-// outBlock is what a parameter of a function gave.
-type outBlock struct {
-	param  uint8
-	values column.Vector
-	store  []uint64
-	bitmap []byte // nil when all rows have a value
-}
-
 func (o *outBlock) has(row uint) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
-
-// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these
-// have: fewer rows, but ringLeast, where they are wide. The more rows, the less it costs to begin with a column; but
-// there are many tables, and what all of them have turned is to stay in the second cache.
-const (
-	ringRows  = 64
-	ringWords = 512
-	ringLeast = 16
-)
-
-// words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
-type words struct {
-	width int
-	n     int
-	first []uint64 // what is constant in a row; the rest is 0
-	vary  []varying
-	store [][]uint64 // memory of the columns in vary
-
-	ring []uint64 // row i at i&last
-	last uint     // place in it; a power of two less one
-	end  uint     // of the window that the ring got last; 0 for none
-}
-
-type varying struct {
-	at     int
-	values column.Vector
-}
 
 func (w *words) reset(width, n int) {
 	w.first = resize(w.first, width)
@@ -757,21 +662,6 @@ func (w *words) begin() {
 	}
 }
 
-// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables,
-// of which any may be the next. Of a row only what differs from that before is set anew, in the one piece of data that
-// a table gives out.
-type groupTurn struct {
-	next    uint32 // row that is tied next
-	end     uint32 // of the rows that each has turned
-	time    int64  // from the start of the call, where it is the same for all rows
-	content unsafe.Pointer
-	stride  uint32            // bytes from the content of a row to that of the next; 0 where no row has words
-	last    uint32            // place in the ring
-	more    bool              // rows differ by something else, too: see groupBlock.set
-	addrs   *[ringRows]uint64 // where they differ
-	data    [1]Data
-}
-
 // turn has the ring hold the row before next.
 func (t *groupTurn) turn(g *groupBlock) {
 	g.turn(uint(t.next - 1))
@@ -791,23 +681,6 @@ func (t *groupTurn) take(g *groupBlock) {
 		t.stride, t.content = uint32(w.width)*8, unsafe.Pointer(unsafe.SliceData(content))
 		t.data[0].Bytes = content[:g.like.Len:g.like.Len]
 	}
-}
-
-// A groupBlock is a table of data.
-type groupBlock struct {
-	rows   int
-	times  [ringRows]int64  // of the rows in the ring, from the start of the call, where they differ
-	addrs  [ringRows]uint64 // the same of addresses
-	more   bool             // rows differ by something else than content and address
-	words  words
-	like   Data // what all rows share
-	varies [dataProps]bool
-	vary   [dataProps]column.Vector
-	store  [dataProps][]uint64
-	lens   []uint64 // of content of differing length
-	starts []uint32
-	text   []byte
-	memory []uint64 // of lens
 }
 
 // turn has the ring hold a row.
@@ -851,4 +724,23 @@ func (g *groupBlock) string(p int) []byte {
 	}
 	at := uint64(g.starts[p])
 	return g.text[at : at+g.lens[p] : at+g.lens[p]]
+}
+
+// fits reports whether the call at a place in the stretch of a block matches by what is known without its arguments.
+func (m *matcher) fits(b *block, i int) bool {
+	t := &b.ties
+	if m.funcs != nil && !m.funcs[t.fn[i]] || m.threads != nil && !m.threads[b.thread(i)] {
+		return false
+	}
+	return t.start[i] < m.To && (m.From <= 0 || t.end[i] >= m.From)
+}
+
+// holds reports whether a call that fits matches.
+func (m *matcher) holds(c *Call) bool {
+	return (m.Handles == nil || m.names(c)) && (m.Task == nil || m.made(c))
+}
+
+// made reports whether the call made the task.
+func (m *matcher) made(c *Call) bool {
+	return slices.Contains(c.Outs, Out{TaskParam, uint64(m.Task.Stream)<<32 | uint64(m.Task.Task)})
 }

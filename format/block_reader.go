@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -27,15 +28,7 @@ type block struct {
 	funcs []*funcBlock             // by id
 	seen  []*funcBlock
 
-	rows   int
-	group  column.Vector
-	owner  column.Vector // call of row i, counted from first
-	groups []*groupBlock
-	turns  []groupTurn // of groups
-	owners []uint64    // owner as words; none until somebody asks
-	slots  []slot      // where row i is; the same
-	sorted []uint32    // rows by call, for those that do not lie so; the same
-
+	dataRows
 	ties   ties
 	plain  Call   // where neither arguments nor data are wanted
 	many   []Data // of calls that have several
@@ -45,6 +38,18 @@ type block struct {
 
 	unknown func(what string)
 	of      *Reader // whose schema and threads the calls name; nil if that is not checked
+}
+
+// dataRows are the rows of recorded data in a block, and the calls that they belong to.
+type dataRows struct {
+	rows   int
+	group  column.Vector
+	owner  column.Vector // call of row i, counted from first
+	groups []*groupBlock
+	turns  []groupTurn // of groups
+	owners []uint64    // owner as words; none until somebody asks
+	slots  []slot      // where row i is; the same
+	sorted []uint32    // rows by call, for those that do not lie so; the same
 }
 
 // errThread is the error about a call whose thread is no index of Reader.Threads.
@@ -60,39 +65,8 @@ func (b *block) described(id uint16) *Function {
 
 var errBlock = errors.New("block is malformed")
 
-// want tells load what to decode.
-type want struct {
-	columns Columns // of the table of calls; without that of functions no call can be asked for
-	funcs   func(id uint16) bool
-	noArgs  bool
-	noData  bool
-	dataOf  []bool // by function: those whose data is wanted; nil for all
-	whole   bool   // unpack what is not wanted too
-	batches bool   // only columns are looked at, and no single call
-	random  bool   // calls are asked for in any order
-}
-
 // callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even looked at then.
 func (w *want) callsOnly() bool { return w.noArgs && w.noData }
-
-// blockHead reads what comes before the tables of a block. A version that is not known has neither.
-func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
-	version, raw, ok := readUvarint(raw)
-	if !ok {
-		return 0, nil, 0, errBlock
-	}
-	if version != blockVersion {
-		return 0, nil, 0, errBlockVersion
-	}
-	if first, raw, ok = readUvarint(raw); !ok || first > 1<<62 {
-		return 0, nil, 0, errBlock
-	}
-	t0, n := binary.Varint(raw)
-	if n <= 0 {
-		return 0, nil, 0, errBlock
-	}
-	return first, raw[n:], t0, nil
-}
 
 var errBlockVersion = errors.New("block has a later version")
 
@@ -553,4 +527,132 @@ func readUvarint(b []byte) (uint64, []byte, bool) {
 		return 0, nil, false
 	}
 	return v, b[n:], true
+}
+
+// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the
+// processor's first cache.
+type ties struct {
+	at     int // the first call
+	size   int // how many calls a stretch has, but for the last
+	fn     []uint16
+	start  []int64
+	end    []int64
+	rest   [3][]uint64 // thread, flags and returned value, where they differ from call to call
+	differ bool        // any of them does
+
+	// Memory of the above, where calls are given one after another. What is always in one place is found with fewer instructions.
+	here struct {
+		fn         [stretch]uint16
+		start, end [stretch]int64
+	}
+
+	callsOnly bool // nothing is tied
+
+	// Only where calls are asked for in any order.
+	random bool
+	row    []uint32 // in the table of the function
+	data   []slot
+	order  []slot // of the calls that have several
+
+	// What is counted on the way.
+	last int64 // end of the call before
+	rows int   // of data, before those that are held
+
+	counts []uint32 // scratch
+
+	// Rows of data, as give goes over them.
+	owner  uint64 // call of the next row, counted from the block's first
+	next   uint   // where that row is in these
+	held   uint   // how many there are in these
+	groups [stretch]uint32
+	owners [stretch + 1]uint64 // one more, of no call
+}
+
+const stretch = 256 // calls
+
+// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows |
+// how many << 32 | where they begin in order.
+type slot uint64
+
+// funcBlock is a table of calls.
+type funcBlock struct {
+	id    uint16
+	used  bool
+	rows  int
+	next  uint // row of the next call
+	end   uint // of the rows that each has turned
+	args  words
+	outs  []outBlock
+	one   Call           // that is given out
+	ring  unsafe.Pointer // its arguments; nil where they are not wanted
+	size  uint           // of a row of them, in bytes
+	wrote [][]Out        // by the calls of the window; none where no call wrote anything
+	given []Out          // memory of wrote
+}
+
+// outBlock is what a parameter of a function gave.
+type outBlock struct {
+	param  uint8
+	values column.Vector
+	store  []uint64
+	bitmap []byte // nil when all rows have a value
+}
+
+// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these
+// have: fewer rows, but ringLeast, where they are wide. The more rows, the less it costs to begin with a column; but
+// there are many tables, and what all of them have turned is to stay in the second cache.
+const (
+	ringRows  = 64
+	ringWords = 512
+	ringLeast = 16
+)
+
+// words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
+type words struct {
+	width int
+	n     int
+	first []uint64 // what is constant in a row; the rest is 0
+	vary  []varying
+	store [][]uint64 // memory of the columns in vary
+
+	ring []uint64 // row i at i&last
+	last uint     // place in it; a power of two less one
+	end  uint     // of the window that the ring got last; 0 for none
+}
+
+type varying struct {
+	at     int
+	values column.Vector
+}
+
+// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables,
+// of which any may be the next. Of a row only what differs from that before is set anew, in the one piece of data that
+// a table gives out.
+type groupTurn struct {
+	next    uint32 // row that is tied next
+	end     uint32 // of the rows that each has turned
+	time    int64  // from the start of the call, where it is the same for all rows
+	content unsafe.Pointer
+	stride  uint32            // bytes from the content of a row to that of the next; 0 where no row has words
+	last    uint32            // place in the ring
+	more    bool              // rows differ by something else, too: see groupBlock.set
+	addrs   *[ringRows]uint64 // where they differ
+	data    [1]Data
+}
+
+// A groupBlock is a table of data.
+type groupBlock struct {
+	rows   int
+	times  [ringRows]int64  // of the rows in the ring, from the start of the call, where they differ
+	addrs  [ringRows]uint64 // the same of addresses
+	more   bool             // rows differ by something else than content and address
+	words  words
+	like   Data // what all rows share
+	varies [dataProps]bool
+	vary   [dataProps]column.Vector
+	store  [dataProps][]uint64
+	lens   []uint64 // of content of differing length
+	starts []uint32
+	text   []byte
+	memory []uint64 // of lens
 }

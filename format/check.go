@@ -143,9 +143,6 @@ func (c *checker) beside() error {
 	return c.sums(c.r.blobs.file, nil)
 }
 
-// contentWhole reports whether damage is to what says where a chunk lies, and not to what is in it.
-func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "content is whole") }
-
 func (c *checker) remedy(d *ErrCorrupt) string {
 	if contentWhole(d) {
 		return "nothing is lost"

@@ -14,19 +14,6 @@ type Completeness struct {
 	Outside []Gap  // times outside of the window
 }
 
-// A Window is the part of the program's calls that was to be recorded.
-type Window string
-
-// The windows.
-const (
-	WindowWhole     Window = "whole"
-	WindowRing      Window = "ring"      // the newest calls, kept by a flight recorder
-	WindowSteps     Window = "steps"     // chosen steps
-	WindowArmed     Window = "armed"     // the times at which recording was on
-	WindowAttached  Window = "attached"  // from some moment on: the program ran already
-	WindowExtracted Window = "extracted" // one launch and what it needs
-)
-
 // Scope is what documents in JSON say of the completeness of the trace that they were made of.
 type Scope struct {
 	Complete bool   `json:"complete"` // nothing was lost

@@ -19,13 +19,6 @@ type joiner struct {
 	maps    blobTable
 }
 
-// blobTable is rows of the blob table that follow each other.
-type blobTable struct {
-	first   uint64
-	blobs   [3][]uint64
-	extents [2][]uint64 // chunks by their old offsets
-}
-
 // smallBlock is the number of calls from which a chunk is large enough. joinedBytes bounds what is joined.
 const (
 	smallBlock  = blockCalls / 2
@@ -233,18 +226,4 @@ func (j *joiner) flushMaps() error {
 	}
 	*m = blobTable{}
 	return nil
-}
-
-// encode makes the content of a blobmap chunk.
-func (t *blobTable) encode(enc *column.Encoder) []byte {
-	enc.Begin(nil, kindBlobs, t.first, uint64(len(t.blobs[0])), uint64(len(t.blobs)))
-	for field, v := range t.blobs {
-		enc.Words(uint64(field), v)
-	}
-	b := enc.End()
-	enc.Begin(b, kindExtents, t.first, uint64(len(t.extents[0])), uint64(len(t.extents)))
-	for field, v := range t.extents {
-		enc.Words(uint64(field), v)
-	}
-	return enc.End()
 }

@@ -1,5 +1,7 @@
 package format
 
+import "encoding/binary"
+
 // Numbers of the file format. SPEC.md gives them their meaning; none is ever reused.
 
 const blockVersion = 1 // of the content of an events chunk
@@ -134,3 +136,22 @@ const (
 	extentSize    = 1 << 20
 	maxBlobSize   = 1 << 42 // 4 TiB: more than any device has
 )
+
+// blockHead reads what comes before the tables of a block. A version that is not known has neither.
+func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
+	version, raw, ok := readUvarint(raw)
+	if !ok {
+		return 0, nil, 0, errBlock
+	}
+	if version != blockVersion {
+		return 0, nil, 0, errBlockVersion
+	}
+	if first, raw, ok = readUvarint(raw); !ok || first > 1<<62 {
+		return 0, nil, 0, errBlock
+	}
+	t0, n := binary.Varint(raw)
+	if n <= 0 {
+		return 0, nil, 0, errBlock
+	}
+	return first, raw[n:], t0, nil
+}

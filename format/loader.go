@@ -1,8 +1,10 @@
 package format
 
 import (
+	"errors"
 	"math"
 	"runtime"
+	"slices"
 )
 
 // A loader reads and decodes the chunks that a matcher selects, in the order of the file. Where there are processors to
@@ -95,4 +97,55 @@ func (l *loader) close() {
 	}
 	l.flight = nil
 	l.at = math.MaxInt
+}
+
+// damaged tells damage, which costs a chunk, from an error that ends everything.
+func damaged(err error) bool {
+	var c *ErrCorrupt
+	return errors.As(err, &c)
+}
+
+func (r *Reader) skip(what string) {
+	r.mu.Lock()
+	r.unknown[what]++
+	r.mu.Unlock()
+}
+
+func (r *Reader) block() *block {
+	b := blocks.Get().(*block)
+	b.unknown, b.of = r.skip, r
+	return b
+}
+
+// release gives a block back, whose calls must not be looked at any more.
+func release(b *block) {
+	b.unknown, b.of = nil, nil
+	blocks.Put(b)
+}
+
+// load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
+func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
+	if w.dataOf != nil && c.info.Known && !slices.ContainsFunc(c.info.Funcs, func(id uint32) bool { return id > 0xffff || w.dataOf[id] }) {
+		w.noData = true
+	}
+	err := r.file.ReadContent(c.entry, &b.content)
+	if err == nil {
+		if err = b.load(w); err != nil {
+			err = r.file.Corrupt(c.entry, err.Error())
+		}
+	}
+	if err != nil {
+		return false, ignoreDamage(err)
+	}
+	if w.noData {
+		b.rows = 0
+	}
+	return true, nil
+}
+
+func ignoreDamage(err error) error {
+	if damaged(err) {
+		return nil
+	}
+	return err
 }

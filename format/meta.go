@@ -12,33 +12,51 @@ import (
 // Meta says what was recorded, where and how. It is stored as JSON, because a person with no tool must be able to read it, and
 // because keys are added more often than anything else in the file.
 type Meta struct {
-	UUID         string            `json:"uuid"` // names the recording; made by Create when empty
-	Host         string            `json:"host,omitempty"`
-	Argv         []string          `json:"argv,omitempty"`
-	Env          map[string]string `json:"env,omitempty"` // only variables on the recorder's list
-	CapturedBy   string            `json:"captured_by,omitempty"`
-	API          string            `json:"api,omitempty"`
-	Simulated    bool              `json:"simulated"`
-	Device       Device            `json:"device"`
-	StartWall    int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
-	StartMono    int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
-	EndNS        int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
-	ExitCode     int               `json:"exit_code"`
-	ExitSignal   int               `json:"exit_signal,omitempty"`
-	PayloadLevel string            `json:"payload_level,omitempty"`
-	TakenEarly   uint64            `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
-	// HostVisibleMissing is the size in bytes of managed memory and registered host memory whose content is not in the trace.
-	HostVisibleMissing uint64            `json:"host_visible_missing,omitempty"`
-	Policy             string            `json:"policy,omitempty"`
-	Replayable         bool              `json:"replayable"`
-	Tracer             Tracer            `json:"tracer"`
-	Coverage           Coverage          `json:"coverage"`
-	Libraries          []Library         `json:"libraries,omitempty"`
-	KernelLibraries    []string          `json:"kernel_libraries,omitempty"` // that the simulator loaded
-	KernelBuildIDs     map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
-	DeviceTime         *DeviceTime       `json:"device_time,omitempty"`      // nil: no task was to be measured by the device's clock
+	UUID       string            `json:"uuid"` // names the recording; made by Create when empty
+	Host       string            `json:"host,omitempty"`
+	Argv       []string          `json:"argv,omitempty"`
+	Env        map[string]string `json:"env,omitempty"` // only variables on the recorder's list
+	CapturedBy string            `json:"captured_by,omitempty"`
+	API        string            `json:"api,omitempty"`
+	Simulated  bool              `json:"simulated"`
+	Device     Device            `json:"device"`
+	StartWall  int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
+	StartMono  int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
+	EndNS      int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
+	ExitCode   int               `json:"exit_code"`
+	ExitSignal int               `json:"exit_signal,omitempty"`
+	Payloads
+	Tracer    Tracer    `json:"tracer"`
+	Coverage  Coverage  `json:"coverage"`
+	Libraries []Library `json:"libraries,omitempty"`
+	Kernels
+	DeviceTime *DeviceTime `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
 	// Ended says what is known of the program's end where that is not all in ExitCode and ExitSignal, empty where it is.
 	Ended string `json:"ended,omitempty"`
+	Derivation
+
+	// Extra holds the keys that this version does not know. They are written back as they were.
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// Payloads says which data of calls was recorded.
+type Payloads struct {
+	PayloadLevel string `json:"payload_level,omitempty"`
+	TakenEarly   uint64 `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
+	// HostVisibleMissing is the size in bytes of managed memory and registered host memory whose content is not in the trace.
+	HostVisibleMissing uint64 `json:"host_visible_missing,omitempty"`
+	Policy             string `json:"policy,omitempty"`
+	Replayable         bool   `json:"replayable"`
+}
+
+// Kernels are the kernel libraries that the simulator loaded.
+type Kernels struct {
+	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
+	KernelBuildIDs  map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
+}
+
+// Derivation says how the file was made: from which part of the program's calls, and from which other files.
+type Derivation struct {
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
 	Sealed string `json:"sealed,omitempty"`
 	// Merged are the recordings that the trace was put together from, in the order of their ranks; empty for one that was not.
@@ -55,9 +73,6 @@ type Meta struct {
 	Window Window `json:"window,omitempty"`
 	// Extracted says which launch the trace was made for, nil for other traces.
 	Extracted *Extracted `json:"extracted,omitempty"`
-
-	// Extra holds the keys that this version does not know. They are written back as they were.
-	Extra map[string]json.RawMessage `json:"-"`
 }
 
 // Extracted is the launch that a trace was made for.
@@ -193,10 +208,9 @@ type plainMeta Meta
 
 var metaKeys = func() map[string]bool {
 	keys := map[string]bool{}
-	t := reflect.TypeFor[Meta]()
-	for i := range t.NumField() {
-		key, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		keys[key] = true
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Meta]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys[key] = !f.Anonymous
 	}
 	return keys
 }()
@@ -280,3 +294,16 @@ type Merged struct {
 
 // RankVariables are those of the environment in which launchers tell a program its rank; the first one that is there counts.
 var RankVariables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
+
+// A Window is the part of the program's calls that was to be recorded.
+type Window string
+
+// The windows.
+const (
+	WindowWhole     Window = "whole"
+	WindowRing      Window = "ring"      // the newest calls, kept by a flight recorder
+	WindowSteps     Window = "steps"     // chosen steps
+	WindowArmed     Window = "armed"     // the times at which recording was on
+	WindowAttached  Window = "attached"  // from some moment on: the program ran already
+	WindowExtracted Window = "extracted" // one launch and what it needs
+)

@@ -2,59 +2,15 @@ package format
 
 import (
 	"encoding/binary"
-	"fmt"
-	"maps"
-	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A Handle is a value by which the program names an object, and what kind of object that is: Param.Handle.
-type Handle struct {
-	Kind  int
-	Value uint64 // 0 with AnyHandle
-	// Any stands for all values of the kind: there are too many to be named one by one.
-	Any bool
-}
-
-// A TaskRange is a range of tasks of one stream, by the runtime's own numbers.
-type TaskRange struct {
-	Stream    uint32
-	Low, High uint32 // both are in the range
-}
-
 // TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that the call has made,
 // stream << 32 | task.
 const TaskParam = 254
-
-// ChunkInfo says what calls an events chunk holds, without the chunk being read. Its slices must not be changed.
-type ChunkInfo struct {
-	First   uint64 // index of the first call
-	Calls   uint64
-	TMin    int64 // earliest start and latest end of its calls, or the times of its data where it has no calls
-	TMax    int64
-	Known   bool     // false: only Calls and the times are, and the chunk may hold anything
-	Funcs   []uint32 // ascending, as the threads and the handles are
-	Threads []uint32
-	Handles []Handle
-	Tasks   []TaskRange
-
-	seq  uint64
-	rows uint64
-	late lateRange
-}
-
-// Handle reports whether the chunk may hold a call that names h.
-func (c *ChunkInfo) Handle(h Handle) bool {
-	return !c.Known || slices.ContainsFunc(c.Handles, func(x Handle) bool { return x.Kind == h.Kind && (x.Any || x.Value == h.Value) })
-}
-
-// Task reports whether the chunk may hold the call that made a task.
-func (c *ChunkInfo) Task(stream, task uint32) bool {
-	return !c.Known || slices.ContainsFunc(c.Tasks, func(t TaskRange) bool { return t.Stream == stream && task >= t.Low && task <= t.High })
-}
 
 // info tells what the block contains, which lies in the chunk e.
 func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
@@ -141,43 +97,6 @@ func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
 		tasks[k].Low, tasks[k].High = min(tasks[k].Low, task), max(tasks[k].High, task)
 	}
 	return tasks
-}
-
-// distinct collects up to maxHandles different values.
-type distinct struct {
-	values []uint64
-	slots  [2 * maxHandles]uint16 // 1 + position in values, 0 when free
-	last   uint64
-	full   bool
-}
-
-func (d *distinct) add(v uint64) {
-	if v == d.last && len(d.values) > 0 || d.full {
-		return
-	}
-	d.last = v
-	for h := v * 0x9E3779B97F4A7C15 >> 55; ; h = (h + 1) % uint64(len(d.slots)) {
-		switch at := d.slots[h]; {
-		case at == 0:
-			if len(d.values) == maxHandles {
-				d.full = true
-				return
-			}
-			d.values = append(d.values, v)
-			d.slots[h] = uint16(len(d.values))
-			return
-		case d.values[at-1] == v:
-			return
-		}
-	}
-}
-
-func (d *distinct) reset() {
-	if len(d.values) > 0 {
-		d.values = d.values[:0]
-		clear(d.slots[:])
-		d.full = false
-	}
 }
 
 // A summaryWriter collects what a summary says of the events chunks since the one before.
@@ -321,135 +240,4 @@ func (t *table) encode(e *column.Encoder, dst []byte, kind uint64) []byte {
 		e.Words(uint64(field), v)
 	}
 	return e.End()
-}
-
-// readSummaries makes use of the summaries that are whole. What none tells is found by reading the chunk, when there is need.
-func (r *Reader) readSummaries() error {
-	bySeq := make(map[uint64]*eventChunk, len(r.events))
-	for i := range r.events {
-		bySeq[r.events[i].entry.Seq] = &r.events[i]
-	}
-	for _, e := range r.summaries {
-		raw, err := r.file.Read(e, nil)
-		if err == nil {
-			if err = r.readSummary(raw, bySeq); err != nil {
-				err = r.file.Corrupt(e, err.Error())
-			}
-		}
-		if err != nil && !damaged(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
-	var cols [chunkFields][]uint64
-	var totals [totalFields][]uint64
-	memberSets, handleSets, taskSets := map[uint64][]uint32{}, map[uint64][]Handle{}, map[uint64][]TaskRange{}
-	// sets gives each row of a table, in a column for each word, to the function that adds it to its set.
-	sets := func(words int, add func(id uint64, m [][]uint64, i int)) func(column.Table) error {
-		return func(t column.Table) error {
-			m := make([][]uint64, 1+words)
-			if err := r.tableColumns(t, m); err != nil {
-				return err
-			}
-			for i, id := range m[setID] {
-				add(id, m, i)
-			}
-			return nil
-		}
-	}
-	err := r.readTables(raw, map[uint64]func(column.Table) error{
-		kindChunks: func(t column.Table) error { return r.tableColumns(t, cols[:]) },
-		kindSets: sets(1, func(id uint64, m [][]uint64, i int) {
-			memberSets[id] = append(memberSets[id], uint32(m[setMember][i]))
-		}),
-		kindHandles: sets(2, func(id uint64, m [][]uint64, i int) {
-			kind := m[handleKind][i]
-			handleSets[id] = append(handleSets[id], Handle{Kind: int(kind % anyHandle), Value: m[handleValue][i], Any: kind >= anyHandle})
-		}),
-		kindTasks: sets(3, func(id uint64, m [][]uint64, i int) {
-			low := uint32(m[taskLow][i])
-			taskSets[id] = append(taskSets[id], TaskRange{uint32(m[taskStream][i]), low, low + uint32(m[taskLen][i])})
-		}),
-		kindTotals: func(t column.Table) error { return r.tableColumns(t, totals[:]) },
-	})
-	if err != nil {
-		return err
-	}
-	// Verify all before any of it is believed.
-	calls, counted := uint64(0), uint64(0)
-	for i, seq := range cols[chunkSeq] {
-		c := bySeq[seq]
-		calls += cols[chunkCalls][i]
-		if c != nil && (c.info.Known || cols[chunkCalls][i] != uint64(c.entry.Records)) || cols[chunkFirst][i] > 1<<62 {
-			return fmt.Errorf("summary names chunk %d, which is not like that", seq)
-		}
-	}
-	for i, id := range totals[totalFunc] {
-		counted += totals[totalCalls][i]
-		if id > math.MaxUint16 {
-			return errBlock
-		}
-	}
-	if counted != calls {
-		return fmt.Errorf("summary has %d calls in chunks and %d in functions", calls, counted)
-	}
-	whole := true
-	for i, seq := range cols[chunkSeq] {
-		c := bySeq[seq]
-		if c == nil {
-			whole = false
-			continue
-		}
-		c.info.Known, c.info.seq, c.info.First, c.info.rows = true, seq, cols[chunkFirst][i], cols[chunkRows][i]
-		c.info.late = lateRange{cols[chunkLateLo][i], cols[chunkLateLen][i]}
-		c.info.Funcs, c.info.Threads = memberSets[cols[chunkFuncs][i]], memberSets[cols[chunkThreads][i]]
-		c.info.Handles, c.info.Tasks = handleSets[cols[chunkHandles][i]], taskSets[cols[chunkTasks][i]]
-		c.counted = true
-	}
-	if !whole {
-		// The sums are of chunks that are not all there.
-		for _, seq := range cols[chunkSeq] {
-			if c := bySeq[seq]; c != nil {
-				c.counted = false
-			}
-		}
-		return nil
-	}
-	for i, id := range totals[totalFunc] {
-		r.sums.add(FuncCount{
-			Func: uint16(id), Calls: totals[totalCalls][i], Failed: totals[totalFailed][i],
-			Unfinished: totals[totalUnfinished][i], Time: totals[totalTime][i],
-		})
-	}
-	return nil
-}
-
-// sums are totals by function.
-type sums map[uint16]*FuncCount
-
-func (s sums) add(f FuncCount) {
-	t := s[f.Func]
-	if t == nil {
-		t = &FuncCount{Func: f.Func}
-		s[f.Func] = t
-	}
-	t.Calls += f.Calls
-	t.Failed += f.Failed
-	t.Unfinished += f.Unfinished
-	t.Time += f.Time
-}
-
-func (s sums) counts() *Counts {
-	c := &Counts{}
-	for _, id := range slices.Sorted(maps.Keys(s)) {
-		f := *s[id]
-		c.Functions = append(c.Functions, f)
-		c.Calls += f.Calls
-		c.Failed += f.Failed
-		c.Unfinished += f.Unfinished
-	}
-	return c
 }

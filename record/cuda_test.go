@@ -1,11 +1,11 @@
 package record_test
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"github.com/acltrace/acltrace/replay/compile"
 	"maps"
 	"math"
 	"os"

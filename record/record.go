@@ -344,8 +344,8 @@ func (r *recorder) begun(env []string) {
 	}
 	r.meta = format.Meta{
 		Host: host, Argv: o.Command, Env: kept(o.Model, env, "."), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
-		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
-		Tracer: format.Tracer{Version: o.Version}, Window: o.window(),
+		StartWall: now, StartMono: mono, Payloads: format.Payloads{PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable},
+		Tracer: format.Tracer{Version: o.Version}, Derivation: format.Derivation{Window: o.window()},
 	}
 	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
 }

@@ -42,9 +42,9 @@ func writeEvil(t *testing.T) string {
 	}
 	mapping := format.Mapping{Start: 0x1000, End: 0x2000, Path: "/" + evil, BuildID: evil}
 	process := format.Process{PID: 7, Exe: "/" + evil, Argv: []string{evil}, Host: evil, Maps: []format.Mapping{mapping}}
-	w, err := format.Create(path, &format.Meta{API: "acl", Host: evil, Argv: []string{"./app", evil}, Env: map[string]string{"RANK" + evil: evil}, CapturedBy: "shim" + evil, Simulated: true, Replayable: true,
-		PayloadLevel: "full" + evil, Policy: "block", Device: format.Device{Name: evil, DriverVersion: evil, Runtime: evil}, Tracer: format.Tracer{Version: evil}, Ended: evil, Sealed: evil, Recovered: evil, Window: format.Window(evil),
-		Libraries: []format.Library{{Path: "/" + evil, BuildID: evil}}, KernelLibraries: []string{"/" + evil}, EndNS: 1e9,
+	w, err := format.Create(path, &format.Meta{API: "acl", Host: evil, Argv: []string{"./app", evil}, Env: map[string]string{"RANK" + evil: evil}, CapturedBy: "shim" + evil, Simulated: true,
+		Payloads: format.Payloads{Replayable: true, PayloadLevel: "full" + evil, Policy: "block"}, Device: format.Device{Name: evil, DriverVersion: evil, Runtime: evil}, Tracer: format.Tracer{Version: evil}, Ended: evil, Derivation: format.Derivation{Sealed: evil, Recovered: evil, Window: format.Window(evil)},
+		Libraries: []format.Library{{Path: "/" + evil, BuildID: evil}}, Kernels: format.Kernels{KernelLibraries: []string{"/" + evil}}, EndNS: 1e9,
 		Coverage: format.Coverage{Binder: evil, Hooked: 1, PassedBy: map[string]uint64{evil: 1}, Unhooked: []format.Unhooked{{PID: 8, Exe: "/" + evil, Reason: evil}}}}, s, nil)
 	if err != nil {
 		t.Fatal(err)

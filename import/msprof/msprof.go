@@ -335,7 +335,7 @@ func (im *importer) write(p *Profile, output string) error {
 		}
 	}
 	first := im.rows[0].start
-	meta := &format.Meta{API: im.m.Name, CapturedBy: "msprof", Argv: []string{"msprof", filepath.Base(p.String())}, StartWall: first, EndNS: end - first, PayloadLevel: "none"}
+	meta := &format.Meta{API: im.m.Name, CapturedBy: "msprof", Argv: []string{"msprof", filepath.Base(p.String())}, StartWall: first, EndNS: end - first, Payloads: format.Payloads{PayloadLevel: "none"}}
 	fw, err := format.Create(output, meta, schema, &format.WriterOptions{Whole: true})
 	if err != nil {
 		return err

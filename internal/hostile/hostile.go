@@ -407,7 +407,7 @@ func graphs(add func(string, func(*writer)), many int) {
 // texts are names of every kind that are long, or made of control characters.
 func texts(with func(string, format.Meta, func(*writer))) {
 	with("nasty", format.Meta{
-		Host: Nasty, Argv: []string{Nasty, Nasty}, Env: map[string]string{Nasty: Nasty, "ACLSIM_" + Nasty: Nasty}, Sealed: Nasty, Recovered: Nasty, Ended: Nasty,
+		Host: Nasty, Argv: []string{Nasty, Nasty}, Env: map[string]string{Nasty: Nasty, "ACLSIM_" + Nasty: Nasty}, Derivation: format.Derivation{Sealed: Nasty, Recovered: Nasty}, Ended: Nasty,
 		CapturedBy: Nasty,
 	}, func(w *writer) {
 		p, err := w.Process(format.Process{PID: 200, Exe: Nasty, Argv: []string{Nasty}})

@@ -1,0 +1,391 @@
+package format
+
+import (
+	"container/heap"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order
+// of their start, those that enclose others behind them. The call and all that it points to must not be changed and are
+// used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error
+// comes only from the file system, and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at
+// most a few of them.
+func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] { return r.callsAhead(f, maxAhead) }
+
+// callsAhead is Calls with at most so many blocks that are decoded ahead.
+func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
+	return func(yield func(*Call, error) bool) {
+		m := newMatcher(f, r.schema)
+		l := r.newLoader(m, ahead)
+		defer l.close()
+		some := m
+		if m.all() {
+			some = nil
+		}
+		for {
+			b, _, err := l.next()
+			if err != nil {
+				yield(nil, err)
+			}
+			if b == nil {
+				return
+			}
+			going := b.each(some, yield)
+			release(b)
+			if !going {
+				return
+			}
+		}
+	}
+}
+
+// cursor is a block whose calls are given out by their start.
+type cursor struct {
+	b     *block
+	order []uint32
+	index int // of the chunk: calls of one start come in the order of the file
+}
+
+func (c *cursor) start() int64 { return c.b.ties.start[c.order[0]] }
+
+type cursors []*cursor
+
+func (h cursors) Len() int { return len(h) }
+
+func (h cursors) Less(i, j int) bool {
+	if a, b := h[i].start(), h[j].start(); a != b {
+		return a < b
+	}
+	return h[i].index < h[j].index
+}
+
+func (h cursors) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *cursors) Push(x any) { *h = append(*h, x.(*cursor)) }
+
+func (h *cursors) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// CallsByStart is Calls in the order of Start. It holds the chunks that overlap in time, and no others.
+func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
+	return func(yield func(*Call, error) bool) {
+		m := newMatcher(f, r.schema)
+		m.want.random = true
+		l := r.newLoader(m, maxAhead)
+		defer l.close()
+		chunks := l.chunks
+		// earliest[i] is the earliest start in chunk i and all after it: what starts before can be given out.
+		earliest := make([]int64, len(chunks)+1)
+		earliest[len(chunks)] = math.MaxInt64
+		for i := len(chunks) - 1; i >= 0; i-- {
+			earliest[i] = min(earliest[i+1], chunks[i].entry.TMin)
+		}
+		var open cursors
+		defer func() {
+			for _, c := range open {
+				release(c.b)
+			}
+		}()
+		next := 0
+		for {
+			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
+				b, at, err := l.next()
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if b == nil {
+					next = len(chunks)
+					break
+				}
+				next = at + 1
+				if c := r.cursor(b, m, at); c != nil {
+					heap.Push(&open, c)
+				}
+			}
+			if len(open) == 0 {
+				return
+			}
+			// Give out calls of the first block until another block or a chunk to come may be earlier.
+			c := open[0]
+			limit := earliest[next]
+			if len(open) > 1 {
+				limit = min(limit, open[1].start())
+			}
+			if len(open) > 2 {
+				limit = min(limit, open[2].start())
+			}
+			n, starts := 1, c.b.ties.start
+			for n < len(c.order) && starts[c.order[n]] < limit {
+				n++
+			}
+			for _, k := range c.order[:n] {
+				if !yield(c.b.call(int(k)), nil) {
+					return
+				}
+			}
+			c.order = c.order[n:]
+			if len(c.order) > 0 {
+				heap.Fix(&open, 0)
+				continue
+			}
+			heap.Pop(&open)
+			release(c.b)
+		}
+	}
+}
+
+// cursor returns nil when nothing in the block matches.
+func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
+	order := make([]uint32, 0, b.n)
+	sorted := true
+	if b.n > 0 {
+		b.reach(0) // which holds all calls
+	}
+	starts := b.ties.start
+	for i := range b.n {
+		if m.fits(b, i) && (m.Handles == nil && m.Task == nil || m.holds(b.call(i))) {
+			if n := len(order); n > 0 && starts[i] < starts[order[n-1]] {
+				sorted = false
+			}
+			order = append(order, uint32(i))
+		}
+	}
+	if len(order) == 0 {
+		release(b)
+		return nil
+	}
+	if !sorted {
+		sort.SliceStable(order, func(i, j int) bool { return starts[order[i]] < starts[order[j]] })
+	}
+	return &cursor{b, order, index}
+}
+
+// learn finds out what is in the events chunks that no summary told about, once.
+func (r *Reader) learn() error {
+	r.learnOnce.Do(func() {
+		r.learned = make([]ChunkInfo, len(r.events))
+		b := r.block()
+		defer release(b)
+		for i := range r.events {
+			c, info := &r.events[i], &r.learned[i]
+			*info = c.info
+			if info.Known {
+				continue
+			}
+			ok, err := r.load(b, c, want{noArgs: true})
+			if err != nil {
+				r.learnErr = err
+				return
+			}
+			if !ok {
+				info.Calls = 0
+				continue
+			}
+			info.First, info.Calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
+			for k := range b.rows {
+				if b.late(k) {
+					info.late.add(b.first + b.ownersOf()[k])
+				}
+			}
+		}
+	})
+	return r.learnErr
+}
+
+// Pieces returns how many pieces of the program's data the trace has beside its calls: arguments, strings, what copies moved, whether they
+// lie among the calls or in blobs.
+func (r *Reader) Pieces() (n uint64, err error) {
+	err = r.learn()
+	for i := range r.learned {
+		n += r.learned[i].rows
+	}
+	return n, err
+}
+
+// find returns the chunk that holds the call.
+func (r *Reader) find(call uint64) (int, error) {
+	if err := r.learn(); err != nil {
+		return 0, err
+	}
+	for i := range r.learned {
+		if c := &r.learned[i]; call-c.First < c.Calls {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: call %d is not in the trace", r.file.Path(), call)
+}
+
+// with loads chunk i, or uses it again when it is the one that was loaded last, and gives it to use.
+func (r *Reader) with(i int, use func(*block)) error {
+	r.mu.Lock()
+	b, at := r.last, r.lastAt
+	r.last, r.lastAt = nil, -1
+	r.mu.Unlock()
+	if b == nil || at != i {
+		if b == nil {
+			b = r.block()
+		}
+		ok, err := r.load(b, &r.events[i], want{columns: AllColumns, random: true})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%s: events chunk %d is damaged", r.file.Path(), r.events[i].entry.Seq)
+		}
+	}
+	use(b)
+	r.mu.Lock()
+	r.last, r.lastAt = b, i
+	r.mu.Unlock()
+	return nil
+}
+
+// Call returns the call with the index, with all data that lies in its chunk.
+func (r *Reader) Call(index uint64) (*Call, error) {
+	i, err := r.find(index)
+	if err != nil {
+		return nil, err
+	}
+	var c Call
+	found := false
+	err = r.with(i, func(b *block) {
+		if found = index-b.first < uint64(b.n); found { // else the summary is wrong about the chunk
+			c = *b.call(b.reach(int(index - b.first))).Clone()
+		}
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: call %d is not in the trace", r.file.Path(), index)
+	}
+	return &c, err
+}
+
+// DataOf returns all data of the call: what Call.Data has, and after it what was captured later, as the results of asynchronous copies.
+func (r *Reader) DataOf(call uint64) ([]Data, error) {
+	c, err := r.Call(call)
+	if err != nil {
+		return nil, err
+	}
+	data := c.Data
+	for i := range r.events {
+		late := r.learned[i].late
+		if call-late.lo >= late.n {
+			continue
+		}
+		err := r.with(i, func(b *block) {
+			for k := range b.rows {
+				if b.late(k) && b.first+b.ownersOf()[k] == call {
+					data = append(data, b.clone(k))
+				}
+			}
+		})
+		if err != nil {
+			return data, err
+		}
+	}
+	return data, nil
+}
+
+func (b *block) clone(row int) Data {
+	var d Data
+	b.arena = b.arena[:0]
+	b.datum(&d, row)
+	d.Bytes = slices.Clone(d.Bytes)
+	return d
+}
+
+// Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next
+// step. Damage and errors are as for Calls.
+func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
+	return func(yield func(*Data, error) bool) {
+		if f == nil {
+			f = &DataFilter{}
+		}
+		b := r.block()
+		defer release(b)
+		w := want{noArgs: true}
+		if !f.Late { // the time of data is counted from the start of its call, unless that is in another chunk
+			w.columns = AllColumns
+		}
+		var d Data
+		for k := range r.events {
+			c := &r.events[k]
+			if c.info.Known && !f.chunk(&c.info) {
+				continue
+			}
+			ok, err := r.load(b, c, w)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := 0; ok && i < b.rows; i++ {
+				if f.Late && !b.late(i) {
+					continue
+				}
+				b.arena = b.arena[:0]
+				b.datum(&d, i)
+				if d.Call < f.From || f.To != 0 && d.Call >= f.To {
+					continue
+				}
+				if !yield(&d, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Counts returns the totals, from the summaries where there are some, and else by reading calls.
+func (r *Reader) Counts() (*Counts, error) {
+	r.countsOnce.Do(func() {
+		total := sums{}
+		for _, f := range r.sums {
+			total.add(*f)
+		}
+		if r.countsErr = r.count(total, func(c *eventChunk) bool { return !c.counted }); r.countsErr != nil {
+			return
+		}
+		r.counts = total.counts()
+		for _, g := range r.gaps {
+			r.counts.GapCalls += g.Calls
+		}
+	})
+	return r.counts, r.countsErr
+}
+
+// count adds up the calls of some chunks.
+func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
+	b := r.block()
+	defer release(b)
+	for i := range r.events {
+		c := &r.events[i]
+		if c.entry.Records == 0 || !which(c) {
+			continue
+		}
+		ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true, noData: true})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		for i := range b.n {
+			id := b.calls[callFunc].At(i)
+			one := FuncCount{Func: uint16(id), Calls: 1, Time: b.calls[callDur].At(i)}
+			if CallFlags(b.calls[callFlags].At(i))&Unfinished != 0 {
+				one.Unfinished = 1
+			} else if f := r.schema.Func(uint16(id)); f != nil && f.Failed(b.calls[callRet].At(i)) {
+				one.Failed = 1
+			}
+			total.add(one)
+		}
+	}
+	return nil
+}

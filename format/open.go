@@ -1,0 +1,477 @@
+package format
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// contentWhole reports whether damage is to what says where a chunk lies, and not to what is in it.
+func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "content is whole") }
+
+// Open opens a trace by its index. A file without one, because the writer died or the end was cut off, is searched for whole
+// chunks; see Recovered. The error is ErrNotTrace, ErrVersion, ErrTruncated or ErrCorrupt, or comes from the file system.
+func Open(path string, _ *ReaderOptions) (*Reader, error) {
+	file, err := container.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReader(file *container.File) (*Reader, error) {
+	r := &Reader{
+		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, lastAt: -1, sums: sums{},
+	}
+	r.blobs = blobReader{r: r, file: file, chunks: map[int64]*container.Entry{}}
+	entries := file.Entries()
+	for i := range entries {
+		e := &entries[i]
+		switch e.Type {
+		case container.Events:
+			r.events = append(r.events, eventChunk{entry: e, info: ChunkInfo{Calls: uint64(e.Records), TMin: e.TMin, TMax: e.TMax}})
+		case container.Blob:
+			r.blobs.chunks[e.Offset] = e
+		case container.BlobMap:
+			r.blobs.maps = append(r.blobs.maps, e)
+		case container.Summary:
+			r.summaries = append(r.summaries, e)
+		case container.Dict, container.Gap:
+			if err := r.readTable(e); err != nil {
+				return nil, err
+			}
+		case container.Meta, container.Schema, container.Checkpoint, container.Index, container.End:
+		default:
+			what := e.Type.String() + " chunk"
+			if e.Flags&container.Ancillary == 0 {
+				what += ", which is not ancillary"
+			}
+			r.skip(what)
+		}
+	}
+	if err := r.readLast(container.Meta, func(b []byte) error { return json.Unmarshal(b, r.meta) }); err != nil {
+		return nil, err
+	}
+	if err := r.readLast(container.Schema, r.readSchema); err != nil {
+		return nil, err
+	}
+	if r.meta.UUID == "" {
+		// No copy of META is left: what it has of others is taken from these.
+		h := file.Header()
+		r.meta.UUID, r.meta.StartWall, r.meta.StartMono = uuidText(h.Session), h.WallNS, h.MonoNS
+		r.meta.API, r.meta.Ended = r.schema.API, "not known: what the trace says of itself is not in it"
+	}
+	if err := r.readSummaries(); err != nil {
+		return nil, err
+	}
+	if err := r.settleTables(); err != nil {
+		return nil, err
+	}
+	return r, r.findHoles()
+}
+
+// findHoles adds gaps where the numbers of the calls show that chunks between them are missing. A file whose end agrees with the rest has all.
+func (r *Reader) findHoles() error {
+	if rec := r.file.Recovery(); rec == nil || rec.LostChunks == 0 {
+		return nil
+	}
+	b := r.block()
+	defer release(b)
+	next, last, known := uint64(0), int64(0), true
+	for i := range r.events {
+		chunk := &r.events[i]
+		ok, err := r.load(b, chunk, want{noArgs: true, noData: true})
+		if err != nil {
+			return err
+		}
+		if !ok || b.n == 0 {
+			known = known && ok // damage of a chunk is a gap of its own
+			continue
+		}
+		g := Gap{Thread: NoThread, From: last, To: max(last, chunk.entry.TMin), Calls: b.first - next, Reason: FileDamaged}
+		told := func(o Gap) bool {
+			return o.Reason == FileDamaged && o.Thread == NoThread && o.From >= g.From && o.To <= g.To
+		}
+		if known && b.first > next && !slices.ContainsFunc(r.gaps, told) {
+			r.gaps = append(r.gaps, g)
+		}
+		next, last, known = b.first+uint64(b.n), chunk.entry.TMax, true
+	}
+	return nil
+}
+
+// settleTables makes the tables agree: a thread has a process, and if rows may be missing because a chunk is, threads that calls
+// name have empty ones. After it, load refuses calls of other threads, so that nobody else has to look.
+func (r *Reader) settleTables() error {
+	damagedRows := func(what string) {
+		for i := range slices.Backward(r.file.Entries()) {
+			if e := &r.file.Entries()[i]; e.Type == container.Dict {
+				_ = r.file.Corrupt(e, what)
+				return
+			}
+		}
+	}
+	rec := r.Recovered()
+	if slices.ContainsFunc(r.file.Damage(), func(d ErrCorrupt) bool { return d.Chunk == container.Dict }) || rec != nil && rec.LostChunks > 0 {
+		if err := r.missingThreads(); err != nil {
+			return err
+		}
+	}
+	for i := range r.threads {
+		t := &r.threads[i]
+		for int(t.Process) >= len(r.processes) && int64(t.Process) < r.maxRows() {
+			r.processes = append(r.processes, Process{})
+		}
+		if int(t.Process) >= len(r.processes) {
+			damagedRows(fmt.Sprintf("thread %d is of process %d, at most %d are possible", i, t.Process, r.maxRows()))
+			t.Process = 0
+		}
+	}
+	return nil
+}
+
+// missingThreads adds empty rows for threads that calls name and that have none.
+func (r *Reader) missingThreads() error {
+	last := int64(len(r.threads)) - 1
+	note := func(t uint64) {
+		if int64(t) < r.maxRows() {
+			last = max(last, int64(t))
+		}
+	}
+	b := r.block()
+	defer release(b)
+	b.of = nil
+	for i := range r.events {
+		c := &r.events[i]
+		for _, t := range c.info.Threads {
+			note(uint64(t))
+		}
+		if c.info.Known {
+			continue
+		}
+		ok, err := r.load(b, c, want{columns: ThreadColumn, noArgs: true, noData: true, batches: true})
+		if err != nil {
+			return err
+		}
+		for k := 0; ok && k < b.n; k++ {
+			note(b.calls[callThread].At(k))
+		}
+	}
+	for int64(len(r.threads)) <= last {
+		r.threads = append(r.threads, Thread{})
+	}
+	return nil
+}
+
+// maxRows bounds the tables of processes and threads: every row is in the file, or was, and takes a few bytes.
+func (r *Reader) maxRows() int64 { return min(1<<22, r.file.Size()) }
+
+// readLast gives the last chunk of a type that can be read to use. It is no error when there is none.
+func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
+	for i := range slices.Backward(r.file.Entries()) {
+		e := &r.file.Entries()[i]
+		if e.Type != t {
+			continue
+		}
+		raw, err := r.readJSON(e)
+		if err == nil {
+			if err = use(raw); err == nil {
+				return nil
+			}
+			err = r.file.Corrupt(e, err.Error())
+		}
+		if !damaged(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readSchema(b []byte) error {
+	s := &Schema{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return err
+	}
+	if err := s.index(); err != nil {
+		return err
+	}
+	r.schema = s
+	return nil
+}
+
+// readJSON reads a chunk of JSON, which takes many times its length in memory once it is decoded.
+func (r *Reader) readJSON(e *container.Entry) ([]byte, error) {
+	if uint64(e.RawLen) > 1<<20+256*uint64(e.StoredLen) {
+		return nil, r.file.Corrupt(e, fmt.Sprintf("%d bytes unpack to %d of JSON", e.StoredLen, e.RawLen))
+	}
+	return r.file.Read(e, nil)
+}
+
+func (r *Reader) readTable(e *container.Entry) error {
+	read, use := r.readJSON, r.readDict
+	if e.Type == container.Gap {
+		read, use = func(e *container.Entry) ([]byte, error) { return r.file.Read(e, nil) }, r.readGaps
+	}
+	raw, err := read(e)
+	if err == nil {
+		err = use(raw)
+		if err == nil {
+			return nil
+		}
+		err = r.file.Corrupt(e, err.Error())
+	}
+	if damaged(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reader) readDict(raw []byte) error {
+	var d dict
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return err
+	}
+	for _, p := range d.Processes {
+		if err := place1(&r.processes, p.Index, r.maxRows(), p.Row); err != nil {
+			return err
+		}
+	}
+	for _, t := range d.Threads {
+		if err := place1(&r.threads, t.Index, r.maxRows(), t.Row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place1 sets row i of a table. Rows before it that are not there, because their chunk was damaged, stay empty.
+func place1[T any](table *[]T, i uint32, limit int64, row T) error {
+	if int64(i) >= limit {
+		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
+	}
+	for int(i) >= len(*table) {
+		var zero T
+		*table = append(*table, zero)
+	}
+	(*table)[i] = row
+	return nil
+}
+
+func (r *Reader) readGaps(raw []byte) error {
+	return r.readTables(raw, map[uint64]func(t column.Table) error{kindGaps: func(t column.Table) error {
+		var cols [5][]uint64
+		if err := r.tableColumns(t, cols[:]); err != nil {
+			return err
+		}
+		for i := range cols[0] {
+			from := int64(cols[gapFrom][i])
+			r.gaps = append(r.gaps, Gap{
+				Thread: uint32(cols[gapThread][i]), From: from, To: from + int64(cols[gapLen][i]),
+				Calls: cols[gapCalls][i], Reason: Reason(cols[gapReason][i]),
+			})
+		}
+		return nil
+	}})
+}
+
+// readTables gives each table of a chunk to the function for its kind.
+func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error) error {
+	for len(raw) > 0 {
+		t, rest, err := column.NextTable(raw)
+		if err != nil {
+			return err
+		}
+		raw = rest
+		f := use[t.Kind]
+		if f == nil {
+			r.skip("kind of table")
+			continue
+		}
+		if err := f(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableColumns decodes a table that is not part of a block.
+func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
+	words := t.Rows * uint64(len(cols))
+	if t.Rows > maxCalls || !r.mayHold(&r.tableWords, words, maxBlockWords) {
+		return errBlock
+	}
+	b := block{unknown: r.skip}
+	return b.columns(t, cols, int(t.Rows))
+}
+
+// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but what
+// a writer makes has about a byte for each word, but for some that are there anyway.
+func (r *Reader) mayHold(count *uint64, words, anyway uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*count += words
+	return *count <= anyway+2*uint64(r.file.Size())
+}
+
+// Close closes the file. What the Reader gave stays usable.
+func (r *Reader) Close() error { return errors.Join(r.file.Close(), r.blobs.close()) }
+
+// Complete reports whether the file was finished by its writer and its index is whole.
+func (r *Reader) Complete() bool { return r.file.Recovery() == nil }
+
+// Recovered is nil for a complete file, and else says what was found.
+func (r *Reader) Recovered() *Recovery { return r.file.Recovery() }
+
+// Damage returns the damaged places found so far. Chunks are looked at only when they are read: after an iterator has come to its
+// end, Damage names all chunks whose calls it had to leave out.
+func (r *Reader) Damage() []ErrCorrupt { return append(r.file.Damage(), r.blobs.damage()...) }
+
+// LostCalls returns how many calls the damaged places found so far have cost. It is not known where chunks are missing altogether.
+func (r *Reader) LostCalls() (calls uint64, known bool) {
+	for _, g := range r.damaged() {
+		calls += g.Calls
+	}
+	rec := r.Recovered()
+	return calls, rec == nil || rec.LostChunks == 0
+}
+
+// damaged are the gaps that the damaged places found so far have made.
+func (r *Reader) damaged() (gaps []Gap) {
+	for _, d := range r.file.Damage() {
+		if d.Chunk != container.Events || contentWhole(&d) {
+			continue
+		}
+		for i := range r.events {
+			if e := r.events[i].entry; e.Seq == d.Seq {
+				gaps = append(gaps, Gap{Thread: NoThread, From: e.TMin, To: e.TMax, Calls: uint64(e.Records), Reason: FileDamaged})
+			}
+		}
+	}
+	return gaps
+}
+
+// Unknown counts what was stepped over because it is of a later version, by its name.
+func (r *Reader) Unknown() map[string]uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := make(map[string]uint64, len(r.unknown))
+	for k, v := range r.unknown {
+		m[k] = v
+	}
+	return m
+}
+
+// readSummaries makes use of the summaries that are whole. What none tells is found by reading the chunk, when there is need.
+func (r *Reader) readSummaries() error {
+	bySeq := make(map[uint64]*eventChunk, len(r.events))
+	for i := range r.events {
+		bySeq[r.events[i].entry.Seq] = &r.events[i]
+	}
+	for _, e := range r.summaries {
+		raw, err := r.file.Read(e, nil)
+		if err == nil {
+			if err = r.readSummary(raw, bySeq); err != nil {
+				err = r.file.Corrupt(e, err.Error())
+			}
+		}
+		if err != nil && !damaged(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
+	var cols [chunkFields][]uint64
+	var totals [totalFields][]uint64
+	memberSets, handleSets, taskSets := map[uint64][]uint32{}, map[uint64][]Handle{}, map[uint64][]TaskRange{}
+	// sets gives each row of a table, in a column for each word, to the function that adds it to its set.
+	sets := func(words int, add func(id uint64, m [][]uint64, i int)) func(column.Table) error {
+		return func(t column.Table) error {
+			m := make([][]uint64, 1+words)
+			if err := r.tableColumns(t, m); err != nil {
+				return err
+			}
+			for i, id := range m[setID] {
+				add(id, m, i)
+			}
+			return nil
+		}
+	}
+	err := r.readTables(raw, map[uint64]func(column.Table) error{
+		kindChunks: func(t column.Table) error { return r.tableColumns(t, cols[:]) },
+		kindSets: sets(1, func(id uint64, m [][]uint64, i int) {
+			memberSets[id] = append(memberSets[id], uint32(m[setMember][i]))
+		}),
+		kindHandles: sets(2, func(id uint64, m [][]uint64, i int) {
+			kind := m[handleKind][i]
+			handleSets[id] = append(handleSets[id], Handle{Kind: int(kind % anyHandle), Value: m[handleValue][i], Any: kind >= anyHandle})
+		}),
+		kindTasks: sets(3, func(id uint64, m [][]uint64, i int) {
+			low := uint32(m[taskLow][i])
+			taskSets[id] = append(taskSets[id], TaskRange{uint32(m[taskStream][i]), low, low + uint32(m[taskLen][i])})
+		}),
+		kindTotals: func(t column.Table) error { return r.tableColumns(t, totals[:]) },
+	})
+	if err != nil {
+		return err
+	}
+	// Verify all before any of it is believed.
+	calls, counted := uint64(0), uint64(0)
+	for i, seq := range cols[chunkSeq] {
+		c := bySeq[seq]
+		calls += cols[chunkCalls][i]
+		if c != nil && (c.info.Known || cols[chunkCalls][i] != uint64(c.entry.Records)) || cols[chunkFirst][i] > 1<<62 {
+			return fmt.Errorf("summary names chunk %d, which is not like that", seq)
+		}
+	}
+	for i, id := range totals[totalFunc] {
+		counted += totals[totalCalls][i]
+		if id > math.MaxUint16 {
+			return errBlock
+		}
+	}
+	if counted != calls {
+		return fmt.Errorf("summary has %d calls in chunks and %d in functions", calls, counted)
+	}
+	whole := true
+	for i, seq := range cols[chunkSeq] {
+		c := bySeq[seq]
+		if c == nil {
+			whole = false
+			continue
+		}
+		c.info.Known, c.info.seq, c.info.First, c.info.rows = true, seq, cols[chunkFirst][i], cols[chunkRows][i]
+		c.info.late = lateRange{cols[chunkLateLo][i], cols[chunkLateLen][i]}
+		c.info.Funcs, c.info.Threads = memberSets[cols[chunkFuncs][i]], memberSets[cols[chunkThreads][i]]
+		c.info.Handles, c.info.Tasks = handleSets[cols[chunkHandles][i]], taskSets[cols[chunkTasks][i]]
+		c.counted = true
+	}
+	if !whole {
+		// The sums are of chunks that are not all there.
+		for _, seq := range cols[chunkSeq] {
+			if c := bySeq[seq]; c != nil {
+				c.counted = false
+			}
+		}
+		return nil
+	}
+	for i, id := range totals[totalFunc] {
+		r.sums.add(FuncCount{
+			Func: uint16(id), Calls: totals[totalCalls][i], Failed: totals[totalFailed][i],
+			Unfinished: totals[totalUnfinished][i], Time: totals[totalTime][i],
+		})
+	}
+	return nil
+}
