@@ -22,7 +22,7 @@ func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
 	switch {
 	case s.flags&acl.ACL_STREAM_DEVICE_USE_ONLY != 0:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is for the device's use only: it can't be aborted", s.id)
-	case s.capture.Load() != nil:
+	case s.program.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", s.id)
 	}
 	if broken("other_streams_go_on") {
@@ -59,12 +59,12 @@ func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	t.sim.tell(&t.sim.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
-	defer t.sim.tell(&t.sim.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
+	t.sim.tell(&t.sim.observers.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
+	defer t.sim.tell(&t.sim.observers.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
 	var all sync.WaitGroup
 	d.mu.Lock()
 	for _, s := range d.streams {
-		if s != nil && s.capture.Load() == nil {
+		if s != nil && s.program.capture.Load() == nil {
 			all.Go(s.abort)
 		}
 	}

@@ -97,7 +97,7 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the description lacks its object or one of its functions")
 	}
 	s.mu.Lock()
-	s.allocator = &streamAllocator{a.handle, p}
+	s.program.allocator = &streamAllocator{a.handle, p}
 	s.mu.Unlock()
 	return acl.ACL_SUCCESS
 }
@@ -106,7 +106,7 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 func (t *Thread) AllocatorUnregister(on acl.Stream) acl.Error {
 	if s := t.sim.streams.get(uint64(on)); s != nil {
 		s.mu.Lock()
-		s.allocator = nil
+		s.program.allocator = nil
 		s.mu.Unlock()
 	}
 	return acl.ACL_SUCCESS
@@ -122,7 +122,7 @@ func (t *Thread) AllocatorGetByStream(on acl.Stream, allocatorDesc *acl.Allocato
 		return t.null("an output")
 	}
 	s.mu.Lock()
-	a := s.allocator
+	a := s.program.allocator
 	s.mu.Unlock()
 	if a == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "stream %d has no allocator of the program's", s.id)

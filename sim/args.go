@@ -47,7 +47,7 @@ func (t *Thread) argList(h acl.ArgsHandle) (*argList, acl.Error) {
 	if l := t.sim.argLists.get(uint64(h)); l != nil {
 		return l, acl.ACL_SUCCESS
 	}
-	if l, ok := t.sim.userArgs.Load(uint64(h)); ok {
+	if l, ok := t.sim.program.args.Load(uint64(h)); ok {
 		return l.(*argList), acl.ACL_SUCCESS
 	}
 	return nil, t.badHandle(kindArgs, uint64(h))
@@ -152,7 +152,7 @@ func (t *Thread) KernelArgsInitByUserMem(funcHandle acl.FuncHandle, argsHandle a
 	case actualArgsSize > argBlockSize:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", actualArgsSize, argBlockSize)
 	}
-	t.sim.userArgs.Store(uint64(argsHandle), &argList{handle: uint64(argsHandle), fn: fn, block: userHostMem, limit: actualArgsSize})
+	t.sim.program.args.Store(uint64(argsHandle), &argList{handle: uint64(argsHandle), fn: fn, block: userHostMem, limit: actualArgsSize})
 	return acl.ACL_SUCCESS
 }
 

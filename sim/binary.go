@@ -301,7 +301,7 @@ func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.Fun
 		}
 		fn = &function{name: name, bin: f, kernel: t.sim.kernel(f, name, entry), rule: t.sim.model.Rule(name)}
 		if fn.kernel == nil {
-			n, _ := t.sim.unknown.LoadOrStore(name, new(atomic.Int64))
+			n, _ := t.sim.unknowns.launches.LoadOrStore(name, new(atomic.Int64))
 			fn.launches = n.(*atomic.Int64)
 		}
 		if fn.handle = t.sim.functions.add(fn); fn.handle == 0 {

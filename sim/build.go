@@ -26,7 +26,7 @@ const (
 
 // build puts a task into the model that a stream is bound to, and tells whether it is bound to one.
 func (t *Thread) build(s *stream, k task) (bool, acl.Error) {
-	b := s.bound.Load()
+	b := s.program.bound.Load()
 	if b == nil {
 		return false, acl.ACL_SUCCESS
 	}
@@ -130,7 +130,7 @@ func (t *Thread) boundTo(g *graph, on acl.Stream) (*stream, *bound, acl.Error) {
 	if e != 0 {
 		return nil, nil, e
 	}
-	b := s.bound.Load()
+	b := s.program.bound.Load()
 	if b == nil || g != nil && b.graph != g {
 		return nil, nil, t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is not bound to the model", s.id)
 	}
@@ -164,7 +164,7 @@ func (t *Thread) MdlRIBindStream(modelRI acl.MdlRI, on acl.Stream, flag uint32) 
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete", g.id)
 	}
 	l := &lane{stream: s, later: flag == boundLater}
-	if !s.bound.CompareAndSwap(nil, &bound{graph: g, lane: l}) {
+	if !s.program.bound.CompareAndSwap(nil, &bound{graph: g, lane: l}) {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to a model already", s.id)
 	}
 	g.lanes = append(g.lanes, l)
@@ -184,7 +184,7 @@ func (t *Thread) MdlRIUnbindStream(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	if g.running.Load() > 0 {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
 	}
-	s.bound.CompareAndSwap(b, nil)
+	s.program.bound.CompareAndSwap(b, nil)
 	return acl.ACL_SUCCESS
 }
 
@@ -221,7 +221,7 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 	head, ended := false, false
 	for _, l := range g.lanes {
 		head = head || !l.later
-		if b := l.stream.bound.Load(); b != nil && b.lane == l {
+		if b := l.stream.program.bound.Load(); b != nil && b.lane == l {
 			ended = ended || b.ended
 		}
 	}
@@ -269,7 +269,7 @@ func (t *Thread) PersistentTaskClean(on acl.Stream) acl.Error {
 	if s.flags&acl.ACL_STREAM_PERSISTENT == 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was made without ACL_STREAM_PERSISTENT", s.id)
 	}
-	b := s.bound.Load()
+	b := s.program.bound.Load()
 	if b == nil {
 		return acl.ACL_SUCCESS
 	}

@@ -40,6 +40,12 @@ type subscriber struct {
 	gone  bool
 }
 
+// subscriptions are the threads that run functions of the program, by id.
+type subscriptions struct {
+	mu      sync.Mutex
+	threads [services]map[uint64]*subscriber
+}
+
 type callback struct {
 	fn, arg uint64
 	done    chan struct{} // closed when the function has returned, or never will be called
@@ -178,18 +184,18 @@ func (t *Thread) subscribe(what service, threadId uint64, on acl.Stream) acl.Err
 		return e
 	}
 	m := t.sim
-	m.subscribersMu.Lock()
-	defer m.subscribersMu.Unlock()
+	m.subscriptions.mu.Lock()
+	defer m.subscriptions.mu.Unlock()
 	if was := s.subscriber(what); was != nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.id, was.id)
 	}
-	sub := m.subscribers[what][threadId]
+	sub := m.subscriptions.threads[what][threadId]
 	switch {
-	case sub == nil && len(m.subscribers[what]) == maxSubscribers:
+	case sub == nil && len(m.subscriptions.threads[what]) == maxSubscribers:
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", maxSubscribers)
 	case sub == nil:
 		sub = &subscriber{id: threadId, dev: s.ctx.dev, wake: make(chan struct{}, 1)}
-		m.subscribers[what][threadId] = sub
+		m.subscriptions.threads[what][threadId] = sub
 	case sub.dev != s.ctx.dev:
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.dev.id, s.ctx.dev.id)
 	}
@@ -217,27 +223,27 @@ func (t *Thread) unsubscribe(what service, threadId uint64, on acl.Stream) acl.E
 func (s *stream) subscriber(what service) *subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.subscribers[what]
+	return s.program.subscribers[what]
 }
 
 func (s *stream) setSubscriber(what service, r *subscriber) {
 	s.mu.Lock()
-	s.subscribers[what] = r
+	s.program.subscribers[what] = r
 	s.mu.Unlock()
 }
 
 // unsubscribe takes the stream from its thread; the last stream takes the thread from the list.
 func (s *stream) unsubscribe(what service) {
 	m := s.ctx.dev.sim
-	m.subscribersMu.Lock()
-	defer m.subscribersMu.Unlock()
+	m.subscriptions.mu.Lock()
+	defer m.subscriptions.mu.Unlock()
 	sub := s.subscriber(what)
 	if sub == nil {
 		return
 	}
 	s.setSubscriber(what, nil)
 	if sub.streams--; sub.streams == 0 {
-		delete(m.subscribers[what], sub.id)
+		delete(m.subscriptions.threads[what], sub.id)
 		sub.end()
 	}
 }
@@ -287,9 +293,9 @@ func (t *Thread) process(what service, timeout int32) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
 	}
 	m := t.sim
-	m.subscribersMu.Lock()
-	sub := m.subscribers[what][t.id]
-	m.subscribersMu.Unlock()
+	m.subscriptions.mu.Lock()
+	sub := m.subscriptions.threads[what][t.id]
+	m.subscriptions.mu.Unlock()
 	if sub == nil {
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
 	}

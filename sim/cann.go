@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -11,6 +12,12 @@ const (
 	cannMajor, cannMinor, cannPatch = 9, 1, 0
 	cannVersion                     = "9.1.0"
 )
+
+// cannAttributes is the list of aclGetCannAttributeList.
+type cannAttributes struct {
+	once sync.Once
+	list uint64 // address
+}
 
 var cannPackages = map[string]acl.CANNPackageName{"CANN": acl.ACL_PKG_NAME_CANN, "cann": acl.ACL_PKG_NAME_CANN, "runtime": acl.ACL_PKG_NAME_RUNTIME, "driver": acl.ACL_PKG_NAME_DRIVER}
 
@@ -80,12 +87,12 @@ func (t *Thread) GetCannAttributeList(cannAttrList **acl.CannAttr, num *uint64) 
 	if cannAttrList == nil || num == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "cannAttrList or num is null")
 	}
-	t.sim.attrsOnce.Do(func() {
+	t.sim.attributes.once.Do(func() {
 		n := uint64(len(cannAttrs)) * 4
-		t.sim.attrs = t.sim.text.get(roundUp(n, 8))
-		copy(list((*acl.CannAttr)(pointer(t.sim.attrs)), uint64(len(cannAttrs))), cannAttrs)
+		t.sim.attributes.list = t.sim.text.get(roundUp(n, 8))
+		copy(list((*acl.CannAttr)(pointer(t.sim.attributes.list)), uint64(len(cannAttrs))), cannAttrs)
 	})
-	*cannAttrList, *num = (*acl.CannAttr)(pointer(t.sim.attrs)), uint64(len(cannAttrs))
+	*cannAttrList, *num = (*acl.CannAttr)(pointer(t.sim.attributes.list)), uint64(len(cannAttrs))
 	return acl.ACL_SUCCESS
 }
 

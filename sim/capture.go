@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -21,6 +22,13 @@ type capture struct {
 	groups  map[*stream]*taskGroup // open ones
 	invalid *failure               // what spoilt it
 	ended   bool
+}
+
+// captures are the captures under way.
+type captures struct {
+	mu    sync.Mutex
+	all   []*capture
+	count atomic.Int32
 }
 
 // captured is a record of an event inside a capture.
@@ -89,7 +97,7 @@ func (c *capture) join(s *stream) {
 	l := &lane{stream: s}
 	c.lanes[s] = l
 	c.graph.lanes = append(c.graph.lanes, l)
-	s.capture.Store(c)
+	s.program.capture.Store(c)
 }
 
 // unjoined returns a stream that did not come back to the one where the capture began. The caller holds the lock.
@@ -119,35 +127,46 @@ func (c *capture) unjoined() *stream {
 	return nil
 }
 
-// stopCapture lets the streams run again.
-func (s *Sim) stopCapture(c *capture) {
+// begin adds a capture.
+func (s *captures) begin(c *capture) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, c)
+	s.count.Store(int32(len(s.all)))
+}
+
+// stop ends a capture and lets its streams run again.
+func (s *captures) stop(c *capture) {
 	c.mu.Lock()
 	c.ended = true
 	for st := range c.lanes {
-		st.capture.CompareAndSwap(c, nil)
+		st.program.capture.CompareAndSwap(c, nil)
 	}
 	c.mu.Unlock()
-	s.capturesMu.Lock()
-	s.captures = slices.DeleteFunc(s.captures, func(o *capture) bool { return o == c })
-	s.captureCount.Store(int32(len(s.captures)))
-	s.capturesMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(o *capture) bool { return o == c })
+	s.count.Store(int32(len(s.all)))
 }
 
-// capturing tells whether a graph is still being recorded.
-func (s *Sim) capturing(g *graph) bool {
-	if s.captureCount.Load() == 0 {
-		return false
+// into reports whether a graph is still being recorded.
+func (s *captures) into(g *graph) bool {
+	return slices.ContainsFunc(s.list(), func(c *capture) bool { return c.graph == g })
+}
+
+// list returns the captures under way.
+func (s *captures) list() []*capture {
+	if s.count.Load() == 0 {
+		return nil
 	}
-	s.capturesMu.Lock()
-	defer s.capturesMu.Unlock()
-	return slices.ContainsFunc(s.captures, func(c *capture) bool { return c.graph == g })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
 }
 
-// spoilCapture spoils the capture into a graph, where there is one.
-func (s *Sim) spoilCapture(g *graph, f *failure) {
-	s.capturesMu.Lock()
-	defer s.capturesMu.Unlock()
-	for _, c := range s.captures {
+// spoil spoils the capture into a graph, if there is one.
+func (s *captures) spoil(g *graph, f *failure) {
+	for _, c := range s.list() {
 		if c.graph == g {
 			c.spoil(f)
 		}
@@ -156,14 +175,8 @@ func (s *Sim) spoilCapture(g *graph, f *failure) {
 
 // forbid refuses an operation that captures under way don't allow to the thread, and spoils them.
 func (t *Thread) forbid(code acl.Error, what string) acl.Error {
-	if t.sim.captureCount.Load() == 0 {
-		return acl.ACL_SUCCESS
-	}
-	t.sim.capturesMu.Lock()
-	captures := slices.Clone(t.sim.captures)
-	t.sim.capturesMu.Unlock()
 	var f *failure
-	for _, c := range captures {
+	for _, c := range t.sim.captures.list() {
 		own := c.thread == t
 		allowed := broken("global_mode") || broken("pageable_copy") || c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !broken("relaxed_mode") ||
 			c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own && !broken("thread_local_mode") ||
@@ -192,7 +205,7 @@ func (t *Thread) unsafeAsync() acl.Error {
 
 // notCaptured refuses a synchronization with a stream that is being captured, and spoils the capture.
 func (t *Thread) notCaptured(s *stream) acl.Error {
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	if c == nil || broken("synchronizing_a_captured_stream") {
 		return acl.ACL_SUCCESS
 	}
@@ -203,7 +216,7 @@ func (t *Thread) notCaptured(s *stream) acl.Error {
 
 // capture records a task, and tells whether the stream is being captured at all.
 func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	if c == nil || broken("captured_tasks_do_not_run") {
 		if s == s.ctx.def {
 			if e := t.forbid(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "a task on the default stream"); e != 0 {
@@ -246,7 +259,7 @@ func (t *Thread) captureRecord(c *capture, ev *event, s *stream) acl.Error {
 
 // captureWait records a wait for an event, where the event or the stream belongs to a capture, and tells whether one does.
 func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
-	c, r := s.capture.Load(), ev.inCapture()
+	c, r := s.program.capture.Load(), ev.inCapture()
 	switch {
 	case c == nil && r == nil:
 		return false, acl.ACL_SUCCESS
@@ -323,21 +336,18 @@ func (t *Thread) beginCapture(s *stream, g *graph, mode acl.MdlRICaptureMode) ac
 	}
 	g.lanes = []*lane{l}
 	if broken("captured_twice") {
-		s.capture.Store(c)
-	} else if !s.capture.CompareAndSwap(nil, c) {
+		s.program.capture.Store(c)
+	} else if !s.program.capture.CompareAndSwap(nil, c) {
 		g.begun.Store(false)
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already", s.id)
 	}
 	if !g.part {
 		if e := t.newGraph(g); e != 0 {
-			s.capture.Store(nil)
+			s.program.capture.Store(nil)
 			return e
 		}
 	}
-	t.sim.capturesMu.Lock()
-	t.sim.captures = append(t.sim.captures, c)
-	t.sim.captureCount.Store(int32(len(t.sim.captures)))
-	t.sim.capturesMu.Unlock()
+	t.sim.captures.begin(c)
 	return acl.ACL_SUCCESS
 }
 
@@ -347,7 +357,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	if e != 0 {
 		return e
 	}
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	switch {
 	case modelRI == nil:
 		return t.absent("modelRI")
@@ -358,7 +368,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	case c.mode != acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && c.thread != t && !broken("end_on_another_thread"):
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "another thread began the capture of stream %d", s.id)
 	}
-	t.sim.stopCapture(c)
+	t.sim.captures.stop(c)
 	c.mu.Lock()
 	f := c.invalid
 	switch u := c.unjoined(); {
@@ -395,7 +405,7 @@ func (t *Thread) MdlRICaptureGetInfo(on acl.Stream, status *acl.MdlRICaptureStat
 		return t.absent("status or modelRI")
 	}
 	*status, *modelRI = acl.ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
-	if c := s.capture.Load(); c != nil && !broken("capture_state") {
+	if c := s.program.capture.Load(); c != nil && !broken("capture_state") {
 		c.mu.Lock()
 		*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
 		if c.invalid != nil {

@@ -144,11 +144,11 @@ func (c *realClock) sweep() {
 				continue
 			}
 			s.mu.Lock()
-			if s.parked && s.swept == s.parks {
+			if s.server.parked && s.server.swept == s.server.parks {
 				s.endServer()
 			}
-			s.swept = s.parks
-			left = left || s.parked
+			s.server.swept = s.server.parks
+			left = left || s.server.parked
 			s.mu.Unlock()
 		}
 	}
@@ -449,7 +449,7 @@ func (v *virtualClock) wait(t *Thread, ch <-chan struct{}, limit time.Duration) 
 		if v.mu.TryLock() {
 			did := v.step(int64(deadline))
 			_, later := v.m.Next()
-			outside := slices.ContainsFunc(v.blocked, func(s *stream) bool { return s.awaits.block != nil })
+			outside := slices.ContainsFunc(v.blocked, func(s *stream) bool { return s.virtual.awaits.block != nil })
 			if len(v.blocked) > 0 {
 				soon = time.After(time.Millisecond) // a limit may pass, or a word change
 			}
@@ -496,7 +496,7 @@ func (v *virtualClock) askAll() {
 	blocked := v.blocked
 	v.blocked = nil
 	for _, s := range slices.Backward(blocked) {
-		v.m.Wake(s.number)
+		v.m.Wake(s.virtual.number)
 	}
 }
 
@@ -508,7 +508,7 @@ func (v *virtualClock) step(until int64) bool {
 	v.boxMu.Unlock()
 	for _, a := range box {
 		v.add(a.stream)
-		v.m.Submit(a.stream.number, int64(a.at), false)
+		v.m.Submit(a.stream.virtual.number, int64(a.at), false)
 	}
 	if ask {
 		v.askAll()
@@ -519,14 +519,14 @@ func (v *virtualClock) step(until int64) bool {
 	// A limit passes when there is nothing else to do. Where the program has other threads, it passes for them too.
 	var first *stream
 	for _, s := range v.blocked {
-		if w := s.awaits; w.limit > 0 && (first == nil || w.deadline < first.awaits.deadline) {
+		if w := s.virtual.awaits; w.limit > 0 && (first == nil || w.deadline < first.virtual.awaits.deadline) {
 			first = s
 		}
 	}
 	if first == nil {
 		return false
 	}
-	w := first.awaits
+	w := first.virtual.awaits
 	if int64(w.deadline) > until || v.threads.Load() > 1 && time.Since(w.since) < w.limit {
 		return false
 	}
@@ -540,15 +540,15 @@ func (v *virtualClock) step(until int64) bool {
 
 // add makes a stream known to the machine.
 func (v *virtualClock) add(s *stream) {
-	if s.known {
+	if s.virtual.known {
 		return
 	}
-	s.known = true
-	s.number = v.m.AddStream(int(s.ctx.dev.id), int(s.priority))
-	if int(s.number) == len(v.streams) {
+	s.virtual.known = true
+	s.virtual.number = v.m.AddStream(int(s.ctx.dev.id), int(s.priority))
+	if int(s.virtual.number) == len(v.streams) {
 		v.streams = append(v.streams, nil)
 	}
-	v.streams[s.number] = s
+	v.streams[s.virtual.number] = s
 }
 
 func (v *virtualClock) forget(s *stream) {
@@ -558,10 +558,10 @@ func (v *virtualClock) forget(s *stream) {
 }
 
 func (v *virtualClock) remove(s *stream) {
-	if s.known {
-		s.known = false
-		v.streams[s.number] = nil
-		v.m.RemoveStream(s.number)
+	if s.virtual.known {
+		s.virtual.known = false
+		v.streams[s.virtual.number] = nil
+		v.m.RemoveStream(s.virtual.number)
 	}
 }
 
@@ -572,42 +572,42 @@ func (v *virtualClock) runLane(r *stream) {
 		return
 	}
 	v.add(r)
-	v.m.Submit(r.number, v.m.Now(), true)
+	v.m.Submit(r.virtual.number, v.m.Now(), true)
 }
 
 // Ready begins the first task of a stream and tells whether what it waits for has come.
 func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	s := v.streams[n]
 	s.time = time.Duration(v.m.Now())
-	if !s.begun {
-		s.begun, s.awaits, s.result = true, nil, nil
-		s.current = s.first()
-		v.sim.strict.begin(s, &s.current)
-		if s.skip = s.halted() && !s.current.always; !s.skip && s.current.begin != nil {
-			s.awaits = s.current.begin(s)
-			if w := s.awaits; w != nil {
+	if !s.virtual.begun {
+		s.virtual.begun, s.virtual.awaits, s.virtual.result = true, nil, nil
+		s.virtual.current = s.first()
+		v.sim.strict.begin(s, &s.virtual.current)
+		if s.virtual.skip = s.halted() && !s.virtual.current.always; !s.virtual.skip && s.virtual.current.begin != nil {
+			s.virtual.awaits = s.virtual.current.begin(s)
+			if w := s.virtual.awaits; w != nil {
 				w.deadline, w.since = s.time+w.limit, time.Now()
 			}
 		}
 	}
-	k := &s.current
-	if w := s.awaits; w != nil && !s.skip {
+	k := &s.virtual.current
+	if w := s.virtual.awaits; w != nil && !s.virtual.skip {
 		ok, f := v.met(s, w)
 		switch {
 		case ok && f == nil:
-			s.awaits = nil
+			s.virtual.awaits = nil
 		case ok:
-			s.skip, s.result, s.awaits = true, f, nil
-		case isClosed(s.stop):
-			s.skip, s.awaits = true, nil
+			s.virtual.skip, s.virtual.result, s.virtual.awaits = true, f, nil
+		case isClosed(s.life.stop):
+			s.virtual.skip, s.virtual.awaits = true, nil
 		case w.limit > 0 && s.time >= w.deadline && w.block == nil:
-			s.skip, s.result, s.awaits = true, w.late(), nil
+			s.virtual.skip, s.virtual.result, s.virtual.awaits = true, w.late(), nil
 		default:
 			v.blocked = append(v.blocked, s)
 			return virtual.Need{}, false
 		}
 	}
-	if s.skip {
+	if s.virtual.skip {
 		return virtual.Need{Kind: virtual.Call}, true
 	}
 	return k.need(), true
@@ -632,7 +632,7 @@ func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 		if w.limit > 0 {
 			expired = time.After(w.limit)
 		}
-		stop := s.stop
+		stop := s.life.stop
 		go func() {
 			defer v.changed()
 			defer close(w.ended)
@@ -659,24 +659,24 @@ func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 func (v *virtualClock) Begin(n int32) int64 {
 	s := v.streams[n]
 	s.time = time.Duration(v.m.Now())
-	s.took = 0
-	if s.skip || s.halted() && !s.current.always {
+	s.virtual.took = 0
+	if s.virtual.skip || s.halted() && !s.virtual.current.always {
 		return 0
 	}
-	if err := guard(func() { s.took, s.result = s.current.perform(s) }); err != nil {
-		s.result = failedAt(err)
+	if err := guard(func() { s.virtual.took, s.virtual.result = s.virtual.current.perform(s) }); err != nil {
+		s.virtual.result = failedAt(err)
 	}
-	return int64(max(s.took, 0))
+	return int64(max(s.virtual.took, 0))
 }
 
 // End ends the first task of a stream.
 func (v *virtualClock) End(n int32) {
 	s := v.streams[n]
 	s.time = time.Duration(v.m.Now())
-	s.begun = false
-	k := s.current
-	s.current = task{}
-	s.ended(&k, s.took, s.result)
+	s.virtual.begun = false
+	k := s.virtual.current
+	s.virtual.current = task{}
+	s.ended(&k, s.virtual.took, s.virtual.result)
 	if len(v.blocked) > 0 {
 		v.askAll()
 	}

@@ -81,7 +81,7 @@ func (c *condition) end() {
 	d := c.graph.dev
 	d.sim.conditions.remove(c.handle)
 	for _, p := range c.parts {
-		d.sim.spoilCapture(p, failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the model whose part is captured is gone"))
+		d.sim.captures.spoil(p, failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the model whose part is captured is gone"))
 		d.sim.graphs.remove(p.handle)
 		p.end()
 	}
@@ -197,7 +197,7 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %#x is unknown", flag)
 	case g.built:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is built and not captured: it has no conditions", g.id)
-	case !t.sim.capturing(g) && !broken("condition_during_capture"):
+	case !t.sim.captures.into(g) && !broken("condition_during_capture"):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not being captured", g.id)
 	case c.dev != g.dev:
 		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the thread's context to device %d", g.id, g.dev.id, c.dev.id)
@@ -271,7 +271,7 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 	if e != 0 {
 		return e
 	}
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	most := uint32(maxParts)
 	switch params.Type {
 	case acl.ACL_MODEL_RI_COND_TYPE_IF:

@@ -144,7 +144,7 @@ func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
 	if e := t.unsafeAsync(); e != 0 {
 		return e
 	}
-	if s.bound.Load() != nil {
+	if s.program.bound.Load() != nil {
 		return t.fail(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "stream %d is bound to a model: a copy with pageable memory, which blocks, can't be part of it", s.id)
 	}
 	s.wait(t, s.submittedTasks(), forever)

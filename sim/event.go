@@ -181,13 +181,13 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 	if ev.shared != nil {
 		return t.recordShared(ev, s)
 	}
-	if c := s.capture.Load(); c != nil {
+	if c := s.program.capture.Load(); c != nil {
 		if e := t.capturable(ev); e != 0 {
 			return e
 		}
 		return t.captureRecord(c, ev, s)
 	}
-	if b := s.bound.Load(); b != nil {
+	if b := s.program.bound.Load(); b != nil {
 		return t.buildRecord(b, ev, s)
 	}
 	m := &mark{done: make(chan struct{})}
@@ -489,7 +489,7 @@ func (t *Thread) GetEventId(event acl.Event, eventId *uint32) acl.Error {
 
 // StreamWaitEvent lets the later work of a stream wait for an event.
 func (t *Thread) StreamWaitEvent(stream acl.Stream, event acl.Event) acl.Error {
-	return t.StreamWaitEventWithTimeout(stream, event, int32(min(t.sim.waitTimeout.Load(), math.MaxInt32)))
+	return t.StreamWaitEventWithTimeout(stream, event, int32(min(t.sim.settings.waitTimeout.Load(), math.MaxInt32)))
 }
 
 // StreamWaitEventWithTimeout lets the later work of a stream wait for an event, for so many seconds at most; 0 is for ever.
@@ -526,7 +526,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 	if done, e := t.captureWait(s, ev); done {
 		return e
 	}
-	if b := s.bound.Load(); b != nil {
+	if b := s.program.bound.Load(); b != nil {
 		return t.buildWait(b, ev, s)
 	}
 	m := ev.last()

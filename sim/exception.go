@@ -29,15 +29,15 @@ func (s *stream) raise(k *task, f *failure) {
 	if m.opts.Caller == nil || f == nil || f.code == acl.ACL_ERROR_RT_STREAM_ABORT || !f.raised.CompareAndSwap(false, true) {
 		return
 	}
-	m.callbacksMu.Lock()
+	m.observers.mu.Lock()
 	var all [][]uint64
-	if m.exceptions.set != 0 {
-		all = append(all, []uint64{m.exceptions.set})
+	if m.observers.exceptions.set != 0 {
+		all = append(all, []uint64{m.observers.exceptions.set})
 	}
-	for _, fn := range m.exceptions.registered {
+	for _, fn := range m.observers.exceptions.registered {
 		all = append(all, []uint64{fn})
 	}
-	m.callbacksMu.Unlock()
+	m.observers.mu.Unlock()
 	x := &exception{device: uint32(s.ctx.dev.id), stream: uint32(s.id), task: k.id, thread: k.thread, failure: f}
 	if o := k.order; o != nil {
 		x.fn, x.args = o.fn, k.args
@@ -79,9 +79,9 @@ func (t *Thread) SetExceptionInfoCallback(callback acl.Addr) acl.Error {
 			return e
 		}
 	}
-	t.sim.callbacksMu.Lock()
-	t.sim.exceptions.set = callback
-	t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	t.sim.observers.exceptions.set = callback
+	t.sim.observers.mu.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -93,9 +93,9 @@ func (t *Thread) ExceptionInfoCallbackRegister(callback acl.Addr) acl.Error {
 	if e := t.callable(callback); e != 0 {
 		return e
 	}
-	t.sim.callbacksMu.Lock()
-	defer t.sim.callbacksMu.Unlock()
-	if r := &t.sim.exceptions.registered; !slices.Contains(*r, callback) {
+	t.sim.observers.mu.Lock()
+	defer t.sim.observers.mu.Unlock()
+	if r := &t.sim.observers.exceptions.registered; !slices.Contains(*r, callback) {
 		*r = append(*r, callback)
 	}
 	return acl.ACL_SUCCESS
@@ -109,9 +109,9 @@ func (t *Thread) ExceptionInfoCallbackUnregister(callback acl.Addr) acl.Error {
 	if callback == 0 {
 		return t.null("callback")
 	}
-	t.sim.callbacksMu.Lock()
-	defer t.sim.callbacksMu.Unlock()
-	r := &t.sim.exceptions.registered
+	t.sim.observers.mu.Lock()
+	defer t.sim.observers.mu.Unlock()
+	r := &t.sim.observers.exceptions.registered
 	*r = slices.DeleteFunc(*r, func(fn uint64) bool { return fn == callback })
 	return acl.ACL_SUCCESS
 }

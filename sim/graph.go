@@ -168,16 +168,16 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 		g.assign(s)
 		g.mu.Lock()
 	}
-	lanes, stop := g.lanes, s.stop
+	lanes, stop := g.lanes, s.life.stop
 	if g.built {
-		stop = x.haltable(s.stop)
+		stop = x.haltable(s.life.stop)
 	}
 	for range g.marks {
 		x.marks = append(x.marks, &mark{done: make(chan struct{})})
 	}
 	for _, l := range lanes {
 		if !l.later {
-			x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, stop: stop, time: s.time, lane: &laneRun{execution: x, lane: l}})
+			x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, life: streamLife{stop: stop}, time: s.time, lane: &laneRun{execution: x, lane: l}})
 		}
 	}
 	first := slices.Clone(x.runners) // these may begin others
@@ -226,7 +226,7 @@ func (x *execution) start(s *stream, l *lane) {
 			return
 		}
 	}
-	r := &stream{id: l.stream.id, ctx: s.ctx, stop: s.stop, time: s.time, lane: &laneRun{execution: x, lane: l, begun: l}}
+	r := &stream{id: l.stream.id, ctx: s.ctx, life: streamLife{stop: s.life.stop}, time: s.time, lane: &laneRun{execution: x, lane: l, begun: l}}
 	x.runners = append(x.runners, r)
 	x.graph.mu.Unlock()
 	x.left.Add(1)
@@ -290,8 +290,8 @@ func (g *graph) end() {
 		c.end()
 	}
 	for _, l := range lanes {
-		if b := l.stream.bound.Load(); b != nil && b.lane == l {
-			l.stream.bound.CompareAndSwap(b, nil)
+		if b := l.stream.program.bound.Load(); b != nil && b.lane == l {
+			l.stream.program.bound.CompareAndSwap(b, nil)
 		}
 		for _, k := range l.tasks {
 			g.dev.sim.dropTask(k)
@@ -314,7 +314,7 @@ func (t *Thread) graph(h acl.MdlRI) (*graph, acl.Error) {
 	if g == nil {
 		return nil, t.badHandle(kindGraph, uint64(h))
 	}
-	if t.sim.capturing(g) {
+	if t.sim.captures.into(g) {
 		return nil, t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d is still being captured", g.id)
 	}
 	return g, acl.ACL_SUCCESS
@@ -348,7 +348,7 @@ func (t *Thread) executeGraph(g *graph, s *stream) acl.Error {
 	switch {
 	case s.ctx.dev != g.dev:
 		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.id, g.dev.id, s.ctx.dev.id)
-	case s.capture.Load() != nil:
+	case s.program.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't run a model", s.id)
 	}
 	g.running.Add(1)

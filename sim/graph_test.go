@@ -308,7 +308,7 @@ func TestAbort(t *testing.T) {
 	e.ok(second.SetDevice(0))
 	result := make(chan acl.Error)
 	go func() { result <- second.SynchronizeStream(s) }()
-	testenv.Wait(t, "a thread in its synchronization", func() bool { return e.sim.streams.get(uint64(s)).waiting.Load() > 0 })
+	testenv.Wait(t, "a thread in its synchronization", func() bool { return e.sim.streams.get(uint64(s)).waits.count.Load() > 0 })
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.StreamAbort(0))
 	e.ok(e.th.StreamAbort(s))
 	if got := <-result; got != acl.ACL_ERROR_RT_STREAM_ABORT {

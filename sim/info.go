@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -416,6 +418,15 @@ func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) 
 // sysParams are the options of the process or of a context.
 const sysParams = acl.ACL_OPT_ENABLE_KERNEL_EARLY_START + 1
 
+// processSettings are what the program set for the whole process.
+type processSettings struct {
+	streamConfigs sync.Map      // addresses of sets of stream options
+	opTimeout     atomic.Int64  // time that an operator may take; 0 if the program set none
+	waitTimeout   atomic.Uint32 // seconds that a stream waits for an event; 0 for ever
+	mu            sync.Mutex
+	options       options
+}
+
 // options keeps values of options; the second of each pair says whether it was set.
 type options [sysParams][2]int64
 
@@ -467,9 +478,9 @@ func (t *Thread) SetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	t.sim.optionsMu.Lock()
-	defer t.sim.optionsMu.Unlock()
-	return t.sim.options.set(t, opt, value)
+	t.sim.settings.mu.Lock()
+	defer t.sim.settings.mu.Unlock()
+	return t.sim.settings.options.set(t, opt, value)
 }
 
 // GetSysParamOpt reads an option of the process.
@@ -477,9 +488,9 @@ func (t *Thread) GetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	t.sim.optionsMu.Lock()
-	defer t.sim.optionsMu.Unlock()
-	return t.sim.options.get(t, opt, value)
+	t.sim.settings.mu.Lock()
+	defer t.sim.settings.mu.Unlock()
+	return t.sim.settings.options.get(t, opt, value)
 }
 
 // SetTsDevice accepts the only scheduler that there is.

@@ -12,7 +12,7 @@ import (
 
 // recordShared records the event in the order of a stream.
 func (t *Thread) recordShared(ev *event, s *stream) acl.Error {
-	if c := s.capture.Load(); c != nil {
+	if c := s.program.capture.Load(); c != nil {
 		f := failed(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is for several processes: its record can't be captured", ev.handle)
 		c.spoil(f)
 		return t.failWith(f)
@@ -81,7 +81,7 @@ func (ev *event) sharedDone() (bool, *failure) {
 
 // waitShared lets the later work of a stream wait for the event.
 func (t *Thread) waitShared(s *stream, ev *event, timeout int32) acl.Error {
-	if c := s.capture.Load(); c != nil {
+	if c := s.program.capture.Load(); c != nil {
 		f := failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured, and event %#x is for several processes", s.id, ev.handle)
 		c.spoil(f)
 		return t.failWith(f)

@@ -69,7 +69,7 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 		sh, blocks = line(1), 1
 	}
 	o := &order{fn: f, stream: s, grid: sh.grid, block: sh.block, blocks: uint32(blocks)}
-	if s.capture.Load() != nil || s.bound.Load() != nil {
+	if s.program.capture.Load() != nil || s.program.bound.Load() != nil {
 		o.attrs = launchAttrsOf(cfg)
 	}
 	return o, acl.ACL_SUCCESS
@@ -184,7 +184,7 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 	} else {
 		cost = d.sim.kernelTime(o.fn.rule, o.blocks, bytes)
 	}
-	limit := time.Duration(d.sim.opTimeout.Load())
+	limit := time.Duration(d.sim.settings.opTimeout.Load())
 	if limit == 0 {
 		limit = opDefault
 	}

@@ -556,15 +556,15 @@ func (t *Thread) placed(take func(want uint64) (uint64, *failure)) (uint64, *fai
 	if len(s.opts.Place) == 0 {
 		return take(0)
 	}
-	s.placeMu.Lock()
-	defer s.placeMu.Unlock()
+	s.place.mu.Lock()
+	defer s.place.mu.Unlock()
 	want := uint64(0)
-	if s.placed < len(s.opts.Place) {
-		want = s.opts.Place[s.placed]
+	if s.place.next < len(s.opts.Place) {
+		want = s.opts.Place[s.place.next]
 	}
 	addr, f := take(want)
 	if f == nil {
-		s.placed++
+		s.place.next++
 	}
 	return addr, f
 }

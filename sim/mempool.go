@@ -148,7 +148,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of %d bytes", size)
 	case s.ctx.dev != p.dev:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the pool is of device %d, the stream of device %d", p.dev.id, s.ctx.dev.id)
-	case s.capture.Load() != nil || s.bound.Load() != nil:
+	case s.program.capture.Load() != nil || s.program.bound.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
 	}
 	size = roundUp(size, allocUnit)
@@ -190,7 +190,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	switch {
 	case !ok || r.addr != ptr || r.v.how != byPool:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no allocation of a pool begins at %#x", ptr)
-	case s.capture.Load() != nil || s.bound.Load() != nil:
+	case s.program.capture.Load() != nil || s.program.bound.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
 	}
 	if broken("free_in_order") {

@@ -24,7 +24,7 @@ func (u *use) settle(flag uint32) bool {
 
 // captureOutside puts a record or a wait across the border of a graph into a capture.
 func (t *Thread) captureOutside(ev *event, s *stream, o *outside) acl.Error {
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	if c == nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured: nothing else can be recorded or waited for from outside", s.id)
 	}

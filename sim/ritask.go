@@ -98,7 +98,7 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 // laneOf finds the lane of a stream in the youngest model that has one.
 func (s *Sim) laneOf(st *stream) (found *lane, in *graph) {
 	s.graphs.each(func(g *graph) {
-		if s.capturing(g) {
+		if s.captures.into(g) {
 			return
 		}
 		g.mu.Lock()

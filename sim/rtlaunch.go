@@ -68,18 +68,18 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 	if e := t.function(f, kernel, 0, &h); e != 0 {
 		return e
 	}
-	if old, there := t.sim.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}); there {
+	if old, there := t.sim.program.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}); there {
 		if t.sim.functions.get(old.(*stubFunc).fn.handle) != nil {
 			return t.fail(acl.ACL_ERROR_RT_KERNEL_DUPLICATE, "%#x stands for kernel %q already", stub, old.(*stubFunc).fn.name)
 		}
-		t.sim.stubs.Store(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}) // its binary is gone
+		t.sim.program.stubs.Store(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}) // its binary is gone
 	}
 	return acl.ACL_SUCCESS
 }
 
 // stub returns the handle of the kernel that an address stands for.
 func (t *Thread) stub(at uint64) (uint64, acl.Error) {
-	s, ok := t.sim.stubs.Load(at)
+	s, ok := t.sim.program.stubs.Load(at)
 	if at == 0 {
 		return 0, t.absent("stubFunc")
 	}
@@ -95,7 +95,7 @@ func (t *Thread) stubByName(name *byte) (addr uint64, e acl.Error) {
 		return 0, t.absent("stubName")
 	}
 	want := goString(name)
-	t.sim.stubs.Range(func(at, s any) bool {
+	t.sim.program.stubs.Range(func(at, s any) bool {
 		if x := s.(*stubFunc); x.name == want && t.sim.functions.get(x.fn.handle) == x.fn {
 			addr = at.(uint64)
 		}

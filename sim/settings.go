@@ -42,14 +42,14 @@ func (c coreLimit) or(o coreLimit) coreLimit {
 // set changes the settings of a stream.
 func (s *stream) set(f func(*settings)) {
 	s.mu.Lock()
-	f(&s.settings)
+	f(&s.program.settings)
 	s.mu.Unlock()
 }
 
 func (s *stream) get() settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.settings
+	return s.program.settings
 }
 
 // SetStreamFailureMode says whether the streams of a context stop behind a task that fails: all do where one is told to, for
@@ -164,7 +164,7 @@ func (t *Thread) CreateStreamConfigHandle() acl.Addr {
 	const size = uint64(unsafe.Sizeof(acl.StreamConfigHandle{}))
 	a := t.sim.text.get(size)
 	clear(hostBytes(a, size))
-	t.sim.streamConfigs.Store(a, true)
+	t.sim.settings.streamConfigs.Store(a, true)
 	return a
 }
 
@@ -175,7 +175,7 @@ func (t *Thread) streamConfig(h *acl.StreamConfigHandle) acl.Error {
 	if h == nil {
 		return t.absent("handle")
 	}
-	if _, ok := t.sim.streamConfigs.Load(addressOf(h)); !ok {
+	if _, ok := t.sim.settings.streamConfigs.Load(addressOf(h)); !ok {
 		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x was not made by aclrtCreateStreamConfigHandle, or was destroyed", addressOf(h))
 	}
 	return acl.ACL_SUCCESS
@@ -186,7 +186,7 @@ func (t *Thread) DestroyStreamConfigHandle(handle *acl.StreamConfigHandle) acl.E
 	if e := t.streamConfig(handle); e != 0 {
 		return e
 	}
-	t.sim.streamConfigs.Delete(addressOf(handle))
+	t.sim.settings.streamConfigs.Delete(addressOf(handle))
 	t.sim.text.put(addressOf(handle), uint64(unsafe.Sizeof(*handle)))
 	return acl.ACL_SUCCESS
 }
@@ -438,7 +438,7 @@ func (t *Thread) setOpTimeout(d time.Duration) (time.Duration, acl.Error) {
 	} else {
 		d = min((d+opInterval-1)/opInterval, opIntervals) * opInterval
 	}
-	t.sim.opTimeout.Store(int64(d))
+	t.sim.settings.opTimeout.Store(int64(d))
 	return d, acl.ACL_SUCCESS
 }
 
@@ -490,7 +490,7 @@ func (t *Thread) GetOpExecuteTimeout(timeoutMs *uint32) acl.Error {
 	if timeoutMs == nil {
 		return t.null("timeoutMs")
 	}
-	d := time.Duration(t.sim.opTimeout.Load())
+	d := time.Duration(t.sim.settings.opTimeout.Load())
 	switch d {
 	case 0:
 		d = opDefault
@@ -507,6 +507,6 @@ func (t *Thread) SetOpWaitTimeout(timeout uint32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	t.sim.waitTimeout.Store(timeout)
+	t.sim.settings.waitTimeout.Store(timeout)
 	return acl.ACL_SUCCESS
 }

@@ -72,7 +72,7 @@ func (x *sharing) take(s *stream, n virtual.Need, at, d time.Duration) (time.Dur
 	select {
 	case at = <-w.start:
 		return at, true
-	case <-s.stop:
+	case <-s.life.stop:
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

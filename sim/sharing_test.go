@@ -69,7 +69,7 @@ func TestSharingInLine(t *testing.T) {
 	stop, left := make(chan struct{}), make(chan struct{})
 	wait := func(who int, priority uint32, stop chan struct{}) {
 		done.Go(func() {
-			start, ok := x.take(&stream{priority: priority, stop: stop}, all, 90, 10)
+			start, ok := x.take(&stream{priority: priority, life: streamLife{stop: stop}}, all, 90, 10)
 			if !ok {
 				close(left)
 				return

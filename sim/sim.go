@@ -84,6 +84,8 @@ type Range struct{ Addr, Size uint64 }
 
 // Sim is one simulated process with its devices.
 type Sim struct {
+	objects // live objects of the program, by handle
+
 	opts    Options
 	clock   clock
 	strict  *checker // nil where strict mode is off
@@ -93,73 +95,47 @@ type Sim struct {
 	managed managedMemory
 	text    textArena
 	soc     uint64 // address of the name of the SoC
+	logMu   sync.Mutex
 
+	life       lifetime
+	messages   messages
+	place      placement
+	settings   processSettings
+	attributes cannAttributes
+
+	unknowns      unknownResults
+	shares        shares
+	captures      captures
+	models        atomic.Uint64 // made so far
+	subscriptions subscriptions
+	observers     observers
+	program       programAddresses
+}
+
+// lifetime counts what aclInit begins and aclFinalize ends.
+type lifetime struct {
 	inits         atomic.Int64 // references by aclInit
 	ended         atomic.Bool  // finalized after an init
-	messages      messages
 	defaultDevice atomic.Int32 // of threads that set none; noDevice for none
+}
 
-	placeMu sync.Mutex
-	placed  int // allocations made so far, while there is a list of places
+// placement is the progress in Options.Place.
+type placement struct {
+	mu   sync.Mutex
+	next int // number of the next allocation
+}
 
-	contexts  table[context]
-	streams   table[stream]
-	events    table[event]
-	images    table[image] // aclrtBinary
-	binaries  table[kernelBinary]
-	functions table[function]
-	argLists  table[argList]
-	userArgs  sync.Map // address of the handle's memory → *argList
-
-	unknown  sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
-	unknowns unknownResults
-
-	shares        shares
-	notifies      table[notify]
-	counters      table[counter]
-	physicals     table[physical]
-	pools         table[memPool]
-	graphs        table[graph]
-	groups        table[taskGroup]
-	streamConfigs sync.Map      // addresses of sets of stream options
-	opTimeout     atomic.Int64  // time that an operator may take; 0 where the program set none
-	waitTimeout   atomic.Uint32 // seconds that a stream waits for an event; 0 for ever
-	optionsMu     sync.Mutex
-	options       options
-	capturesMu    sync.Mutex
-	captures      []*capture // under way
-	captureCount  atomic.Int32
-
-	subscribersMu sync.Mutex
-	subscribers   [services]map[uint64]*subscriber // threads that run functions of the program, by id
-
-	symbols    sync.Map // address of the program's → *hostSymbol
-	stubs      sync.Map // address of the program's → *stubFunc
-	labels     table[label]
-	labelLists table[labelList]
-	graphTasks table[graphTask]
-	conditions table[condition]
-	models     atomic.Uint64 // made so far
-	attrsOnce  sync.Once
-	attrs      uint64 // the list of aclGetCannAttributeList
-	allocators table[allocator]
-	buffers    table[dataBuffer]
-	datasets   table[dataset]
-	raised     table[exception]
-
-	callbacksMu                 sync.Mutex // for what follows
-	exceptions                  exceptionCallbacks
-	onStream, onDevice, onAbort watchers
-	onInit, onFinalize          []phaseCallback
-	config                      config
-
-	logMu sync.Mutex
+// programAddresses are objects that the program names by addresses of its own.
+type programAddresses struct {
+	args    sync.Map // address of the handle's memory → *argList
+	symbols sync.Map // → *hostSymbol
+	stubs   sync.Map // → *stubFunc
 }
 
 // New makes a simulator. The address space of a device is reserved when a program first uses the device.
 func New(o *Options) *Sim {
 	s := &Sim{}
-	s.defaultDevice.Store(noDevice)
+	s.life.defaultDevice.Store(noDevice)
 	if o != nil {
 		s.opts = *o
 	}
@@ -183,19 +159,14 @@ func New(o *Options) *Sim {
 		}
 		s.model = m
 	}
-	for i := range s.subscribers {
-		s.subscribers[i] = map[uint64]*subscriber{}
+	for i := range s.subscriptions.threads {
+		s.subscriptions.threads[i] = map[uint64]*subscriber{}
 	}
 	s.clock = newRealClock(s)
 	if s.opts.Virtual {
 		s.clock = newVirtualClock(s)
 	}
-	s.contexts.kind, s.streams.kind, s.events.kind = kindContext, kindStream, kindEvent
-	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
-	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
-	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
-	s.allocators.kind, s.buffers.kind, s.datasets.kind, s.raised.kind = kindAllocator, kindBuffer, kindDataset, kindException
-	s.labels.kind, s.labelLists.kind, s.graphTasks.kind, s.conditions.kind = kindLabel, kindLabelList, kindGraphTask, kindCondition
+	s.objects.init()
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}
@@ -218,18 +189,6 @@ func (s *Sim) Close() {
 	s.host.close()
 	s.managed.close()
 	s.text.close()
-}
-
-// UnknownLaunches returns the number of launches of each kernel that no library knew.
-func (s *Sim) UnknownLaunches() map[string]int64 {
-	m := map[string]int64{}
-	s.unknown.Range(func(name, n any) bool {
-		if c := n.(*atomic.Int64).Load(); c > 0 {
-			m[name.(string)] = c
-		}
-		return true
-	})
-	return m
 }
 
 func (s *Sim) log(format string, a ...any) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -15,6 +16,15 @@ type watcher struct {
 // watchers are told in the order in which they were registered.
 type watchers []watcher
 
+// observers are the functions of the program that the runtime calls at certain events.
+type observers struct {
+	mu                          sync.Mutex
+	exceptions                  exceptionCallbacks
+	onStream, onDevice, onAbort watchers
+	onInit, onFinalize          []phaseCallback
+	config                      config
+}
+
 // watch registers a function by a name, or ends what was registered by it where the function is null.
 func (t *Thread) watch(list *watchers, regName *byte, fn, arg acl.Addr) acl.Error {
 	if e := t.ready(); e != 0 {
@@ -24,8 +34,8 @@ func (t *Thread) watch(list *watchers, regName *byte, fn, arg acl.Addr) acl.Erro
 	if name == "" {
 		return t.null("regName")
 	}
-	t.sim.callbacksMu.Lock()
-	defer t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	defer t.sim.observers.mu.Unlock()
 	at := slices.IndexFunc(*list, func(w watcher) bool { return w.name == name })
 	switch {
 	case fn == 0 && at < 0:
@@ -45,9 +55,9 @@ func (t *Thread) watch(list *watchers, regName *byte, fn, arg acl.Addr) acl.Erro
 
 // tell calls all functions of a list, on this thread. The caller may hold no lock.
 func (s *Sim) tell(list *watchers, args ...uint64) {
-	s.callbacksMu.Lock()
+	s.observers.mu.Lock()
 	all := *list
-	s.callbacksMu.Unlock()
+	s.observers.mu.Unlock()
 	for _, w := range all {
 		s.opts.Caller.Call(w.fn, slices.Concat(args, []uint64{w.arg})...)
 	}
@@ -55,27 +65,27 @@ func (s *Sim) tell(list *watchers, args ...uint64) {
 
 // RegStreamStateCallback has a function called behind the making of each stream and before its end.
 func (t *Thread) RegStreamStateCallback(regName *byte, callback, args acl.Addr) acl.Error {
-	return t.watch(&t.sim.onStream, regName, callback, args)
+	return t.watch(&t.sim.observers.onStream, regName, callback, args)
 }
 
 // RegDeviceStateCallback has a function called before and behind each aclrtSetDevice and aclrtResetDevice.
 func (t *Thread) RegDeviceStateCallback(regName *byte, callback, args acl.Addr) acl.Error {
-	return t.watch(&t.sim.onDevice, regName, callback, args)
+	return t.watch(&t.sim.observers.onDevice, regName, callback, args)
 }
 
 // SetDeviceTaskAbortCallback has a function called before and behind each aclrtDeviceTaskAbort.
 func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, callback, args acl.Addr) acl.Error {
-	return t.watch(&t.sim.onAbort, regName, callback, args)
+	return t.watch(&t.sim.observers.onAbort, regName, callback, args)
 }
 
 func (s *Sim) tellStream(st *stream, state acl.StreamState) {
 	if !st.hidden {
-		s.tell(&s.onStream, st.handle, uint64(state))
+		s.tell(&s.observers.onStream, st.handle, uint64(state))
 	}
 }
 
 func (s *Sim) tellDevice(d *device, state acl.DeviceState) {
-	s.tell(&s.onDevice, uint64(d.id), uint64(state))
+	s.tell(&s.observers.onDevice, uint64(d.id), uint64(state))
 }
 
 // phaseCallback is a function that is called at aclInit or aclFinalize.
@@ -91,8 +101,8 @@ func (t *Thread) addPhase(list *[]phaseCallback, typ acl.RegisterCallbackType, f
 	if (typ < acl.ACL_REG_TYPE_ACL_MODEL || typ > acl.ACL_REG_TYPE_ACL_RETR) && typ != acl.ACL_REG_TYPE_OTHER {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "registration type %d is unknown", typ)
 	}
-	t.sim.callbacksMu.Lock()
-	defer t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	defer t.sim.observers.mu.Unlock()
 	if slices.ContainsFunc(*list, func(c phaseCallback) bool { return c.typ == typ && c.fn == fn }) {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is registered already")
 	}
@@ -101,8 +111,8 @@ func (t *Thread) addPhase(list *[]phaseCallback, typ acl.RegisterCallbackType, f
 }
 
 func (t *Thread) dropPhase(list *[]phaseCallback, typ acl.RegisterCallbackType, fn acl.Addr) acl.Error {
-	t.sim.callbacksMu.Lock()
-	defer t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	defer t.sim.observers.mu.Unlock()
 	at := slices.IndexFunc(*list, func(c phaseCallback) bool { return c.typ == typ && c.fn == fn })
 	if at < 0 {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is not registered")
@@ -116,10 +126,10 @@ type config struct{ addr, size uint64 }
 
 // tellInit calls the functions that wait for aclInit, and returns the first error.
 func (t *Thread) tellInit(c config) acl.Error {
-	t.sim.callbacksMu.Lock()
-	t.sim.config = c
-	all := t.sim.onInit
-	t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	t.sim.observers.config = c
+	all := t.sim.observers.onInit
+	t.sim.observers.mu.Unlock()
 	for _, p := range all {
 		if e := t.callInit(p, c); e != 0 {
 			return e
@@ -136,9 +146,9 @@ func (t *Thread) callInit(p phaseCallback, c config) acl.Error {
 }
 
 func (t *Thread) tellFinalize() acl.Error {
-	t.sim.callbacksMu.Lock()
-	all := t.sim.onFinalize
-	t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	all := t.sim.observers.onFinalize
+	t.sim.observers.mu.Unlock()
 	for _, p := range all {
 		if e := acl.Error(int32(t.sim.opts.Caller.Call(p.fn, p.arg))); e != 0 {
 			return t.fail(e, "a function that is registered for aclFinalize returned %d", e)
@@ -149,29 +159,29 @@ func (t *Thread) tellFinalize() acl.Error {
 
 // InitCallbackRegister has a function called at aclInit, with the text of its configuration; at once where that was before.
 func (t *Thread) InitCallbackRegister(type_ acl.RegisterCallbackType, cbFunc, userData acl.Addr) acl.Error {
-	if e := t.addPhase(&t.sim.onInit, type_, cbFunc, userData); e != 0 {
+	if e := t.addPhase(&t.sim.observers.onInit, type_, cbFunc, userData); e != 0 {
 		return e
 	}
-	if t.sim.inits.Load() == 0 {
+	if t.sim.life.inits.Load() == 0 {
 		return acl.ACL_SUCCESS
 	}
-	t.sim.callbacksMu.Lock()
-	c := t.sim.config
-	t.sim.callbacksMu.Unlock()
+	t.sim.observers.mu.Lock()
+	c := t.sim.observers.config
+	t.sim.observers.mu.Unlock()
 	return t.callInit(phaseCallback{type_, callbackOf(cbFunc, userData)}, c)
 }
 
 // InitCallbackUnRegister ends what InitCallbackRegister began.
 func (t *Thread) InitCallbackUnRegister(type_ acl.RegisterCallbackType, cbFunc acl.Addr) acl.Error {
-	return t.dropPhase(&t.sim.onInit, type_, cbFunc)
+	return t.dropPhase(&t.sim.observers.onInit, type_, cbFunc)
 }
 
 // FinalizeCallbackRegister has a function called at aclFinalize.
 func (t *Thread) FinalizeCallbackRegister(type_ acl.RegisterCallbackType, cbFunc, userData acl.Addr) acl.Error {
-	return t.addPhase(&t.sim.onFinalize, type_, cbFunc, userData)
+	return t.addPhase(&t.sim.observers.onFinalize, type_, cbFunc, userData)
 }
 
 // FinalizeCallbackUnRegister ends what FinalizeCallbackRegister began.
 func (t *Thread) FinalizeCallbackUnRegister(type_ acl.RegisterCallbackType, cbFunc acl.Addr) acl.Error {
-	return t.dropPhase(&t.sim.onFinalize, type_, cbFunc)
+	return t.dropPhase(&t.sim.observers.onFinalize, type_, cbFunc)
 }

@@ -118,50 +118,71 @@ type stream struct {
 	ctx             *context
 	priority, flags uint32
 	args            argCache
-	// stop is closed when work is discarded. An abort makes a new one, when nothing runs.
-	stop  chan struct{}
-	endMu sync.Mutex // held by who discards work
+	hidden          bool     // the program has no handle of it
+	lane            *laneRun // whose tasks it runs in place of its own queue's
 
-	mu          sync.Mutex
-	queue       []task    // not yet taken by the server
-	running     bool      // the server takes tasks
-	parked      bool      // it waits for some
-	parks       uint32    // how often it has begun to
-	swept       uint32    // how often it had when servers were looked at last
-	work        chan bool // wakes it, or ends it
-	closing     bool
-	closed      bool // its work is done and it has no handle
-	discarded   bool
-	submitted   uint64
-	failure     *failure
-	aborts      int // how often the work was aborted
-	settings    settings
-	observed    bool // the failure was returned to the program
-	subscribers [services]*subscriber
-	waiters     []waiter
-
-	capture   atomic.Pointer[capture]
-	bound     atomic.Pointer[bound]
-	update    atomic.Pointer[update]
-	hidden    bool // the program has no handle of it
-	allocator *streamAllocator
-	actor     *actor   // in strict mode, under its lock
-	lane      *laneRun // whose tasks it runs in place of its own queue's
+	mu        sync.Mutex
+	queue     []task // not yet taken by the server
+	submitted uint64
+	failure   *failure
+	observed  bool // the failure was returned to the program
+	server    server
+	life      streamLife
+	waits     waiters
+	program   streamProgram
 
 	done    atomic.Uint64
 	lastEnd atomic.Int64  // device time at which the task that is done last ended
-	waiting atomic.Int32  // number of waiters
 	time    time.Duration // device time at which the last task ended; for who runs it alone
+	actor   *actor        // in strict mode, under its lock
+	virtual virtualTask
+}
 
-	// In virtual time, for who drives the devices alone.
-	number  int32 // in the machine
-	known   bool  // to it
-	begun   bool  // the first task has begun: what follows is about it
+// server is the goroutine that runs the tasks in real time.
+type server struct {
+	running bool      // it takes tasks
+	parked  bool      // it waits for some
+	parks   uint32    // how often it has begun to
+	swept   uint32    // how often it had when servers were looked at last
+	wake    chan bool // wakes it, or ends it
+}
+
+// streamLife is how work is discarded and the stream ends.
+type streamLife struct {
+	stop      chan struct{} // closed when work is discarded. An abort makes a new one, when nothing runs.
+	mu        sync.Mutex    // held by who discards work
+	discarded bool
+	aborts    int // how often the work was aborted
+	closing   bool
+	closed    bool // its work is done and it has no handle
+}
+
+// streamProgram is what the program has attached to the stream.
+type streamProgram struct {
+	settings    settings
+	subscribers [services]*subscriber
+	allocator   *streamAllocator
+	capture     atomic.Pointer[capture]
+	bound       atomic.Pointer[bound]
+	update      atomic.Pointer[update]
+}
+
+// virtualTask is the first task in virtual time, for who drives the devices alone.
+type virtualTask struct {
+	number  int32 // of the stream in the machine
+	known   bool  // the stream is known to the machine
+	begun   bool  // the task has begun: the fields below are valid
 	current task
 	awaits  *waiting
 	skip    bool // it is not to run
 	took    time.Duration
 	result  *failure
+}
+
+// waiters are those who wait for tasks.
+type waiters struct {
+	all   []waiter
+	count atomic.Int32
 }
 
 type waiter struct {
@@ -172,7 +193,8 @@ type waiter struct {
 // newStreamLocked makes a stream. The caller holds the device's lock.
 func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 	d := c.dev
-	s := &stream{ctx: c, priority: priority, flags: flags, stop: make(chan struct{}), work: make(chan bool, 1)}
+	s := &stream{ctx: c, priority: priority, flags: flags}
+	s.life.stop, s.server.wake = make(chan struct{}), make(chan bool, 1)
 	s.args.pool = &d.mem.args
 	id := 0
 	for id < len(d.streams) && d.streams[id] != nil {
@@ -208,10 +230,10 @@ func (s *stream) submit(t *Thread, k task) (uint32, *failure) {
 	s.mu.Lock()
 	for {
 		switch {
-		case s.closing:
+		case s.life.closing:
 			s.mu.Unlock()
 			return 0, failed(acl.ACL_ERROR_RT_INVALID_HANDLE, "stream %d is being destroyed", s.id)
-		case s.discarded:
+		case s.life.discarded:
 			f := s.failure
 			s.mu.Unlock()
 			return 0, f
@@ -241,13 +263,13 @@ func (s *stream) submit(t *Thread, k task) (uint32, *failure) {
 
 // startServer has the server take tasks. The caller holds the lock.
 func (s *stream) startServer() {
-	if s.running {
+	if s.server.running {
 		return
 	}
-	s.running = true
-	if s.parked {
-		s.parked = false
-		s.work <- true
+	s.server.running = true
+	if s.server.parked {
+		s.server.parked = false
+		s.server.wake <- true
 		return
 	}
 	go s.serve()
@@ -255,9 +277,9 @@ func (s *stream) startServer() {
 
 // endServer ends a server that waits for work. The caller holds the lock.
 func (s *stream) endServer() {
-	if s.parked {
-		s.parked = false
-		s.work <- false
+	if s.server.parked {
+		s.server.parked = false
+		s.server.wake <- false
 	}
 }
 
@@ -270,15 +292,15 @@ func (s *stream) serve() {
 		s.mu.Lock()
 		batch, s.queue = s.queue, batch[:0]
 		if len(batch) == 0 {
-			s.running, s.parked = false, !s.closed
-			if s.closed { // nobody looks for its server any more
+			s.server.running, s.server.parked = false, !s.life.closed
+			if s.life.closed { // nobody looks for its server any more
 				s.mu.Unlock()
 				return
 			}
-			s.parks++
+			s.server.parks++
 			s.mu.Unlock()
 			clk.parked()
-			if !<-s.work {
+			if !<-s.server.wake {
 				return
 			}
 			continue
@@ -298,7 +320,7 @@ func (s *stream) serve() {
 func (s *stream) halted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.discarded || isClosed(s.stop) || s.ctx.stopped.Load() != nil || s.lane != nil && s.failure != nil
+	return s.life.discarded || isClosed(s.life.stop) || s.ctx.stopped.Load() != nil || s.lane != nil && s.failure != nil
 }
 
 // fail notes the failure of a task. The first one counts until the program has seen it.
@@ -327,7 +349,7 @@ func (s *stream) runTask(clk *realClock, k *task) {
 			n, shared := k.need(), s.ctx.dev.shared
 			if at, ok := shared.take(s, n, s.time, d); ok {
 				s.time = max(at+d, s.time+host)
-				clk.sleepUntil(s.time, s.stop)
+				clk.sleepUntil(s.time, s.life.stop)
 				shared.give(n)
 			}
 		}
@@ -346,7 +368,7 @@ func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Durat
 	s.ctx.dev.sim.strict.begin(s, k)
 	if k.begin != nil && wait {
 		if w := k.begin(s); w != nil {
-			if ok, f := w.await(s.stop); !ok {
+			if ok, f := w.await(s.life.stop); !ok {
 				return 0, 0, f
 			}
 		}
@@ -432,7 +454,7 @@ func (s *stream) ended(k *task, d time.Duration, f *failure) {
 	k.end()
 	s.lastEnd.Store(int64(s.time))
 	s.done.Add(1)
-	if s.waiting.Load() > 0 {
+	if s.waits.count.Load() > 0 {
 		s.wake()
 	}
 }
@@ -446,17 +468,17 @@ func failedAt(err error) *failure {
 func (s *stream) wake() {
 	s.mu.Lock()
 	done := s.done.Load()
-	kept := s.waiters[:0]
-	for _, w := range s.waiters {
+	kept := s.waits.all[:0]
+	for _, w := range s.waits.all {
 		if w.task <= done {
 			close(w.ch)
-			s.waiting.Add(-1)
+			s.waits.count.Add(-1)
 		} else {
 			kept = append(kept, w)
 		}
 	}
-	clear(s.waiters[len(kept):])
-	s.waiters = kept
+	clear(s.waits.all[len(kept):])
+	s.waits.all = kept
 	s.mu.Unlock()
 }
 
@@ -471,7 +493,7 @@ type progress struct {
 func (s *stream) progress() progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return progress{s.submitted, s.aborts}
+	return progress{s.submitted, s.life.aborts}
 }
 
 // finish waits for the work up to a moment, within a limit, and returns the error of the stream.
@@ -490,17 +512,17 @@ func (t *Thread) finish(s *stream, p progress, limit time.Duration) acl.Error {
 
 // abort discards the work of a stream, which can be used again afterwards. A native kernel runs to its end.
 func (s *stream) abort() {
-	s.endMu.Lock()
-	defer s.endMu.Unlock()
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
 	s.mu.Lock()
-	if s.closing {
+	if s.life.closing {
 		s.mu.Unlock()
 		return
 	}
-	s.aborts++
+	s.life.aborts++
 	s.failure = failed(acl.ACL_ERROR_RT_STREAM_ABORT, "the work of stream %d is being aborted", s.id)
-	s.discarded = true
-	close(s.stop)
+	s.life.discarded = true
+	close(s.life.stop)
 	all := s.submitted
 	s.mu.Unlock()
 	s.ctx.dev.sim.clock.changed()
@@ -509,8 +531,8 @@ func (s *stream) abort() {
 		return
 	}
 	s.mu.Lock()
-	s.stop = make(chan struct{})
-	s.failure, s.discarded, s.observed = nil, false, false
+	s.life.stop = make(chan struct{})
+	s.failure, s.life.discarded, s.observed = nil, false, false
 	s.mu.Unlock()
 	if p := s.ctx.stopped.Load(); p != nil && p.stream == s {
 		s.ctx.stopped.CompareAndSwap(p, nil)
@@ -526,8 +548,8 @@ func (s *stream) wait(t *Thread, task uint64, limit time.Duration) bool {
 		}
 		w := waiter{task, make(chan struct{})}
 		s.mu.Lock()
-		s.waiters = append(s.waiters, w)
-		s.waiting.Add(1)
+		s.waits.all = append(s.waits.all, w)
+		s.waits.count.Add(1)
 		s.mu.Unlock()
 		// A task that ended before the line above has not seen the waiter.
 		if s.done.Load() >= task {
@@ -548,10 +570,10 @@ func (s *stream) wait(t *Thread, task uint64, limit time.Duration) bool {
 func (s *stream) leave(w waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.waiters {
-		if s.waiters[i].ch == w.ch {
-			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
-			s.waiting.Add(-1)
+	for i := range s.waits.all {
+		if s.waits.all[i].ch == w.ch {
+			s.waits.all = append(s.waits.all[:i], s.waits.all[i+1:]...)
+			s.waits.count.Add(-1)
 			return true
 		}
 	}
@@ -568,7 +590,7 @@ func (s *stream) observe() *failure {
 		if f == nil {
 			f = stopped.failure
 		}
-	} else if !s.discarded && !broken("error_is_told_once") {
+	} else if !s.life.discarded && !broken("error_is_told_once") {
 		s.failure = nil
 	}
 	return f
@@ -578,7 +600,7 @@ func (s *stream) observe() *failure {
 func (s *stream) blocked() *failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.discarded || s.lane != nil {
+	if s.life.discarded || s.lane != nil {
 		return s.failure
 	}
 	if stopped := s.ctx.stopped.Load(); stopped != nil {
@@ -590,26 +612,26 @@ func (s *stream) blocked() *failure {
 // close ends a stream after its work, or by force without what has not begun, and returns a failure that the program
 // has not seen.
 func (s *stream) close(force bool) *failure {
-	s.endMu.Lock()
-	defer s.endMu.Unlock()
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
 	s.mu.Lock()
-	if s.closing {
+	if s.life.closing {
 		s.mu.Unlock()
 		return nil
 	}
-	s.closing = true
+	s.life.closing = true
 	s.mu.Unlock()
 	s.ctx.dev.sim.tellStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
 	s.mu.Lock()
 	if force && !broken("forced_destroy_discards") || broken("destroy_waits") {
-		s.discarded = true
-		close(s.stop)
+		s.life.discarded = true
+		close(s.life.stop)
 	}
 	all := s.submitted
 	s.mu.Unlock()
-	if c := s.capture.Load(); c != nil {
+	if c := s.program.capture.Load(); c != nil {
 		sim := s.ctx.dev.sim
-		sim.stopCapture(c)
+		sim.captures.stop(c)
 		if c.graph.part || sim.graphs.remove(c.graph.handle) != nil {
 			c.graph.end()
 		}
@@ -635,7 +657,7 @@ func (s *stream) close(force bool) *failure {
 	c.dev.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.life.closed = true
 	s.endServer()
 	if s.observed {
 		return nil
@@ -758,7 +780,7 @@ func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
 	if s == s.ctx.def {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.handle)
 	}
-	if c := s.capture.Load(); c != nil {
+	if c := s.program.capture.Load(); c != nil {
 		f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: end the capture first", s.id)
 		c.spoil(f)
 		return t.failWith(f)

@@ -40,7 +40,7 @@ func (s *Sim) Findings() []Finding {
 func (s *Sim) EndStrict() []Finding {
 	if c := s.strict; c != nil {
 		c.mu.Lock()
-		if s.inits.Load() > 0 && c.inits != nil {
+		if s.life.inits.Load() > 0 && c.inits != nil {
 			c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"is followed by no aclFinalize before the end of the process", c.inits}}})
 		}
 		for _, x := range c.sources {
@@ -187,7 +187,7 @@ func (c *checker) leaks(end *Call) {
 	}
 	var all []left
 	for h, call := range c.made {
-		if leakable[kindOf(h)] != "" && c.sim.liveHandle(h) {
+		if leakable[kindOf(h)] != "" && c.sim.live(h) {
 			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[kindOf(h)], h, when)})
 		}
 	}
@@ -207,33 +207,6 @@ func (c *checker) leaks(end *Call) {
 		}
 		c.found(f)
 	}
-}
-
-// liveHandle tells whether an object that can leak lives.
-func (s *Sim) liveHandle(h uint64) bool {
-	switch kindOf(h) {
-	case kindContext:
-		return s.contexts.get(h) != nil
-	case kindStream:
-		return s.streams.get(h) != nil
-	case kindEvent:
-		return s.events.get(h) != nil
-	case kindImage:
-		return s.images.get(h) != nil
-	case kindBinary:
-		return s.binaries.get(h) != nil
-	case kindGraph:
-		return s.graphs.get(h) != nil
-	case kindNotify:
-		return s.notifies.get(h) != nil
-	case kindCounter:
-		return s.counters.get(h) != nil
-	case kindPhysical:
-		return s.physicals.get(h) != nil
-	case kindPool:
-		return s.pools.get(h) != nil
-	}
-	return false
 }
 
 // initialized, finalized and notBalanced are what aclInit and aclFinalize tell.
@@ -289,7 +262,7 @@ func (c *checker) pageable(t *Thread, s *stream, x *transfer) {
 	if c == nil {
 		return
 	}
-	p := s.capture.Load()
+	p := s.program.capture.Load()
 	if p == nil {
 		return
 	}
@@ -493,7 +466,7 @@ func (c *checker) hostCopies(t *Thread, x *transfer) {
 
 // watch hashes the host buffer that an asynchronous copy will read.
 func (c *checker) watch(s *stream, x *transfer) *source {
-	if c == nil || x.staged != nil || s.capture.Load() != nil || s.bound.Load() != nil || c.sim.locate(x.src).typ != acl.ACL_MEM_LOCATION_TYPE_HOST {
+	if c == nil || x.staged != nil || s.program.capture.Load() != nil || s.program.bound.Load() != nil || c.sim.locate(x.src).typ != acl.ACL_MEM_LOCATION_TYPE_HOST {
 		return nil
 	}
 	w := &source{x: *x}

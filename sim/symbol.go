@@ -62,7 +62,7 @@ func (t *Thread) registerSymbol(bin, symbol acl.Addr, name *byte, kernel bool) a
 	if _, ok := f.names.Variables[n]; kernel && !f.has(n) || !kernel && !ok {
 		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no %q", n)
 	}
-	t.sim.symbols.Store(symbol, &hostSymbol{f, n, kernel})
+	t.sim.program.symbols.Store(symbol, &hostSymbol{f, n, kernel})
 	return acl.ACL_SUCCESS
 }
 
@@ -74,7 +74,7 @@ func (t *Thread) symbol(at acl.Addr, kernel bool) (*hostSymbol, acl.Error) {
 	if at == 0 {
 		return nil, t.null("symbol")
 	}
-	s, ok := t.sim.symbols.Load(at)
+	s, ok := t.sim.program.symbols.Load(at)
 	if !ok || s.(*hostSymbol).kernel != kernel || t.sim.binaries.get(s.(*hostSymbol).bin.handle) == nil {
 		if kernel {
 			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "no kernel is registered for %#x", at)

@@ -18,7 +18,7 @@ func (t *Thread) MdlRICaptureTaskGrpBegin(on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	if c == nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.id)
 	}
@@ -37,7 +37,7 @@ func (t *Thread) MdlRICaptureTaskGrpEnd(on acl.Stream, handle *acl.TaskGrp) acl.
 	if e != 0 {
 		return e
 	}
-	c := s.capture.Load()
+	c := s.program.capture.Load()
 	switch {
 	case handle == nil:
 		return t.null("handle")
@@ -68,12 +68,12 @@ func (t *Thread) MdlRICaptureTaskUpdateBegin(on acl.Stream, handle acl.TaskGrp) 
 	switch {
 	case g == nil || t.sim.graphs.get(g.graph.handle) != g.graph:
 		return t.badHandle(kindGroup, uint64(handle))
-	case s.capture.Load() != nil:
+	case s.program.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't update tasks", s.id)
 	}
 	g.graph.mu.Lock()
 	defer g.graph.mu.Unlock()
-	if g.updating || !s.update.CompareAndSwap(nil, &update{group: g}) {
+	if g.updating || !s.program.update.CompareAndSwap(nil, &update{group: g}) {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "the task group is being updated already, or stream %d updates another", s.id)
 	}
 	g.updating = true
@@ -82,7 +82,7 @@ func (t *Thread) MdlRICaptureTaskUpdateBegin(on acl.Stream, handle acl.TaskGrp) 
 
 // updateTask keeps a task for the group that a stream updates, and tells whether it updates one.
 func (t *Thread) updateTask(s *stream, k task) (bool, acl.Error) {
-	u := s.update.Load()
+	u := s.program.update.Load()
 	if u == nil {
 		return false, acl.ACL_SUCCESS
 	}
@@ -107,7 +107,7 @@ func (t *Thread) MdlRICaptureTaskUpdateEnd(on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	u := s.update.Swap(nil)
+	u := s.program.update.Swap(nil)
 	if u == nil {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d updates no task group", s.id)
 	}

@@ -112,7 +112,7 @@ func (t *Thread) textBuffer() uint64 {
 // ready checks that the runtime is initialized.
 func (t *Thread) ready() acl.Error {
 	t.sim.clock.enter(t)
-	if t.sim.inits.Load() > 0 || t.below {
+	if t.sim.life.inits.Load() > 0 || t.below {
 		return acl.ACL_SUCCESS
 	}
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
@@ -127,7 +127,7 @@ func (t *Thread) context() (*context, acl.Error) {
 	if c == nil && broken("context_of_each_thread") {
 		c = t.sim.devices[0].primary
 	}
-	if d := t.sim.defaultDevice.Load(); c == nil && d != noDevice {
+	if d := t.sim.life.defaultDevice.Load(); c == nil && d != noDevice {
 		if e := t.SetDevice(d); e != 0 {
 			return nil, e
 		}
@@ -152,19 +152,19 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 	if n := len(c.text); n > 0 && n < textChunk {
 		text = config{t.sim.text.add(c.text), uint64(n)}
 	}
-	if t.sim.inits.Add(1) > 1 {
+	if t.sim.life.inits.Add(1) > 1 {
 		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
 	}
-	t.sim.ended.Store(false)
+	t.sim.life.ended.Store(false)
 	t.sim.messages.shared.Store(c.shared)
-	t.sim.defaultDevice.Store(c.defaultDevice)
+	t.sim.life.defaultDevice.Store(c.defaultDevice)
 	t.sim.strict.initialized(t)
 	return t.tellInit(text)
 }
 
 // Finalize drops all references of Init.
 func (t *Thread) Finalize() acl.Error {
-	if t.sim.inits.Swap(0) == 0 {
+	if t.sim.life.inits.Swap(0) == 0 {
 		return t.notInitialized()
 	}
 	t.sim.finish()
@@ -175,11 +175,11 @@ func (t *Thread) Finalize() acl.Error {
 // FinalizeReference drops one reference of Init and tells how many are left.
 func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 	for {
-		n := t.sim.inits.Load()
+		n := t.sim.life.inits.Load()
 		if n == 0 {
 			return t.notInitialized()
 		}
-		if t.sim.inits.CompareAndSwap(n, n-1) {
+		if t.sim.life.inits.CompareAndSwap(n, n-1) {
 			if refCount != nil {
 				*refCount = uint64(n - 1)
 			}
@@ -195,7 +195,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 
 func (t *Thread) notInitialized() acl.Error {
 	t.sim.strict.notBalanced(t)
-	if t.sim.ended.Load() {
+	if t.sim.life.ended.Load() {
 		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before")
 	}
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
@@ -203,7 +203,7 @@ func (t *Thread) notInitialized() acl.Error {
 
 // finish says what the run could not simulate.
 func (s *Sim) finish() {
-	s.ended.Store(true)
+	s.life.ended.Store(true)
 	names, n := 0, int64(0)
 	for _, c := range s.UnknownLaunches() {
 		names++

@@ -38,12 +38,13 @@ func newWriter(kernel *string) *writer {
 
 // unknownResults is what was copied to the host and depends on unknown kernels.
 type unknownResults struct {
-	any     atomic.Bool // some memory is marked, or was
-	crashed atomic.Pointer[Crash]
-	mu      sync.Mutex
-	copies  int64
-	bytes   uint64
-	said    map[string]bool // kernels that were named
+	launches sync.Map    // name of a kernel that no library knows → *atomic.Int64
+	any      atomic.Bool // some memory is marked, or was
+	crashed  atomic.Pointer[Crash]
+	mu       sync.Mutex
+	copies   int64
+	bytes    uint64
+	said     map[string]bool // kernels that were named
 }
 
 // in returns the marked parts of a range.
@@ -238,6 +239,18 @@ func (s *Sim) fresh(at span) {
 	if s.opts.Uninitialised {
 		s.mark(at, &uninitialised)
 	}
+}
+
+// UnknownLaunches returns the number of launches of each kernel that no library knew.
+func (s *Sim) UnknownLaunches() map[string]int64 {
+	m := map[string]int64{}
+	s.unknowns.launches.Range(func(name, n any) bool {
+		if c := n.(*atomic.Int64).Load(); c > 0 {
+			m[name.(string)] = c
+		}
+		return true
+	})
+	return m
 }
 
 // UnknownResults returns how many copies to the host held bytes that depend on unknown kernels, and how many bytes.
