@@ -29,7 +29,7 @@ func (w *writer) save(path string) error {
 	if strings.HasSuffix(path, ".go") {
 		f, err := format.Source(b)
 		if err != nil {
-			return fmt.Errorf("%s: %w\n%s", path, err, b)
+			return fmt.Errorf("%s: %w", path, err)
 		}
 		b = f
 	}
