@@ -132,42 +132,6 @@ func (m *model) changes(f *api.Func) *changes {
 	return &c
 }
 
-// inGraph are the graph that a call puts its task into, NULL for that of the node, and the node.
-func inGraph(f *api.Func) (graph, node string) {
-	graph, node = "NULL", "NULL"
-	for i, p := range f.Params {
-		switch {
-		case i == int(f.Graph) && p.Object == api.Graph:
-			graph = p.Name
-		case p.Object == api.Node && p.Role == api.New:
-			node = "*" + p.Name
-		case p.Object == api.Node && p.Role == api.Use:
-			node = p.Name
-		}
-	}
-	return graph, node
-}
-
-func graphOf(f *api.Func) int {
-	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
-}
-
-// only has statements done where all of the conditions hold, those that are not "".
-func only(conditions, statements []string) []string {
-	if len(statements) == 0 {
-		return nil
-	}
-	conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
-	return []string{fmt.Sprintf("if (%s) {\n\t\t%s\n\t}", strings.Join(conditions, " && "), strings.Join(statements, "\n\t\t"))}
-}
-
-func not(condition string) string {
-	if condition == "" {
-		return "false"
-	}
-	return "!(" + condition + ")"
-}
-
 // overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.
 func (m *model) overwrites(f *api.Func) (done []string) {
 	const all = "shim_overwritten(0, ~0ULL);"
