@@ -106,13 +106,23 @@ func (m *model) goField(f field) string {
 	return m.goType(t)
 }
 
+// genGo writes the Go package of a runtime that is simulated in Go: numbers, constants, types, the interface API, and the table.
 func genGo(m *model, w *writer) error {
 	all := m
 	if m.upper != nil {
 		m = m.upper
 	}
 	w.f("// "+marker+"\n\npackage acl\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.Name)
-	used := m.used()
+	m.goConstants(w)
+	m.goTypes(w)
+	m.goInterface(w)
+	m.goCall(w)
+	genTable(all, w)
+	return nil
+}
+
+// goConstants writes the numbers of functions, the enumerations and the error codes.
+func (m *model) goConstants(w *writer) {
 	w.f("// Numbers of the functions in trace files.\nconst (")
 	for _, f := range m.Funcs {
 		w.f("Fn%s api.ID = %d // %s", m.fnName(f.Name), f.ID, f.Name)
@@ -137,6 +147,11 @@ func genGo(m *model, w *writer) error {
 		w.f("%s Error = %d", e.Name, e.Value)
 	}
 	w.f(")\n")
+}
+
+// goTypes writes the handles and structures that modelled functions use.
+func (m *model) goTypes(w *writer) {
+	used := m.used()
 	for _, t := range m.typedefs {
 		if (t.def == "handle" || t.def == "object" && m.structByName(t.name) == nil) && used[t.name] {
 			w.f("// %s is %s, a handle.\ntype %s uint64\n", m.goName(t.name), t.name, m.goName(t.name))
@@ -165,7 +180,10 @@ func genGo(m *model, w *writer) error {
 		}
 		w.f("var _ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", s.size, n)
 	}
+}
 
+// goInterface writes the interface with a method for each simulated function.
+func (m *model) goInterface(w *writer) {
 	w.f("// API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -179,7 +197,10 @@ func genGo(m *model, w *writer) error {
 		w.f("// %s is %s: %s\n%s(%s)%s", m.fnName(f.Name), f.Name, f.Doc, m.fnName(f.Name), strings.Join(ps, ", "), m.goReturn(f))
 	}
 	w.f("}\n")
+}
 
+// goCall writes the function that calls a method with the words of a call.
+func (m *model) goCall(w *writer) {
 	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where API has no method for it.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
@@ -205,9 +226,6 @@ func genGo(m *model, w *writer) error {
 		}
 	}
 	w.f("}\nreturn 0, false\n}\n")
-
-	genTable(all, w)
-	return nil
 }
 
 // genModel writes the table alone, for a runtime that is not simulated in Go.

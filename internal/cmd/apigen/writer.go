@@ -34,3 +34,6 @@ func (w *writer) save(path string) error {
 	}
 	return os.WriteFile(path, b, 0o644)
 }
+
+// add appends a formatted statement to a list.
+func add(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
