@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
+// genHeader writes the C header of a layer.
 func genHeader(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("/* %s */", strings.TrimSpace(m.layer.About))
@@ -25,6 +26,33 @@ func genHeader(m *model, w *writer) error {
 	}
 	w.f("#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
 	maps.Copy(known, m.known())
+	m.cConstants(w)
+	m.cOpaque(w, known)
+	for _, t := range m.typedefs {
+		if strings.Contains(t.def, "(*") {
+			w.f("%s", t.def)
+		}
+	}
+	w.f("")
+	w.f("#ifdef __cplusplus\n#define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)\n#else\n#define ACLTRACE_SIZE(t, n) _Static_assert(sizeof(t) == (n), #t)\n#endif\n")
+	done := map[string]bool{}
+	for i := range m.structs {
+		m.cStruct(w, &m.structs[i], done)
+	}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if f.Doc != "" {
+			w.f("/* %s */", f.Doc)
+		}
+		w.f("%s(%s);\n", cDecl(f.Return, f.Name), cParams(f))
+	}
+	m.genAliases(w)
+	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
+	return nil
+}
+
+// cConstants writes enumerations, error codes and the types that need no other type.
+func (m *model) cConstants(w *writer) {
 	for _, e := range m.Enums {
 		if e.Type == "#define" {
 			for _, v := range e.Values {
@@ -54,7 +82,10 @@ func genHeader(m *model, w *writer) error {
 			w.f("%s", t.def)
 		}
 	}
-	// Types that functions and structures mention and no table lays out are opaque: structures behind pointers, handles elsewhere.
+}
+
+// cOpaque writes the types that functions and structures mention and no table lays out: structures behind pointers, handles elsewhere.
+func (m *model) cOpaque(w *writer, known map[string]bool) {
 	opaque := map[string]bool{}
 	mention := func(t string) {
 		base := strings.TrimRight(strings.TrimPrefix(t, "const "), "*")
@@ -89,74 +120,59 @@ func genHeader(m *model, w *writer) error {
 			w.f("typedef struct %s %s;", n, n)
 		}
 	}
-	for _, t := range m.typedefs {
-		if strings.Contains(t.def, "(*") {
-			w.f("%s", t.def)
+}
+
+// cStruct writes a structure after those that it contains.
+func (m *model) cStruct(w *writer, s *structType, done map[string]bool) {
+	if done[s.name] {
+		return
+	}
+	done[s.name] = true
+	for _, f := range s.fields {
+		base, _, _ := strings.Cut(strings.TrimRight(f.ctype, "*"), "[")
+		if d := m.structByName(base); d != nil {
+			m.cStruct(w, d, done)
 		}
 	}
-	w.f("")
-	done := map[string]bool{}
-	var emit func(s *structType)
-	emit = func(s *structType) {
-		if done[s.name] {
-			return
+	w.f("typedef %s %s {", s.kind, s.name)
+	m.cMembers(w, s)
+	w.f("} %s;", s.name)
+	w.f("ACLTRACE_SIZE(%s, %d);\n", s.name, s.size)
+}
+
+// cMembers writes the members of a structure. Fields at the same offset are members of a union.
+func (m *model) cMembers(w *writer, s *structType) {
+	end := 0
+	for i := 0; i < len(s.fields); i++ {
+		f := s.fields[i]
+		if strings.Contains(f.name, ".") || (s.kind == "struct" && f.offset < end) {
+			continue
 		}
-		done[s.name] = true
-		for _, f := range s.fields {
-			base, _, _ := strings.Cut(strings.TrimRight(f.ctype, "*"), "[")
-			if d := m.structByName(base); d != nil {
-				emit(d)
-			}
+		end = max(end, f.offset+f.size)
+		beside := func() bool { // the next is a member of the same union
+			return i+1 < len(s.fields) && s.fields[i+1].offset == f.offset && s.fields[i+1].ctype != ""
 		}
-		w.f("typedef %s %s {", s.kind, s.name)
-		end := 0
-		for i := 0; i < len(s.fields); i++ {
-			f := s.fields[i]
-			if strings.Contains(f.name, ".") || (s.kind == "struct" && f.offset < end) {
-				continue
+		if f.ctype == "union" { // its members follow
+			w.f("\tunion {")
+			for i+1 < len(s.fields) && strings.HasPrefix(s.fields[i+1].name, f.name+".") {
+				i++
+				member := s.fields[i]
+				member.name = member.name[len(f.name)+1:]
+				w.f("\t\t%s;", m.cField(member, s.align))
 			}
-			end = max(end, f.offset+f.size)
-			beside := func() bool { // the next is a member of the same union
-				return i+1 < len(s.fields) && s.fields[i+1].offset == f.offset && s.fields[i+1].ctype != ""
-			}
-			if f.ctype == "union" { // its members follow
-				w.f("\tunion {")
-				for i+1 < len(s.fields) && strings.HasPrefix(s.fields[i+1].name, f.name+".") {
-					i++
-					member := s.fields[i]
-					member.name = member.name[len(f.name)+1:]
-					w.f("\t\t%s;", m.cField(member, s.align))
-				}
-				w.f("\t} %s;", f.name)
-				continue
-			}
-			if s.kind == "union" || !beside() {
-				w.f("\t%s;", m.cField(f, s.align))
-				continue
-			}
-			w.f("\tunion {\n\t\t%s;", m.cField(f, s.align))
-			for ; beside(); i++ {
-				w.f("\t\t%s;", m.cField(s.fields[i+1], s.align))
-			}
-			w.f("\t};")
+			w.f("\t} %s;", f.name)
+			continue
 		}
-		w.f("} %s;", s.name)
-		w.f("ACLTRACE_SIZE(%s, %d);\n", s.name, s.size)
+		if s.kind == "union" || !beside() {
+			w.f("\t%s;", m.cField(f, s.align))
+			continue
+		}
+		w.f("\tunion {\n\t\t%s;", m.cField(f, s.align))
+		for ; beside(); i++ {
+			w.f("\t\t%s;", m.cField(s.fields[i+1], s.align))
+		}
+		w.f("\t};")
 	}
-	w.f("#ifdef __cplusplus\n#define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)\n#else\n#define ACLTRACE_SIZE(t, n) _Static_assert(sizeof(t) == (n), #t)\n#endif\n")
-	for i := range m.structs {
-		emit(&m.structs[i])
-	}
-	for i := range m.Funcs {
-		f := &m.Funcs[i]
-		if f.Doc != "" {
-			w.f("/* %s */", f.Doc)
-		}
-		w.f("%s(%s);\n", cDecl(f.Return, f.Name), cParams(f))
-	}
-	m.genAliases(w)
-	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
-	return nil
 }
 
 // known are the types that the header of a layer declares.

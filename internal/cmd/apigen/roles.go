@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -34,7 +35,13 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 	return "", fmt.Errorf("%s: a %s needs a role", p.Name, p.Type)
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|machine|always|words|dropped|held|extent|token|hosted|cookie))?$`)
+// flags are the words after a role, see flag.
+const flags = "volatile|machine|always|words|dropped|held|extent|token|hosted|cookie"
+
+var (
+	roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (` + flags + `))?$`)
+	flagRE = regexp.MustCompile(`^(?:` + flags + `)$`)
+)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -43,7 +50,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "machine" || object == "always" || object == "words" || object == "dropped" || object == "held" || object == "extent" || object == "token" || object == "cookie" {
+	if flagRE.MatchString(object) {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -55,21 +62,23 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("no role %q", role)
 	}
 	p.Object = api.Object(object)
-	if p.Role == api.Callback {
-		for _, t := range m.typedefs {
-			if t.name == p.Type {
-				p.Before = uint8(strings.Count(t.def, ","))
-				for _, given := range m.typedefs {
-					if given.object == api.Exception && strings.Contains(t.def, given.name+" *") {
-						p.Object = api.Exception
-					}
-				}
-			}
-		}
-	}
 	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
+	if err := m.flag(p, flag, base); err != nil {
+		return err
+	}
+	size, err := m.element(f, p, base, size)
+	switch {
+	case err != nil || size == "":
+		return err
+	case items:
+		return itemSizes(f, p, size)
+	}
+	return m.extent(f, p, size)
+}
+
+// flag sets the field of a flag.
+func (m *model) flag(p *api.Param, flag, base string) error {
 	switch flag {
-	case "":
 	case "volatile":
 		p.Volatile = true
 	case "machine":
@@ -89,73 +98,95 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		}
 	case "always":
 		if p.Role != api.InOut {
-			return fmt.Errorf("an output that failed calls may store must be inout: otherwise nothing tells whether a call has stored it")
+			return errors.New("an output that failed calls may store must be inout: only a changed value shows that the call stored it")
 		}
 		p.Always = true
 	case "extent":
 		p.RangeQuery = true
 	case "held":
 		p.RefCounted = true
-	default:
-		return fmt.Errorf("no flag %q", flag)
 	}
+	return nil
+}
+
+// element sets the fields that follow from the role and the C type, and returns the size if that is still to be read.
+func (m *model) element(f *api.Func, p *api.Param, base, size string) (rest string, err error) {
 	switch p.Role {
 	case api.Args, api.DevArgs, api.Reads, api.ArgArray, api.Packed:
 		p.Addresses = true
-	}
-	switch p.Role {
+	case api.Callback:
+		m.arguments(p)
 	case api.New, api.Find, api.Buffer:
 		if base == "void" && size == "4" {
-			p.Elem, size = 4, "" // of what is not said
-		} else if p.Elem = uint32(m.size(base)); p.Elem != 4 {
+			p.Elem = 4
+			return "", nil
+		}
+		if p.Elem = uint32(m.size(base)); p.Elem != 4 {
 			p.Elem = 8
 		}
 	case api.Struct:
-		if m.structByName(base) == nil {
-			return fmt.Errorf("layout of %s unknown", base)
+		s := m.structByName(base)
+		if s == nil {
+			return "", fmt.Errorf("layout of %s unknown", base)
 		}
-		p.Elem = uint32(m.size(base))
-		p.Fields = m.fields(m.structByName(base))
-		p.CopyDesc = m.structByName(base).block
+		p.Elem, p.Fields, p.CopyDesc = uint32(s.size), m.fields(s), s.block
 		if slices.ContainsFunc(p.Fields, func(f api.Field) bool { return f.Object == api.Stream }) {
-			f.Stream = int8(slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Name == p.Name }))
+			f.Stream = int8(f.Param(p.Name))
 		}
 	case api.Out, api.InOut:
 		n := m.size(base)
 		if size != "" {
-			var err error
-			if n, err = strconv.Atoi(size); err != nil {
-				return err
-			}
-			size = ""
+			n, err = strconv.Atoi(size)
 		}
-		if n == 0 {
-			return fmt.Errorf("size of %s unknown", base)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("size of %s unknown", base)
 		}
 		p.Elem = uint32(n)
+		return "", err
 	case api.List:
 		if s := m.structByName(base); s != nil {
 			p.ItemType = strings.TrimSuffix(s.fields[0].ctype, "*")
 		}
 		n, err := strconv.Atoi(size)
 		if err != nil {
-			return fmt.Errorf("list needs the size of an element: %w", err)
+			return "", fmt.Errorf("list needs the size of an element: %w", err)
 		}
-		p.Elem, size = uint32(n), ""
+		p.Elem = uint32(n)
+		return "", nil
 	}
-	if size == "" {
-		return nil
+	return size, nil
+}
+
+// arguments sets how many arguments a callback gets before the program's own, and whether it gets an exception.
+func (m *model) arguments(p *api.Param) {
+	for _, t := range m.typedefs {
+		if t.name != p.Type {
+			continue
+		}
+		p.Before = uint8(strings.Count(t.def, ","))
+		for _, given := range m.typedefs {
+			if given.object == api.Exception && strings.Contains(t.def, given.name+" *") {
+				p.Object = api.Exception
+			}
+		}
 	}
+}
+
+// itemSizes reads `sizes, count`: two parameters that give the size of an array of payloads.
+func itemSizes(f *api.Func, p *api.Param, size string) error {
+	sizesName, countName, _ := strings.Cut(size, ", ")
+	sizes, count := f.Param(sizesName), f.Param(countName)
+	if sizes < 0 || count < 0 {
+		return fmt.Errorf("items(%s): no such parameter", size)
+	}
+	p.ItemSizes, p.ItemCount = int8(sizes), int8(count)
+	p.Size = api.Size{Unit: 8, Mul: []uint8{uint8(count)}, Pitch: -1}
+	return nil
+}
+
+// extent reads `factor*factor...[, pitch]`: the size of the memory that a parameter points to.
+func (m *model) extent(f *api.Func, p *api.Param, size string) error {
 	expr, pitch, pitched := strings.Cut(size, ", ")
-	if items {
-		sizes, count := f.Param(expr), f.Param(pitch)
-		if sizes < 0 || count < 0 {
-			return fmt.Errorf("items(%s): no such parameter", size)
-		}
-		p.ItemSizes, p.ItemCount = int8(sizes), int8(count)
-		p.Size = api.Size{Unit: 8, Mul: []uint8{uint8(count)}, Pitch: -1}
-		return nil
-	}
 	p.Size = api.Size{Unit: 1, Pitch: -1}
 	if pitched {
 		i := f.Param(pitch)

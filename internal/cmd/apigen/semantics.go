@@ -58,46 +58,60 @@ type semantics struct {
 	Params                                                                map[string]string
 }
 
+// document is the content of semantics.yaml.
+type document struct {
+	Layer       layer
+	Device      []uint64
+	Environment []string
+	DeviceName  string `yaml:"device_name"`
+	Accelerator api.Accelerator
+	Shim        string
+	Installed   api.Installed
+	Simulator   api.Simulator
+	Faults      api.Faults
+	Exhausted   [2]int32
+	Pending     int32
+	Refused     int32
+	Constants   uint64
+	OwnStream   uint64 `yaml:"own_stream"`
+	NonBlocking uint64 `yaml:"non_blocking"`
+	Numbers     []api.Object
+	Variants    []string
+	Aliases     map[string]string
+	Unmodelled  map[string][]string // by the reason why, patterns of names
+	Copies      map[string]block
+	Directions  map[string]direction
+	Tagged      map[string]tagged
+	Structs     map[string]map[string]string
+	Shown       map[string]shown
+	Functions   map[string]*semantics
+	Unsimulated map[string][]string // by the reason why
+	Simulated   []string            // where not all of the layer is
+}
+
 func (m *model) loadSemantics() error {
 	file := filepath.Join(m.dir, "semantics.yaml")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	var doc struct {
-		Layer       layer
-		Device      []uint64
-		Environment []string
-		DeviceName  string `yaml:"device_name"`
-		Accelerator api.Accelerator
-		Shim        string
-		Installed   api.Installed
-		Simulator   api.Simulator
-		Faults      api.Faults
-		Exhausted   [2]int32
-		Pending     int32
-		Refused     int32
-		Constants   uint64
-		OwnStream   uint64 `yaml:"own_stream"`
-		NonBlocking uint64 `yaml:"non_blocking"`
-		Numbers     []api.Object
-		Variants    []string
-		Aliases     map[string]string
-		Unmodelled  map[string][]string // by the reason why, patterns of names
-		Copies      map[string]block
-		Directions  map[string]direction
-		Tagged      map[string]tagged
-		Structs     map[string]map[string]string
-		Shown       map[string]shown
-		Functions   map[string]*semantics
-		Unsimulated map[string][]string // by the reason why
-		Simulated   []string            // where not all of the layer is
-	}
+	var doc document
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&doc); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	m.describe(&doc)
+	for _, step := range []func(*document) error{m.applyStructs, m.applyFunctions, m.applyGroups} {
+		if err := step(&doc); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// describe sets the description of the layer and its runtime.
+func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
@@ -117,65 +131,79 @@ func (m *model) loadSemantics() error {
 	if len(doc.Device) == 2 {
 		m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
 	}
+}
+
+// applyStructs applies the keys about structures.
+func (m *model) applyStructs(doc *document) error {
 	for name, fields := range doc.Structs {
 		if err := m.nest(name, fields); err != nil {
-			return fmt.Errorf("%s: %s: %w", file, name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	for name, b := range doc.Copies {
 		if err := m.block(name, &b); err != nil {
-			return fmt.Errorf("%s: copies: %s: %w", file, name, err)
+			return fmt.Errorf("copies: %s: %w", name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Shown)) {
 		s, err := m.shown(name, doc.Shown[name])
 		if err != nil {
-			return fmt.Errorf("%s: shown: %s: %w", file, name, err)
+			return fmt.Errorf("shown: %s: %w", name, err)
 		}
 		m.Layouts = append(m.Layouts, *s)
 	}
+	return nil
+}
+
+// applyFunctions applies the keys about single functions.
+func (m *model) applyFunctions(doc *document) error {
 	for name, s := range doc.Functions {
 		f := m.find(name)
 		if f == nil {
-			return fmt.Errorf("%s: %s is not in functions.tsv", file, name)
+			return fmt.Errorf("%s is not in functions.tsv", name)
 		}
 		if s == nil {
 			s = &semantics{}
 		}
 		if err := m.apply(f, s); err != nil {
-			return fmt.Errorf("%s: %s: %w", file, name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		f.Simulated = doc.Layer.Simulated
 	}
 	for _, name := range doc.Simulated {
 		f := m.find(name)
 		if f == nil {
-			return fmt.Errorf("%s: simulated: %s is not in functions.tsv", file, name)
+			return fmt.Errorf("simulated: %s is not in functions.tsv", name)
 		}
 		f.Simulated = true
 	}
+	return nil
+}
+
+// applyGroups applies the keys about several functions at once. They follow from those about single functions.
+func (m *model) applyGroups(doc *document) error {
 	if err := m.vary(doc.Variants); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Tagged)) {
 		if err := m.tell(name, doc.Tagged[name]); err != nil {
-			return fmt.Errorf("%s: tagged: %s: %w", file, name, err)
+			return fmt.Errorf("tagged: %s: %w", name, err)
 		}
 	}
 	for name, d := range doc.Directions {
 		if err := m.direct(name, d); err != nil {
-			return fmt.Errorf("%s: directions: %s: %w", file, name, err)
+			return fmt.Errorf("directions: %s: %w", name, err)
 		}
 	}
 	if err := m.explain(doc.Unmodelled); err != nil {
-		return fmt.Errorf("%s: unmodelled: %w", file, err)
+		return fmt.Errorf("unmodelled: %w", err)
 	}
 	m.unsimulated = doc.Unsimulated
 	for _, names := range doc.Unsimulated {
 		for _, name := range names {
 			f := m.find(name)
 			if f == nil || !f.Modelled {
-				return fmt.Errorf("%s: unsimulated: %s is not modelled", file, name)
+				return fmt.Errorf("unsimulated: %s is not modelled", name)
 			}
 			f.Simulated = false
 		}
@@ -236,7 +264,23 @@ func (m *model) explain(reasons map[string][]string) error {
 	return nil
 }
 
+// apply gives a function its semantics.
 func (m *model) apply(f *api.Func, s *semantics) error {
+	for _, step := range []func(*api.Func, *semantics) error{applyNames, m.applyRelated, m.applyParams, applyPlaces} {
+		if err := step(f, s); err != nil {
+			return err
+		}
+	}
+	f.Initializes, f.PollsCallbacks, f.Collective = s.Begins, s.Reports, s.Meets
+	f.Keeps, f.Modelled = s.Keeps, true
+	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
+		f.ReplayError = s.Replay
+	}
+	return nil
+}
+
+// applyNames parses the keys whose values are names.
+func applyNames(f *api.Func, s *semantics) error {
 	var ok bool
 	if f.Task, ok = api.ParseTask(s.Task); !ok {
 		return fmt.Errorf("no task %q", s.Task)
@@ -256,19 +300,28 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Shares, ok = api.ParseShare(s.Shares); !ok {
 		return fmt.Errorf("no way to share %q", s.Shares)
 	}
+	if f.Stack, ok = api.ParseStack(s.Stack); !ok {
+		return fmt.Errorf("stack: no %s", s.Stack)
+	}
+	return nil
+}
+
+// applyRelated checks and sets the keys that name other functions, and those of the shim alone.
+func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	if s.StandIn != "" && m.find(s.StandIn) == nil {
-		return fmt.Errorf("it is %s that stands in for it, which is not in functions.tsv", s.StandIn)
+		return fmt.Errorf("standin: %s is not in functions.tsv", s.StandIn)
 	}
 	if s.Subscribes != "" && m.find(s.Subscribes) == nil {
-		return fmt.Errorf("it subscribes for %s, which is not in functions.tsv", s.Subscribes)
+		return fmt.Errorf("subscribes: %s is not in functions.tsv", s.Subscribes)
 	}
 	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
-	f.Initializes, f.PollsCallbacks, f.Collective = s.Begins, s.Reports, s.Meets
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
 		return fmt.Errorf("ends: no parameter %s", s.Ends)
 	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
 		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
+	case s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }):
+		return errors.New("keeps: it has no parameter that is a file")
 	}
 	answer, _, _ := strings.Cut(s.Answers, "=")
 	for _, p := range []string{s.Finds, s.Passes, answer} {
@@ -277,22 +330,20 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		}
 	}
 	m.meanings[f.Name] = s.meaning
-	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
-		f.ReplayError = s.Replay
-	}
-	f.Keeps = s.Keeps
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
+	return nil
+}
+
+// applyParams gives the parameters and the returned value their roles.
+func (m *model) applyParams(f *api.Func, s *semantics) error {
 	if s.Ret != "" {
 		var p api.Param
 		if err := m.role(f, &p, s.Ret); err != nil {
 			return fmt.Errorf("ret: %w", err)
 		}
 		f.Ret, f.RetObject, f.RetVolatile = p.Role, p.Object, p.Volatile
-	}
-	if s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }) {
-		return errors.New("keeps: it has no parameter that is a file")
 	}
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -320,6 +371,11 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	for name := range s.Params {
 		return fmt.Errorf("no parameter %s", name)
 	}
+	return nil
+}
+
+// applyPlaces sets the numbers of the parameters that keys name.
+func applyPlaces(f *api.Func, s *semantics) error {
 	for _, c := range []struct {
 		key, param string
 		to         *int8
@@ -333,9 +389,5 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		}
 		*c.to = int8(i)
 	}
-	if f.Stack, ok = api.ParseStack(s.Stack); !ok {
-		return fmt.Errorf("stack: no %s", s.Stack)
-	}
-	f.Modelled = true
 	return nil
 }
