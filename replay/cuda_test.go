@@ -253,7 +253,10 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	w := timeline.NewWalk(r, cuda.Model, nil)
+	w, err := timeline.NewWalk(r, cuda.Model, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := map[int]int{}
 	err = w.Run(&timeline.Visitor{Task: func(x *timeline.Task) error {
 		if x.Fn.Task == kind {

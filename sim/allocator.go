@@ -3,6 +3,8 @@ package sim
 import (
 	"sync"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -20,23 +22,23 @@ type allocatorParts struct{ object, alloc, free, advise, address uint64 }
 // AllocatorCreateDesc makes an empty description.
 func (t *Thread) AllocatorCreateDesc() acl.AllocatorDesc {
 	a := &allocator{}
-	a.handle = t.sim.allocators.add(a)
+	a.handle = t.sim.allocators.Add(a)
 	return acl.AllocatorDesc(a.handle)
 }
 
 // AllocatorDestroyDesc ends a description. What streams were given of it stays.
 func (t *Thread) AllocatorDestroyDesc(allocatorDesc acl.AllocatorDesc) acl.Error {
-	if t.sim.allocators.remove(uint64(allocatorDesc)) == nil {
-		return t.badHandle(kindAllocator, uint64(allocatorDesc))
+	if t.sim.allocators.Remove(uint64(allocatorDesc)) == nil {
+		return t.badHandle(device.KindAllocator, uint64(allocatorDesc))
 	}
 	return acl.ACL_SUCCESS
 }
 
 func (t *Thread) describe(h acl.AllocatorDesc, value uint64, set func(*allocatorParts)) acl.Error {
-	a := t.sim.allocators.get(uint64(h))
+	a := t.sim.allocators.Get(uint64(h))
 	switch {
 	case a == nil:
-		return t.badHandle(kindAllocator, uint64(h))
+		return t.badHandle(device.KindAllocator, uint64(h))
 	case value == 0:
 		return t.null("the object or the function")
 	}
@@ -86,9 +88,9 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 	if e != 0 {
 		return e
 	}
-	a := t.sim.allocators.get(uint64(allocatorDesc))
+	a := t.sim.allocators.Get(uint64(allocatorDesc))
 	if a == nil {
-		return t.badHandle(kindAllocator, uint64(allocatorDesc))
+		return t.badHandle(device.KindAllocator, uint64(allocatorDesc))
 	}
 	a.mu.Lock()
 	p := a.parts
@@ -104,7 +106,7 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 
 // AllocatorUnregister takes the allocator of a stream away; there need be neither.
 func (t *Thread) AllocatorUnregister(on acl.Stream) acl.Error {
-	if s := t.sim.streams.get(uint64(on)); s != nil {
+	if s := t.sim.streams.Get(uint64(on)); s != nil {
 		s.mu.Lock()
 		s.program.allocator = nil
 		s.mu.Unlock()

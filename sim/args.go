@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -37,30 +39,30 @@ type param struct {
 	data, length uint64 // of the placeholder's buffer in the block
 }
 
-func (l *argList) bytes() []byte { return hostBytes(l.block, l.limit) }
+func (l *argList) bytes() []byte { return device.Bytes(l.block, l.limit) }
 
 // argList returns the list of a handle: one of the runtime's, or the address of the program's memory.
 func (t *Thread) argList(h acl.ArgsHandle) (*argList, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
 	}
-	if l := t.sim.argLists.get(uint64(h)); l != nil {
+	if l := t.sim.argLists.Get(uint64(h)); l != nil {
 		return l, acl.ACL_SUCCESS
 	}
 	if l, ok := t.sim.program.args.Load(uint64(h)); ok {
 		return l.(*argList), acl.ACL_SUCCESS
 	}
-	return nil, t.badHandle(kindArgs, uint64(h))
+	return nil, t.badHandle(device.KindArgs, uint64(h))
 }
 
 func paramHandle(l *argList, i int) acl.ParamHandle {
-	return acl.ParamHandle(makeHandle(kindParam, l.handle>>4, uint64(i)))
+	return acl.ParamHandle(device.NewHandle(device.KindParam, l.handle>>4, uint64(i)))
 }
 
 // param returns a parameter of a list.
 func (t *Thread) param(l *argList, h acl.ParamHandle) (*param, acl.Error) {
-	i := int(uint64(h) >> 4 & (maxHandles - 1))
-	if kindOf(uint64(h)) != kindParam || i >= len(l.params) || paramHandle(l, i) != h {
+	i := int(uint64(h) >> 4 & (device.MaxHandles - 1))
+	if device.KindOf(uint64(h)) != device.KindParam || i >= len(l.params) || paramHandle(l, i) != h {
 		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no parameter of the argument list %#x", uint64(h), l.handle)
 	}
 	return &l.params[i], acl.ACL_SUCCESS
@@ -70,9 +72,9 @@ func (t *Thread) liveFunction(h acl.FuncHandle) (*function, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	fn := t.sim.functions.get(uint64(h))
+	fn := t.sim.functions.Get(uint64(h))
 	if fn == nil {
-		return nil, t.badHandle(kindFunction, uint64(h))
+		return nil, t.badHandle(device.KindFunction, uint64(h))
 	}
 	return fn, acl.ACL_SUCCESS
 }
@@ -101,7 +103,7 @@ func (t *Thread) KernelArgsGetMemSize(funcHandle acl.FuncHandle, userArgsSize ui
 	case userArgsSize > argBlockSize:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", userArgsSize, argBlockSize)
 	}
-	*actualArgsSize = roundUp(userArgsSize, 8)
+	*actualArgsSize = device.RoundUp(userArgsSize, 8)
 	return acl.ACL_SUCCESS
 }
 
@@ -117,16 +119,16 @@ func (t *Thread) KernelArgsInit(funcHandle acl.FuncHandle, argsHandle *acl.ArgsH
 	if len(t.lists) == keptLists {
 		old := t.lists[0]
 		t.lists = append(t.lists[:0], t.lists[1:]...)
-		t.sim.argLists.remove(old.handle)
+		t.sim.argLists.Remove(old.handle)
 		t.blocks = append(t.blocks, old.block)
 	}
 	l := &argList{fn: fn, limit: argBlockSize, own: true}
 	if n := len(t.blocks); n > 0 {
 		l.block, t.blocks = t.blocks[n-1], t.blocks[:n-1]
 	} else {
-		l.block = t.sim.text.get(argBlockSize)
+		l.block = t.sim.text.Get(argBlockSize)
 	}
-	if l.handle = t.sim.argLists.add(l); l.handle == 0 {
+	if l.handle = t.sim.argLists.Add(l); l.handle == 0 {
 		t.blocks = append(t.blocks, l.block)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many argument lists")
 	}
@@ -145,7 +147,7 @@ func (t *Thread) KernelArgsInitByUserMem(funcHandle acl.FuncHandle, argsHandle a
 	switch {
 	case argsHandle == 0:
 		return t.null("argsHandle")
-	case kindOf(uint64(argsHandle)) != 0:
+	case device.KindOf(uint64(argsHandle)) != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argsHandle %#x is a handle of the runtime's, not memory of the program's", uint64(argsHandle))
 	case userHostMem == 0:
 		return t.null("userHostMem")
@@ -170,7 +172,7 @@ func (t *Thread) appendParam(l *argList, size uint64, place bool) (*param, acl.E
 	if size < 8 && size&(size-1) == 0 {
 		align = size
 	}
-	p := param{offset: roundUp(l.size, align), size: size, place: place}
+	p := param{offset: device.RoundUp(l.size, align), size: size, place: place}
 	if k := l.fn.kernel; k != nil {
 		i := len(l.params)
 		if i == len(k.Args) {
@@ -179,7 +181,7 @@ func (t *Thread) appendParam(l *argList, size uint64, place bool) (*param, acl.E
 		if uint64(k.Args[i].Size) != size {
 			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d (%s) of kernel %q has %d bytes, not %d", i, k.Args[i].Name, l.fn.name, k.Args[i].Size, size)
 		}
-		p.offset = k.offset(i)
+		p.offset = k.Offset(i)
 	}
 	if size > l.limit || p.offset+size > l.limit {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.limit, p.offset+size)
@@ -211,7 +213,7 @@ func (t *Thread) KernelArgsAppend(argsHandle acl.ArgsHandle, param acl.Addr, par
 	if e != 0 {
 		return e
 	}
-	copy(l.bytes()[p.offset:], hostBytes(param, paramSize))
+	copy(l.bytes()[p.offset:], device.Bytes(param, paramSize))
 	*handle = paramHandle(l, len(l.params)-1)
 	return acl.ACL_SUCCESS
 }
@@ -261,7 +263,7 @@ func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handl
 	case dataSize == 0:
 		return t.invalid("a buffer of 0 bytes")
 	}
-	at := roundUp(l.total, 8)
+	at := device.RoundUp(l.total, 8)
 	if dataSize > l.limit || at+dataSize > l.limit {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.limit, at+dataSize)
 	}
@@ -290,7 +292,7 @@ func (t *Thread) KernelArgsParaUpdate(argsHandle acl.ArgsHandle, handle acl.Para
 	if p.place || p.size != paramSize {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter has %d bytes (placeholder: %t), not %d", p.size, p.place, paramSize)
 	}
-	copy(l.bytes()[p.offset:], hostBytes(param, paramSize))
+	copy(l.bytes()[p.offset:], device.Bytes(param, paramSize))
 	return acl.ACL_SUCCESS
 }
 

@@ -5,12 +5,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
 // benchEnv is a simulator whose tasks take no modelled time, so that what is measured is its own.
 func benchEnv(b *testing.B, strict *Strict) (*Thread, acl.FuncHandle) {
-	none := &Kernel{Name: "none"}
+	none := &device.Kernel{Name: "none"}
 	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Model: preset(b, "instant"), Strict: strict})
 	b.Cleanup(s.Close)
 	th := s.NewThread()
@@ -134,17 +136,17 @@ func BenchmarkCopy64MiB(b *testing.B) { benchCopy(b, 64<<20) }
 // BenchmarkMemcpy64MiB is the yardstick of BenchmarkCopy64MiB.
 func BenchmarkMemcpy64MiB(b *testing.B) {
 	const n = 64 << 20
-	from, to := mapAnywhere(n), mapAnywhere(n)
-	defer unmap(from, n)
-	defer unmap(to, n)
-	hostBytes(from, n)[0] = 1
-	for i := uint64(0); i < n; i += pageSize {
-		binary.LittleEndian.PutUint64(hostBytes(from+i, 8), i)
-		binary.LittleEndian.PutUint64(hostBytes(to+i, 8), i)
+	from, to := device.MapAnywhere(n), device.MapAnywhere(n)
+	defer device.Unmap(from, n)
+	defer device.Unmap(to, n)
+	device.Bytes(from, n)[0] = 1
+	for i := uint64(0); i < n; i += device.PageSize {
+		binary.LittleEndian.PutUint64(device.Bytes(from+i, 8), i)
+		binary.LittleEndian.PutUint64(device.Bytes(to+i, 8), i)
 	}
 	b.SetBytes(n)
 	for b.Loop() {
-		copy(hostBytes(to, n), hostBytes(from, n))
+		copy(device.Bytes(to, n), device.Bytes(from, n))
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // beside returns the kernels of the library that is stored beside a binary; nil for none. path is "" for a binary that was loaded from
 // memory.
-func (s *Sim) beside(path string, data []byte) Kernels {
+func (s *Sim) beside(path string, data []byte) device.Kernels {
 	if s.opts.Beside == nil {
 		return nil
 	}

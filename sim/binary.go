@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/sim/model"
@@ -23,15 +25,15 @@ type image struct {
 // kernelBinary holds the kernels that an ELF file names.
 type kernelBinary struct {
 	handle uint64
-	dev    *device // nil where it serves all
+	dev    *npu // nil where it serves all
 	names  *kernelbin.File
-	beside Kernels // of the library beside its file; nil for none
+	beside device.Kernels // of the library beside its file; nil for none
 	data   []byte
 	lazy   bool // has no place on the device
 
 	mu          sync.Mutex
 	found       map[string]*function
-	copies      map[*device]deviceCopy // on devices, where anybody asked
+	copies      map[*npu]deviceCopy // on devices, where anybody asked
 	onException callback
 }
 
@@ -40,8 +42,8 @@ type function struct {
 	handle uint64
 	name   string
 	bin    *kernelBinary
-	kernel *Kernel       // nil where no library knows it
-	rule   *model.Kernel // of the cost model
+	kernel *device.Kernel // nil where no library knows it
+	rule   *model.Kernel  // of the cost model
 	// launches counts those of a kernel that no library knows, under this name in all binaries.
 	launches *atomic.Int64
 	took     atomic.Int64 // nanoseconds of the host's work for the launch before, 0 for none
@@ -69,7 +71,7 @@ func (s *Sim) byEntry(f *kernelBinary, entry uint64) (string, bool) {
 	if entry == 0 {
 		return "", false
 	}
-	for _, k := range []Kernels{s.opts.Kernels, f.beside} {
+	for _, k := range []device.Kernels{s.opts.Kernels, f.beside} {
 		if k == nil {
 			continue
 		}
@@ -83,8 +85,8 @@ func (s *Sim) byEntry(f *kernelBinary, entry uint64) (string, bool) {
 }
 
 // kernel looks a kernel of a binary up: in the named libraries, then in the one beside the binary.
-func (s *Sim) kernel(f *kernelBinary, name string, entry uint64) *Kernel {
-	for _, k := range []Kernels{s.opts.Kernels, f.beside} {
+func (s *Sim) kernel(f *kernelBinary, name string, entry uint64) *device.Kernel {
+	for _, k := range []device.Kernels{s.opts.Kernels, f.beside} {
 		if k == nil {
 			continue
 		}
@@ -105,7 +107,7 @@ func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) 
 }
 
 // addBinary makes a handle for a binary of one device, or of all where it is nil. path is "" for a binary in memory.
-func (t *Thread) addBinary(d *device, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
+func (t *Thread) addBinary(d *npu, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
 	}
@@ -114,7 +116,7 @@ func (t *Thread) addBinary(d *device, b []byte, path string, lazy bool, h *acl.B
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
 	f.dev, f.lazy, f.beside = d, lazy, t.sim.beside(path, b)
-	if f.handle = t.sim.binaries.add(f); f.handle == 0 {
+	if f.handle = t.sim.binaries.Add(f); f.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
 	}
 	*h = acl.BinHandle(f.handle)
@@ -131,7 +133,7 @@ func (t *Thread) CreateBinary(data acl.Addr, dataLen uint64) acl.Binary {
 		return 0
 	}
 	i := &image{addr: data, size: dataLen}
-	i.handle = t.sim.images.add(i)
+	i.handle = t.sim.images.Add(i)
 	return acl.Binary(i.handle)
 }
 
@@ -140,22 +142,22 @@ func (t *Thread) DestroyBinary(binary acl.Binary) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	if t.sim.images.remove(uint64(binary)) == nil {
-		return t.badHandle(kindImage, uint64(binary))
+	if t.sim.images.Remove(uint64(binary)) == nil {
+		return t.badHandle(device.KindImage, uint64(binary))
 	}
 	return acl.ACL_SUCCESS
 }
 
 // BinaryLoad loads a wrapped binary.
 func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Error {
-	i := t.sim.images.get(uint64(binary))
+	i := t.sim.images.Get(uint64(binary))
 	if i == nil {
 		if _, e := t.context(); e != 0 {
 			return e
 		}
-		return t.badHandle(kindImage, uint64(binary))
+		return t.badHandle(device.KindImage, uint64(binary))
 	}
-	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "", false, binHandle)
+	return t.loadBinary(bytes.Clone(device.Bytes(i.addr, i.size)), "", false, binHandle)
 }
 
 // BinaryLoadFromFile loads a binary from a file.
@@ -163,7 +165,7 @@ func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOption
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	path := goString(binPath)
+	path := device.GoString(binPath)
 	if path == "" {
 		return t.null("binPath")
 	}
@@ -196,9 +198,9 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	if e != 0 {
 		return e
 	}
-	b := bytes.Clone(hostBytes(data, length))
+	b := bytes.Clone(device.Bytes(data, length))
 	if broken("from_memory") {
-		b = hostBytes(data, length)
+		b = device.Bytes(data, length)
 	}
 	return t.loadBinary(b, "", lazy, binHandle)
 }
@@ -211,7 +213,7 @@ func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) (lazy bool, e acl.Error) 
 	if o.Options == 0 || o.NumOpt > 16 {
 		return false, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d load options at %#x", o.NumOpt, o.Options)
 	}
-	for _, opt := range list((*acl.BinaryLoadOption)(pointer(o.Options)), o.NumOpt) {
+	for _, opt := range device.List((*acl.BinaryLoadOption)(device.Pointer(o.Options)), o.NumOpt) {
 		switch opt.Type {
 		case acl.ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD:
 			lazy = opt.Value[0] != 0
@@ -230,14 +232,14 @@ func (t *Thread) BinaryUnLoad(binHandle acl.BinHandle) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	f := t.sim.binaries.remove(uint64(binHandle))
+	f := t.sim.binaries.Remove(uint64(binHandle))
 	if f == nil {
-		return t.badHandle(kindBinary, uint64(binHandle))
+		return t.badHandle(device.KindBinary, uint64(binHandle))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fn := range f.found {
-		t.sim.functions.remove(fn.handle)
+		t.sim.functions.Remove(fn.handle)
 	}
 	f.found = nil
 	return acl.ACL_SUCCESS
@@ -252,7 +254,7 @@ func (t *Thread) BinaryGetFunction(binHandle acl.BinHandle, kernelName *byte, fu
 	if kernelName == nil {
 		return t.null("kernelName")
 	}
-	name := goString(kernelName)
+	name := device.GoString(kernelName)
 	if !f.has(name) {
 		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", name)
 	}
@@ -276,9 +278,9 @@ func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernelBin
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	f := t.sim.binaries.get(uint64(h))
+	f := t.sim.binaries.Get(uint64(h))
 	if f == nil {
-		return nil, t.badHandle(kindBinary, uint64(h))
+		return nil, t.badHandle(device.KindBinary, uint64(h))
 	}
 	if funcHandle == nil {
 		return nil, t.null("funcHandle")
@@ -304,7 +306,7 @@ func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.Fun
 			n, _ := t.sim.unknowns.launches.LoadOrStore(name, new(atomic.Int64))
 			fn.launches = n.(*atomic.Int64)
 		}
-		if fn.handle = t.sim.functions.add(fn); fn.handle == 0 {
+		if fn.handle = t.sim.functions.Add(fn); fn.handle == 0 {
 			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many functions")
 		}
 		f.found[key] = fn
@@ -318,16 +320,16 @@ func (t *Thread) GetFunctionName(funcHandle acl.FuncHandle, maxLen uint32, name 
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	fn := t.sim.functions.get(uint64(funcHandle))
+	fn := t.sim.functions.Get(uint64(funcHandle))
 	switch {
 	case fn == nil:
-		return t.badHandle(kindFunction, uint64(funcHandle))
+		return t.badHandle(device.KindFunction, uint64(funcHandle))
 	case name == nil:
 		return t.null("name")
 	case uint64(maxLen) <= uint64(len(fn.name)):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(fn.name))
 	}
-	putText(list(name, uint64(maxLen)), fn.name)
+	device.PutText(device.List(name, uint64(maxLen)), fn.name)
 	return acl.ACL_SUCCESS
 }
 
@@ -336,12 +338,12 @@ func (t *Thread) layout(h uint64) (*function, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
 	}
-	fn := t.sim.functions.get(h)
+	fn := t.sim.functions.Get(h)
 	if fn == nil {
-		if kindOf(h) == 0 && h != 0 {
+		if device.KindOf(h) == 0 && h != 0 {
 			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "%#x is no function handle, and functions known by a host symbol are not simulated", h)
 		}
-		return nil, t.badHandle(kindFunction, h)
+		return nil, t.badHandle(device.KindFunction, h)
 	}
 	if fn.kernel == nil {
 		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are not known", fn.name)
@@ -372,7 +374,7 @@ func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOf
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d: kernel %q has %d", paramIndex, fn.name, len(fn.kernel.Args))
 	}
 	if paramOffset != nil {
-		*paramOffset = fn.kernel.offset(int(paramIndex))
+		*paramOffset = fn.kernel.Offset(int(paramIndex))
 	}
 	if paramSize != nil {
 		*paramSize = uint64(fn.kernel.Args[paramIndex].Size)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -157,7 +159,7 @@ func stores(function string, argument, size int, value uint64) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		r, ok := acl.Call(t, fn, words)
 		if words[argument] != 0 {
-			for i, b := 0, hostBytes(words[argument], uint64(size)); i < size; i++ {
+			for i, b := 0, device.Bytes(words[argument], uint64(size)); i < size; i++ {
 				b[i] = byte(value >> (8 * i))
 			}
 		}
@@ -192,7 +194,7 @@ var breaches = map[string]breach{
 	"allocation_does_not_wait": waits("aclrtMalloc"),
 	"appended_in_order": before("aclrtLaunchKernelWithConfig", func(t *Thread, w []uint64) {
 		l, _ := t.argList(acl.ArgsHandle(w[4]))
-		words := unsafe.Slice((*uint64)(pointer(l.block)), l.size/8)
+		words := unsafe.Slice((*uint64)(device.Pointer(l.block)), l.size/8)
 		slices.Reverse(words)
 	}),
 	"arguments_of_the_stream_s_device": returns("aclrtLaunchKernel", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
@@ -262,7 +264,7 @@ var breaches = map[string]breach{
 	"free_with_sync_waits":             instead("aclrtFreeWithDevSync", "aclrtFree"),
 	"function_gets_its_argument":       given("aclrtLaunchHostFunc", 2, 0),
 	"grid_of_blocks":                   before("aclrtLaunchSIMTKernelWithArgsArray", func(_ *Thread, w []uint64) { w[1], w[2] = w[1]&(1<<32-1)|1<<32, 1 }),
-	"host_aligned":                     behind("aclrtMallocHost", func(_ *Thread, w []uint64, _ acl.Error) { *(*uint64)(pointer(w[0])) += 8 }),
+	"host_aligned":                     behind("aclrtMallocHost", func(_ *Thread, w []uint64, _ acl.Error) { *(*uint64)(device.Pointer(w[0])) += 8 }),
 	"host_free_with_sync_waits":        instead("aclrtFreeHostWithDevSync", "aclrtFreeHost"),
 	"host_size_0":                      returns("aclrtMallocHost", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
 	"ids":                              stores("aclrtStreamGetId", 1, 4, 5),
@@ -299,7 +301,7 @@ var breaches = map[string]breach{
 	"pool_is_full": {"aclrtMemPoolMallocAsync", func(t *Thread, fn api.ID, w []uint64) (uint64, bool) {
 		r, ok := acl.Call(t, fn, w)
 		if acl.Error(int32(r)) == acl.ACL_ERROR_RT_DEVICE_OOM {
-			r = uint64(uint32(t.Malloc((*acl.Addr)(pointer(w[0])), w[1], 0)))
+			r = uint64(uint32(t.Malloc((*acl.Addr)(device.Pointer(w[0])), w[1], 0)))
 		}
 		return r, ok
 	}},
@@ -328,7 +330,7 @@ var breaches = map[string]breach{
 	}),
 	"outside_needs_a_capture": returns("aclrtRecordEventWithFlag", acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, acl.ACL_SUCCESS),
 	"overflow_switch": behind("aclrtSetStreamOverflowSwitch", func(t *Thread, w []uint64, _ acl.Error) {
-		t.sim.streams.each(func(s *stream) { _ = t.SetStreamOverflowSwitch(acl.Stream(s.handle), uint32(w[1])) })
+		t.sim.streams.Each(func(s *stream) { _ = t.SetStreamOverflowSwitch(acl.Stream(s.handle), uint32(w[1])) })
 	}),
 	"peek_forgets_nothing":          instead("aclrtPeekAtLastError", "aclrtGetLastError"),
 	"peer_of_itself":                returns("aclrtDeviceEnablePeerAccess", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
@@ -384,8 +386,8 @@ var breaches = map[string]breach{
 	"where_pointers_lie":            stores("aclrtPointerGetAttributes", 1, 8, 1<<32),
 	"words_on_the_host_at_once":     skipped("aclrtMemsetD32Async"),
 	"wrapped_binary": behind("aclrtDestroyBinary", func(t *Thread, _ []uint64, _ acl.Error) {
-		t.sim.binaries.each(func(b *kernelBinary) { t.sim.binaries.remove(b.handle) })
+		t.sim.binaries.Each(func(b *kernelBinary) { t.sim.binaries.Remove(b.handle) })
 	}),
 	"write_aligned":  returns("aclrtValueWrite", acl.ACL_ERROR_RT_ADDR_UNALIGNED, acl.ACL_SUCCESS),
-	"write_in_order": before("aclrtValueWrite", func(_ *Thread, w []uint64) { *(*uint64)(pointer(w[0])) = w[1] }),
+	"write_in_order": before("aclrtValueWrite", func(_ *Thread, w []uint64) { *(*uint64)(device.Pointer(w[0])) = w[1] }),
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -114,10 +116,10 @@ func (t *Thread) builtGraph(h acl.MdlRI) (*graph, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	g := t.sim.graphs.get(uint64(h))
+	g := t.sim.graphs.Get(uint64(h))
 	switch {
 	case g == nil:
-		return nil, t.badHandle(kindGraph, uint64(h))
+		return nil, t.badHandle(device.KindGraph, uint64(h))
 	case !g.built:
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured and not built", g.id)
 	}
@@ -240,10 +242,10 @@ func (t *Thread) MdlRIAbort(modelRI acl.MdlRI) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	g := t.sim.graphs.get(uint64(modelRI))
+	g := t.sim.graphs.Get(uint64(modelRI))
 	switch {
 	case g == nil:
-		return t.badHandle(kindGraph, uint64(modelRI))
+		return t.badHandle(device.KindGraph, uint64(modelRI))
 	case !g.built:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was captured: its runs can't be aborted", g.id)
 	}
@@ -325,13 +327,13 @@ func (s *stream) readNumber(addr uint64, wide bool) (int64, *failure) {
 	if wide {
 		size = 8
 	}
-	if err := s.ctx.dev.check(addr, size, Read); err != nil {
+	if err := s.ctx.dev.check(addr, size, device.Read); err != nil {
 		return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "a number for stream %d: %v", s.id, err)
 	}
 	if wide {
-		return atomic.LoadInt64((*int64)(pointer(addr))), nil
+		return atomic.LoadInt64((*int64)(device.Pointer(addr))), nil
 	}
-	return int64(atomic.LoadInt32((*int32)(pointer(addr)))), nil
+	return int64(atomic.LoadInt32((*int32)(device.Pointer(addr)))), nil
 }
 
 // SwitchStream goes on at the beginning of another stream of the model where a condition is met when the task runs.

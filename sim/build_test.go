@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
@@ -97,7 +99,7 @@ func TestBuild(t *testing.T) {
 			e.ok(th.MdlRIExecuteAsync(m, exec))
 			e.ok(th.SynchronizeStream(exec))
 			if e.word(d) != 1 || e.word(d+4) != 1 {
-				e.Fatalf("% x", hostBytes(d, 8))
+				e.Fatalf("% x", device.Bytes(d, 8))
 			}
 		}
 		// Its stream emptied, the model is built anew.
@@ -172,7 +174,7 @@ func TestBranches(t *testing.T) {
 			{0, 2, 1, [5]uint32{1, 0, 3, 0, 5}},
 		} {
 			e.ok(th.Memset(d, 64, 0, 64))
-			b := hostBytes(index, 32)
+			b := device.Bytes(index, 32)
 			binary.LittleEndian.PutUint32(b, uint32(c.index))
 			binary.LittleEndian.PutUint64(b[16:], c.left)
 			binary.LittleEndian.PutUint64(b[24:], c.right)
@@ -203,7 +205,7 @@ func TestLoop(t *testing.T) {
 		e.ok(th.SetLabel(again, s[0]))
 		st, _ := th.stream(s[0])
 		e.ok(th.submit(st, task{kind: taskGraph, run: func(r *stream) (time.Duration, *failure) {
-			b := hostBytes(d, 4)
+			b := device.Bytes(d, 4)
 			n := binary.LittleEndian.Uint32(b) + 1
 			binary.LittleEndian.PutUint32(b, n)
 			return time.Microsecond, nil
@@ -216,7 +218,7 @@ func TestLoop(t *testing.T) {
 		e.set(end, d+24, 1)
 		e.ok(th.MdlRIEndTask(m, s[0]))
 		e.ok(th.MdlRIBuildEnd(m, 0))
-		binary.LittleEndian.PutUint32(hostBytes(d+8, 4), 1000)
+		binary.LittleEndian.PutUint32(device.Bytes(d+8, 4), 1000)
 		e.ok(th.MdlRIExecute(m, -1))
 		if e.word(d) != 1000 || e.word(d+24) != 1 {
 			e.Errorf("%d rounds", e.word(d))
@@ -244,7 +246,7 @@ func TestAbortModel(t *testing.T) {
 		exec := e.stream()
 		e.ok(th.MdlRIExecuteAsync(m, exec))
 		e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, th.SynchronizeStreamWithTimeout(exec, 1))
-		graph := e.sim.graphs.get(uint64(m))
+		graph := e.sim.graphs.Get(uint64(m))
 		testenv.Wait(t, "a run that has begun", func() bool {
 			graph.mu.Lock()
 			defer graph.mu.Unlock()
@@ -257,7 +259,7 @@ func TestAbortModel(t *testing.T) {
 			e.Error("a task behind the abort ran")
 		}
 		e.ok(th.Memset(d, 8, 0, 8))
-		hostBytes(d, 1)[0] = 1
+		device.Bytes(d, 1)[0] = 1
 		e.ok(th.MdlRIExecute(m, -1))
 		if e.word(d+8) != 5 {
 			e.Error("the model does not run again")
@@ -321,8 +323,8 @@ func TestModelTasks(t *testing.T) {
 	var p, w acl.MdlRITaskParams
 	e.ok(th.MdlRITaskGetParams(tasks[0], &p))
 	e.ok(th.MdlRITaskGetParams(tasks[1], &w))
-	k, v := (*acl.MdlRIKernelTaskParams)(pointer(addr(&p.Rsv2))), (*acl.MdlRIValueWriteTaskParams)(pointer(addr(&w.Rsv2)))
-	if k.FuncHandle != f || k.NumBlocks != 2 || !bytes.Equal(hostBytes(k.Args, k.ArgsSize), args) || string(hostBytes(p.OpInfoPtr, p.OpInfoSize)) != "shapes" {
+	k, v := (*acl.MdlRIKernelTaskParams)(device.Pointer(addr(&p.Rsv2))), (*acl.MdlRIValueWriteTaskParams)(device.Pointer(addr(&w.Rsv2)))
+	if k.FuncHandle != f || k.NumBlocks != 2 || !bytes.Equal(device.Bytes(k.Args, k.ArgsSize), args) || string(device.Bytes(p.OpInfoPtr, p.OpInfoSize)) != "shapes" {
 		t.Errorf("%+v", k)
 	}
 	if v.DevAddr != d+16 || v.Value != 7 {
@@ -365,7 +367,7 @@ func TestModelTasks(t *testing.T) {
 	}
 	e.ok(th.MdlRIDestroy(g))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, th.MdlRITaskDisable(tasks[0]))
-	if n := e.sim.graphTasks.live(); n != 0 {
+	if n := e.sim.graphTasks.Live(); n != 0 {
 		t.Errorf("%d tasks are left", n)
 	}
 }

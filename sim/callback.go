@@ -31,7 +31,7 @@ const (
 // subscriber is a thread of the program that runs functions which streams call.
 type subscriber struct {
 	id      uint64
-	dev     *device
+	dev     *npu
 	streams int // under the lock of the list of subscribers
 
 	mu    sync.Mutex

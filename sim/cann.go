@@ -4,6 +4,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -26,8 +28,8 @@ func (t *Thread) sysPackage(pkgName *byte) acl.Error {
 	if pkgName == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "pkgName is null")
 	}
-	if _, ok := cannPackages[goString(pkgName)]; !ok {
-		return t.fail(acl.ACL_ERROR_INVALID_FILE, "the package %q is not installed in the simulator", goString(pkgName))
+	if _, ok := cannPackages[device.GoString(pkgName)]; !ok {
+		return t.fail(acl.ACL_ERROR_INVALID_FILE, "the package %q is not installed in the simulator", device.GoString(pkgName))
 	}
 	return acl.ACL_SUCCESS
 }
@@ -46,10 +48,10 @@ func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPa
 		}
 		*version = acl.CANNPackageVersion{}
 		b := (*[unsafe.Sizeof(*version)]byte)(unsafe.Pointer(version))
-		putText(b[:128], cannVersion)
-		putText(b[128:192], "9")
-		putText(b[192:256], "1")
-		putText(b[256:320], "0")
+		device.PutText(b[:128], cannVersion)
+		device.PutText(b[128:192], "9")
+		device.PutText(b[192:256], "1")
+		device.PutText(b[256:320], "0")
 		return acl.ACL_SUCCESS
 	}
 	return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
@@ -63,7 +65,7 @@ func (t *Thread) SysGetVersionStr(pkgName, versionStr *byte) acl.Error {
 	if versionStr == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "versionStr is null")
 	}
-	putText(list(versionStr, uint64(len(cannVersion)+1)), cannVersion)
+	device.PutText(device.List(versionStr, uint64(len(cannVersion)+1)), cannVersion)
 	return acl.ACL_SUCCESS
 }
 
@@ -89,10 +91,10 @@ func (t *Thread) GetCannAttributeList(cannAttrList **acl.CannAttr, num *uint64) 
 	}
 	t.sim.attributes.once.Do(func() {
 		n := uint64(len(cannAttrs)) * 4
-		t.sim.attributes.list = t.sim.text.get(roundUp(n, 8))
-		copy(list((*acl.CannAttr)(pointer(t.sim.attributes.list)), uint64(len(cannAttrs))), cannAttrs)
+		t.sim.attributes.list = t.sim.text.Get(device.RoundUp(n, 8))
+		copy(device.List((*acl.CannAttr)(device.Pointer(t.sim.attributes.list)), uint64(len(cannAttrs))), cannAttrs)
 	})
-	*cannAttrList, *num = (*acl.CannAttr)(pointer(t.sim.attributes.list)), uint64(len(cannAttrs))
+	*cannAttrList, *num = (*acl.CannAttr)(device.Pointer(t.sim.attributes.list)), uint64(len(cannAttrs))
 	return acl.ACL_SUCCESS
 }
 

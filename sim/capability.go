@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -48,7 +50,7 @@ func (t *Thread) atomics(capabilities *uint32, operations *acl.AtomicOperation, 
 	if capabilities == nil || operations == nil || count == 0 || count > 1024 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d operations", count)
 	}
-	for _, o := range list(operations, uint64(count)) {
+	for _, o := range device.List(operations, uint64(count)) {
 		known := o >= acl.ACL_RT_ATOMIC_OPERATION_INTEGER_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_FLOAT_MAX ||
 			o >= acl.ACL_RT_ATOMIC_OPERATION_DMA_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_DMA_MAX ||
 			o >= acl.ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH
@@ -56,7 +58,7 @@ func (t *Thread) atomics(capabilities *uint32, operations *acl.AtomicOperation, 
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "operation %d is unknown", o)
 		}
 	}
-	clear(list(capabilities, uint64(count)))
+	clear(device.List(capabilities, uint64(count)))
 	return acl.ACL_SUCCESS
 }
 
@@ -108,12 +110,12 @@ func (t *Thread) CheckMemType(addrList *acl.Addr, size, memType uint32, checkRes
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kinds %#x, reserve %d", memType, reserve)
 	}
 	*checkResult = 1
-	for _, a := range list(addrList, uint64(size)) {
+	for _, a := range device.List(addrList, uint64(size)) {
 		kind := uint32(0)
 		if d := t.sim.locate(a).dev; d != nil {
-			if r, ok := d.mem.live.find(a); ok && r.v.how != byMap {
+			if r, ok := d.mem.live.Find(a); ok && r.V.how != byMap {
 				kind = memDevice
-			} else if _, ok := d.mem.taken.find(a); ok {
+			} else if _, ok := d.mem.taken.Find(a); ok {
 				kind = memReserved
 			}
 		}
@@ -156,7 +158,7 @@ func (t *Thread) GetHardwareSyncAddr(addr *acl.Addr) acl.Error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ends := d.mem.ends.Load(); d.syncAddr == 0 || d.syncEnds != ends {
-		a, f := t.sim.allocOwn(d, pageSize)
+		a, f := t.sim.allocOwn(d, device.PageSize)
 		if f != nil {
 			return t.failWith(f)
 		}
@@ -181,7 +183,7 @@ func (t *Thread) ProfTrace(userdata acl.Addr, length int32, on acl.Stream) acl.E
 	case length <= 0 || length > maxMarker:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a marker of %d bytes: 1 to %d", length, maxMarker)
 	}
-	return t.submit(s, task{kind: taskMarker, name: string(hostBytes(userdata, uint64(length))), run: func(*stream) (time.Duration, *failure) { return 0, nil }})
+	return t.submit(s, task{kind: taskMarker, name: string(device.Bytes(userdata, uint64(length))), run: func(*stream) (time.Duration, *failure) { return 0, nil }})
 }
 
 // MemP2PMap checks that a device may reach another one's memory, which needs no further preparation here.
@@ -200,7 +202,7 @@ func (t *Thread) MemP2PMap(devPtr acl.Addr, size uint64, dstDevId int32, flags u
 	case to == d:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory lies on device %d itself", d.id)
 	}
-	if err := to.check(devPtr, size, Read); err != nil {
+	if err := to.check(devPtr, size, device.Read); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
 	}
 	return acl.ACL_SUCCESS
@@ -257,10 +259,10 @@ func (t *Thread) CmoSetDesc(cmoDesc, src acl.Addr, size uint64) acl.Error {
 	if src == 0 || size == 0 {
 		return t.invalid("%d bytes of the cache at %#x", size, src)
 	}
-	if err := d.mem.check(cmoDesc, cacheDescSize, Write); err != nil {
+	if err := d.mem.check(cmoDesc, cacheDescSize, device.Write); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
 	}
-	b := hostBytes(cmoDesc, cacheDescSize)
+	b := device.Bytes(cmoDesc, cacheDescSize)
 	clear(b)
 	binary.LittleEndian.PutUint64(b, src)
 	binary.LittleEndian.PutUint64(b[8:], size)
@@ -284,10 +286,10 @@ func (t *Thread) CmoAsyncWithDesc(cmoDesc acl.Addr, cmoType acl.CmoType, on acl.
 	}
 	return t.submit(s, task{kind: taskCache, run: func(s *stream) (time.Duration, *failure) {
 		d := s.ctx.dev
-		if err := d.check(cmoDesc, cacheDescSize, Read); err != nil {
+		if err := d.check(cmoDesc, cacheDescSize, device.Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.id, err)
 		}
-		b := hostBytes(cmoDesc, cacheDescSize)
+		b := device.Bytes(cmoDesc, cacheDescSize)
 		if err := d.check(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), 0); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.id, err)
 		}

@@ -384,7 +384,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	c.mu.Unlock()
 	if f != nil {
 		if !c.graph.part { // a part goes with the graph that it belongs to
-			t.sim.graphs.remove(c.graph.handle)
+			t.sim.graphs.Remove(c.graph.handle)
 		}
 		c.graph.end()
 		*modelRI = 0

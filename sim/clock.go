@@ -2,16 +2,16 @@ package sim
 
 import (
 	"math"
-	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -222,62 +222,8 @@ func (c *realClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
 		d = t - c.now(nil)
 	}
 	if d > 0 {
-		alarms.sleep(d)
+		device.Alarms.Sleep(d)
 	}
-}
-
-// alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file:
-// asleep in a system call it would keep others from running.
-var alarms alarmList
-
-type alarmList struct {
-	mu   sync.Mutex
-	free []*alarm
-	dead []*alarm // never closed: the program has closed them, and may have files of its own by their numbers
-}
-
-type alarm struct {
-	fd   int
-	file *os.File
-}
-
-func (l *alarmList) sleep(d time.Duration) {
-	a := l.take()
-	if a == nil {
-		time.Sleep(d)
-		return
-	}
-	var ended [8]byte
-	err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
-	if err == nil {
-		_, err = a.file.Read(ended[:])
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.dead = append(l.dead, a)
-		return
-	}
-	l.free = append(l.free, a)
-}
-
-func (l *alarmList) take() *alarm {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.free); n > 0 {
-		a := l.free[n-1]
-		l.free = l.free[:n-1]
-		return a
-	}
-	if len(l.dead) > 0 {
-		return nil // of a program that closes what it does not know
-	}
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	if err != nil {
-		return nil
-	}
-	KeepDescriptor(fd, true)
-	return &alarm{fd, os.NewFile(uintptr(fd), "timer")}
 }
 
 // virtualClock runs the tasks of all streams one at a time, in the order of virtual time, as a discrete-event simulation. Nobody
@@ -616,7 +562,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 // met asks what a task waits for. What can only be waited for is waited for aside.
 func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 	if w.block == nil {
-		if err := guard(func() { ok, _ = w.met() }); err != nil {
+		if err := device.Guard(func() { ok, _ = w.met() }); err != nil {
 			return true, failedAt(err)
 		}
 		if ok || w.block == nil {
@@ -663,7 +609,7 @@ func (v *virtualClock) Begin(n int32) int64 {
 	if s.virtual.skip || s.halted() && !s.virtual.current.always {
 		return 0
 	}
-	if err := guard(func() { s.virtual.took, s.virtual.result = s.virtual.current.perform(s) }); err != nil {
+	if err := device.Guard(func() { s.virtual.took, s.virtual.result = s.virtual.current.perform(s) }); err != nil {
 		s.virtual.result = failedAt(err)
 	}
 	return int64(max(s.virtual.took, 0))

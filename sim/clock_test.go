@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
@@ -72,7 +74,7 @@ func TestVirtualTimeIsRepeatable(t *testing.T) {
 // A wait took its own time before the device was done, not after it, and nothing could pass time between calls, or keep that of a
 // recorder's calls out of it.
 func TestVirtualTimeOfCalls(t *testing.T) {
-	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return time.Second }}
+	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return time.Second }}
 	m := preset(t, "ascend910b")
 	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"slow": slow}, Model: m})
 	f, s, args := e.function(e.load(testBinary(3, "slow")), "slow"), e.stream(), make([]byte, 8)
@@ -107,7 +109,7 @@ func TestVirtualTimeOfCalls(t *testing.T) {
 
 // What takes long on the device takes no time here, and is what the model says.
 func TestVirtualTimeIsTheModels(t *testing.T) {
-	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return time.Hour / 4 }}
+	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return time.Hour / 4 }}
 	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"slow": slow}})
 	f := e.function(e.load(testBinary(3, "slow")), "slow")
 	a, b := e.event(), e.event()
@@ -156,12 +158,12 @@ func TestVirtualPolling(t *testing.T) {
 	// A program may wait for the device in a way that the simulator can't see.
 	h := e.pinned(8)
 	e.ok(e.th.MemcpyAsync(h, 8, p, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
-	testenv.Wait(t, "a copy where nobody calls", func() bool { return binary.LittleEndian.Uint64(hostBytes(h, 8)) != 0 })
+	testenv.Wait(t, "a copy where nobody calls", func() bool { return binary.LittleEndian.Uint64(device.Bytes(h, 8)) != 0 })
 }
 
 // Kernels of different streams share the device's cores.
 func TestVirtualCores(t *testing.T) {
-	busy := &Kernel{Name: "busy", Duration: func(*Launch) time.Duration { return time.Millisecond }}
+	busy := &device.Kernel{Name: "busy", Duration: func(*device.Launch) time.Duration { return time.Millisecond }}
 	m := preset(t, "instant")
 	m.Cores.Vector = 4
 	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"busy": busy}, Model: m})
@@ -230,7 +232,7 @@ func TestBriefKernel(t *testing.T) {
 		t.Skip("work is measured in real time")
 	}
 	var pause time.Duration
-	work := &Kernel{Name: "work", Run: func(*Launch) { time.Sleep(pause) }, Duration: func(*Launch) time.Duration { return time.Microsecond }}
+	work := &device.Kernel{Name: "work", Run: func(*device.Launch) { time.Sleep(pause) }, Duration: func(*device.Launch) time.Duration { return time.Microsecond }}
 	e := newEnv(t, Options{Model: preset(t, "instant"), Kernels: kernelMap{"work": work}})
 	f := e.function(e.load(testBinary(3, "work")), "work")
 	s, a, b := e.stream(), e.event(), e.event()
@@ -244,7 +246,7 @@ func TestBriefKernel(t *testing.T) {
 		runtime.KeepAlive(args)
 		return ms
 	}
-	fn := e.th.sim.functions.get(uint64(f))
+	fn := e.th.sim.functions.Get(uint64(f))
 	testenv.Wait(t, "a launch that is brief", func() bool {
 		launch()
 		took := time.Duration(fn.took.Load())

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -15,7 +17,7 @@ import (
 type condition struct {
 	handle  uint64
 	graph   *graph // that asks it
-	word    span
+	word    device.Span
 	ends    uint32 // the device's memory that the word lies in
 	initial uint64
 	assign  bool // the word is set to initial when the whole model begins
@@ -32,10 +34,10 @@ const (
 
 // newGraph makes a model of a device, which is captured into or built.
 func (t *Thread) newGraph(g *graph) acl.Error {
-	if g.handle = t.sim.graphs.add(g); g.handle == 0 {
+	if g.handle = t.sim.graphs.Add(g); g.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
 	}
-	g.id, g.serial = uint32(g.handle>>4&(maxHandles-1)), t.sim.models.Add(1)
+	g.id, g.serial = uint32(g.handle>>4&(device.MaxHandles-1)), t.sim.models.Add(1)
 	return acl.ACL_SUCCESS
 }
 
@@ -61,9 +63,9 @@ func (g *graph) assign(s *stream) {
 	g.mu.Unlock()
 	for _, c := range conditions {
 		if c.assign && c.there() && !broken("assigned_in_each_run") {
-			s.ctx.dev.sim.strict.taskTouches(s, c.word.addr, conditionSize, Write)
-			atomic.StoreUint64((*uint64)(pointer(c.word.addr)), c.initial)
-			s.ctx.dev.sim.known(c.word.addr, conditionSize)
+			s.ctx.dev.sim.strict.taskTouches(s, c.word.Addr, conditionSize, device.Write)
+			atomic.StoreUint64((*uint64)(device.Pointer(c.word.Addr)), c.initial)
+			s.ctx.dev.sim.known(c.word.Addr, conditionSize)
 		}
 		for _, p := range c.parts {
 			if !broken("part_in_a_part") {
@@ -79,15 +81,15 @@ func (c *condition) there() bool { return c.graph.dev.mem.ends.Load() == c.ends 
 // end gives back the word and the parts.
 func (c *condition) end() {
 	d := c.graph.dev
-	d.sim.conditions.remove(c.handle)
+	d.sim.conditions.Remove(c.handle)
 	for _, p := range c.parts {
 		d.sim.captures.spoil(p, failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the model whose part is captured is gone"))
-		d.sim.graphs.remove(p.handle)
+		d.sim.graphs.Remove(p.handle)
 		p.end()
 	}
 	d.sim.strict.drops(c.word)
 	if c.there() && !broken("word_ends_with_the_model") {
-		d.mem.free(c.word.addr, byRuntime)
+		d.mem.free(c.word.Addr, byRuntime)
 	}
 }
 
@@ -97,9 +99,9 @@ func (c *condition) choose(s *stream) (*graph, *failure) {
 		return nil, failed(acl.ACL_ERROR_RT_SYS_DMA, "the condition of model %d for stream %d lies in memory of the device that is gone", c.graph.id, s.id)
 	}
 	sim := s.ctx.dev.sim
-	sim.strict.taskTouches(s, c.word.addr, conditionSize, Read)
-	n := atomic.LoadUint64((*uint64)(pointer(c.word.addr)))
-	unknown, depends := sim.Unknown(c.word.addr, conditionSize)
+	sim.strict.taskTouches(s, c.word.Addr, conditionSize, device.Read)
+	n := atomic.LoadUint64((*uint64)(device.Pointer(c.word.Addr)))
+	unknown, depends := sim.Unknown(c.word.Addr, conditionSize)
 	if depends = depends && rank(unknown) == kernelRank; depends {
 		sim.sayUnknown(unknown, "model %d goes on by a condition which depends on what kernel %q would have written, which no kernel library knows", c.graph.id, unknown)
 	}
@@ -187,10 +189,10 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 	if e != 0 {
 		return e
 	}
-	g := t.sim.graphs.get(uint64(modelRI))
+	g := t.sim.graphs.Get(uint64(modelRI))
 	switch {
 	case g == nil:
-		return t.badHandle(kindGraph, uint64(modelRI))
+		return t.badHandle(device.KindGraph, uint64(modelRI))
 	case handle == nil:
 		return t.null("handle")
 	case flag < 0 || flag > acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT:
@@ -207,8 +209,8 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 	if f != nil {
 		return t.failWith(f)
 	}
-	x.word = span{at, conditionSize}
-	if x.handle = t.sim.conditions.add(x); x.handle == 0 {
+	x.word = device.Span{Addr: at, Size: conditionSize}
+	if x.handle = t.sim.conditions.Add(x); x.handle == 0 {
 		g.dev.mem.free(at, byRuntime)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many conditions")
 	}
@@ -222,9 +224,9 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 
 // condition returns the condition of a handle.
 func (t *Thread) condition(h acl.MdlRICondHandle) (*condition, acl.Error) {
-	x := t.sim.conditions.get(uint64(h))
+	x := t.sim.conditions.Get(uint64(h))
 	if x == nil {
-		return nil, t.badHandle(kindCondition, uint64(h))
+		return nil, t.badHandle(device.KindCondition, uint64(h))
 	}
 	return x, acl.ACL_SUCCESS
 }
@@ -241,7 +243,7 @@ func (t *Thread) MdlRICondHandleGetCondPtr(handle acl.MdlRICondHandle, ptr **uin
 	if ptr == nil {
 		return t.null("ptr")
 	}
-	*ptr = (*uint64)(pointer(x.word.addr))
+	*ptr = (*uint64)(device.Pointer(x.word.Addr))
 	return acl.ACL_SUCCESS
 }
 
@@ -295,7 +297,7 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 	var parts []*graph
 	drop := func() {
 		for _, p := range parts {
-			t.sim.graphs.remove(p.handle)
+			t.sim.graphs.Remove(p.handle)
 		}
 	}
 	for range params.Size {
@@ -312,7 +314,7 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 		drop()
 		return e
 	}
-	to := list((*acl.MdlRI)(pointer(params.ModelRIArray)), uint64(params.Size))
+	to := device.List((*acl.MdlRI)(device.Pointer(params.ModelRIArray)), uint64(params.Size))
 	for i, p := range parts {
 		to[i] = acl.MdlRI(p.handle)
 	}
@@ -325,10 +327,10 @@ func (t *Thread) MdlRICaptureToModelRIBegin(on acl.Stream, modelRI acl.MdlRI, mo
 	if e != 0 {
 		return e
 	}
-	g := t.sim.graphs.get(uint64(modelRI))
+	g := t.sim.graphs.Get(uint64(modelRI))
 	switch {
 	case g == nil:
-		return t.badHandle(kindGraph, uint64(modelRI))
+		return t.badHandle(device.KindGraph, uint64(modelRI))
 	case !g.part && !broken("captured_into_parts"):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is no part of another one", g.id)
 	case s.ctx.dev != g.dev:

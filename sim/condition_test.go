@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -57,7 +59,7 @@ func TestConditionalLoop(t *testing.T) {
 		}
 		e.ok(e.th.MdlRIDestroy(g))
 		e.found()
-		if n := e.sim.graphs.live() + e.sim.conditions.live(); n != 0 {
+		if n := e.sim.graphs.Live() + e.sim.conditions.Live(); n != 0 {
 			t.Errorf("virtual %t: %d models and conditions are left", virtual, n)
 		}
 		e.sim.Close()
@@ -76,7 +78,7 @@ func TestConditionalLoopWithoutEnd(t *testing.T) {
 		e.ok(e.th.SynchronizeStream(s))
 	}
 	e.ok(e.th.MdlRIDestroy(g))
-	if hostBytes(word, 1)[0] != 0 {
+	if device.Bytes(word, 1)[0] != 0 {
 		t.Error("the word of a model that is gone still has its value")
 	}
 }
@@ -95,7 +97,7 @@ func TestConditionalPartFails(t *testing.T) {
 		e.ok(e.th.MdlRIExecuteAsync(g, s))
 		e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, e.th.SynchronizeStream(s))
 		e.message("fill")
-		if hostBytes(p, 1)[0] != 0 {
+		if device.Bytes(p, 1)[0] != 0 {
 			t.Error("the task behind the part ran")
 		}
 		e.sim.Close()
@@ -151,7 +153,7 @@ func TestConditionalCaptureFails(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MdlRICondHandleGetCondPtr(c, new(*uint64)))
 	e.ok(e.th.MemsetAsync(p, 64, 1, 64, inner))
 	e.ok(e.th.SynchronizeStreamWithTimeout(inner, patience))
-	if n := e.sim.graphs.live() + e.sim.conditions.live(); n != 0 {
+	if n := e.sim.graphs.Live() + e.sim.conditions.Live(); n != 0 {
 		t.Errorf("%d models and conditions are left", n)
 	}
 }

@@ -5,13 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
 // context is a context of a device: the owner of streams, with a default stream of its own.
 type context struct {
 	handle uint64
-	dev    *device
+	dev    *npu
 	def    *stream
 	ended  atomic.Bool
 	// stops says that the first failure stops all streams, as one of them was told to; stopped is that failure.
@@ -41,7 +43,7 @@ func (c *context) failed(s *stream, f *failure) {
 }
 
 // newContext opens the device if need be. The caller holds d.mu.
-func (d *device) newContext() (*context, *failure) {
+func (d *npu) newContext() (*context, *failure) {
 	if err := d.mem.reserve(); err != nil {
 		d.sim.log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.id, err, vaStride>>30)
 		return nil, failed(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.id, err)
@@ -52,7 +54,7 @@ func (d *device) newContext() (*context, *failure) {
 		return nil, f
 	}
 	c.def = s
-	if c.handle = d.sim.contexts.add(c); c.handle == 0 {
+	if c.handle = d.sim.contexts.Add(c); c.handle == 0 {
 		d.release(s)
 		return nil, failed(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many contexts")
 	}
@@ -73,7 +75,7 @@ func (c *context) destroy(force bool) {
 		s.close(force)
 	}
 	d := c.dev
-	d.sim.contexts.remove(c.handle)
+	d.sim.contexts.Remove(c.handle)
 	d.mu.Lock()
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *context) bool { return o == c })
 	last := len(d.contexts) == 0
@@ -115,9 +117,9 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	c := t.sim.contexts.get(uint64(ctx))
+	c := t.sim.contexts.Get(uint64(ctx))
 	if c == nil {
-		return t.badHandle(kindContext, uint64(ctx))
+		return t.badHandle(device.KindContext, uint64(ctx))
 	}
 	c.dev.mu.Lock()
 	primary := c == c.dev.primary
@@ -135,9 +137,9 @@ func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	c := t.sim.contexts.get(uint64(ctx))
+	c := t.sim.contexts.Get(uint64(ctx))
 	if c == nil {
-		return t.badHandle(kindContext, uint64(ctx))
+		return t.badHandle(device.KindContext, uint64(ctx))
 	}
 	t.current = c
 	return acl.ACL_SUCCESS

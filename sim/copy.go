@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -26,18 +28,18 @@ func plain(dst, src, n uint64) transfer {
 
 // check looks up the memory of a transfer that the runtime knows.
 func (s *Sim) check(x *transfer) error {
-	if err := s.checkSide(x.dst, (x.height-1)*x.dpitch+x.width, Write, x.todev, x.pinned); err != nil {
+	if err := s.checkSide(x.dst, (x.height-1)*x.dpitch+x.width, device.Write, x.todev, x.pinned); err != nil {
 		return err
 	}
 	if x.staged != nil {
 		return nil
 	}
-	return s.checkSide(x.src, (x.height-1)*x.spitch+x.width, Read, x.fromdev, x.pinned)
+	return s.checkSide(x.src, (x.height-1)*x.spitch+x.width, device.Read, x.fromdev, x.pinned)
 }
 
 // checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
 // runtime's where it is not: the program may have freed it since the call.
-func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) error {
+func (s *Sim) checkSide(addr, n uint64, access uint32, onDevice, pinned bool) error {
 	if broken("copy_behind_the_end") {
 		return nil
 	}
@@ -50,14 +52,14 @@ func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) erro
 		}
 		return nil
 	}
-	if device {
+	if onDevice {
 		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
 	}
-	if addr < pageSize {
+	if addr < device.PageSize {
 		return fmt.Errorf("%#x is no address", addr)
 	}
-	h, ok := s.host.find(addr)
-	if ok && n > h.end()-addr || pinned && !ok {
+	h, ok := s.host.Find(addr)
+	if ok && n > h.End()-addr || pinned && !ok {
 		return fmt.Errorf("%d bytes at %#x do not lie in one host allocation", n, addr)
 	}
 	return nil
@@ -66,11 +68,11 @@ func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) erro
 // move moves the bytes.
 func (x *transfer) move() {
 	if x.staged != nil {
-		copy(hostBytes(x.dst, x.width), x.staged)
+		copy(device.Bytes(x.dst, x.width), x.staged)
 		return
 	}
 	for i := range x.height {
-		copy(hostBytes(x.dst+i*x.dpitch, x.width), hostBytes(x.src+i*x.spitch, x.width))
+		copy(device.Bytes(x.dst+i*x.dpitch, x.width), device.Bytes(x.src+i*x.spitch, x.width))
 	}
 }
 
@@ -111,12 +113,12 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if planned != nil && !planned.corrupt {
 		return t.fail(planned.code, "copy %d fails, by plan", planned.at)
 	}
-	if err := guard(x.move); err != nil {
+	if err := device.Guard(x.move); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
 	t.sim.follow(&x)
 	if planned != nil {
-		corrupt(span{x.dst, x.width})
+		corrupt(device.Span{Addr: x.dst, Size: x.width})
 	}
 	return acl.ACL_SUCCESS
 }
@@ -126,7 +128,7 @@ func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
 	watched := t.sim.strict.watch(s, &x)
 	quick := x.width*x.height < 256<<10 // a model's latency is longer
-	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: span{x.dst, x.width}, quick: quick, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: device.Span{Addr: x.dst, Size: x.width}, quick: quick, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
 		sim.strict.taskCopies(s, &x, watched)
 		if err := sim.check(&x); err != nil {
@@ -185,7 +187,7 @@ func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint
 	case count > maxAlloc:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is impossible", count)
 	case dst == src && broken("onto_itself"):
-		clear(hostBytes(dst, count))
+		clear(device.Bytes(dst, count))
 		return true, acl.ACL_SUCCESS
 	case dst == src:
 		return true, acl.ACL_SUCCESS
@@ -264,7 +266,7 @@ func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.src, x.dst)
 		}
 		x.todev = true
-		if err := guard(func() { x.staged = bytes.Clone(hostBytes(x.src, x.width)) }); err != nil {
+		if err := device.Guard(func() { x.staged = bytes.Clone(device.Bytes(x.src, x.width)) }); err != nil {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x: %v", x.width, x.src, err)
 		}
 		return t.copyLater(s, x)
@@ -292,7 +294,7 @@ func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error
 		return t.copyPageable(s, x)
 	}
 	if broken("pinned_source_is_read_later") && !x.fromdev {
-		x.staged = bytes.Clone(hostBytes(x.src, x.width))
+		x.staged = bytes.Clone(device.Bytes(x.src, x.width))
 	}
 	return t.copyLater(s, x)
 }
@@ -387,11 +389,11 @@ func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) 
 
 // fill sets device memory or pinned host memory to a pattern of which n is a multiple.
 func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
-	if err := s.checkSide(p, n, Write, false, true); err != nil {
+	if err := s.checkSide(p, n, device.Write, false, true); err != nil {
 		return err
 	}
 	s.known(p, n)
-	b := hostBytes(p, n)
+	b := device.Bytes(p, n)
 	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(b)
 		return nil
@@ -407,7 +409,7 @@ func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
 func (t *Thread) fillLater(s *stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
 	return t.submit(s, task{kind: taskFill, copy: model.Fill, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
-		sim.strict.taskTouches(s, p, n, Write)
+		sim.strict.taskTouches(s, p, n, device.Write)
 		if err := sim.fill(p, pattern, n); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
 		}
@@ -426,7 +428,7 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, devPtr, count, Write)
+	t.sim.strict.hostTouches(t, devPtr, count, device.Write)
 	if err := t.sim.fill(devPtr, []byte{byte(value)}, count); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}
@@ -471,15 +473,15 @@ func (t *Thread) batch(b batch, do func(x transfer, kind acl.MemcpyKind) acl.Err
 		return t.null("sizes")
 	case b.n == 0:
 		return t.invalid("a batch of 0 copies")
-	case b.n <= maxBatch && !slices.ContainsFunc(list(b.sizes, b.n), func(n uint64) bool { return n > 0 }):
+	case b.n <= maxBatch && !slices.ContainsFunc(device.List(b.sizes, b.n), func(n uint64) bool { return n > 0 }):
 		return acl.ACL_SUCCESS
 	case b.dsts == nil || b.destMaxs == nil || b.srcs == nil || b.attrs == nil || b.indexes == nil:
 		return t.null("an array of the batch")
 	case b.n > maxBatch || b.numAttrs == 0 || b.numAttrs > b.n:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a batch of %d copies with %d attributes", b.n, b.numAttrs)
 	}
-	dsts, maxs, srcs, sizes := list(b.dsts, b.n), list(b.destMaxs, b.n), list(b.srcs, b.n), list(b.sizes, b.n)
-	attrs, indexes := list(b.attrs, b.numAttrs), list(b.indexes, b.numAttrs)
+	dsts, maxs, srcs, sizes := device.List(b.dsts, b.n), device.List(b.destMaxs, b.n), device.List(b.srcs, b.n), device.List(b.sizes, b.n)
+	attrs, indexes := device.List(b.attrs, b.numAttrs), device.List(b.indexes, b.numAttrs)
 	for i, at := range indexes {
 		if i == 0 && at != 0 || i > 0 && at <= indexes[i-1] || at >= b.n {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attrsIndexes[%d] is %d: they begin with 0, ascend and stay below %d", i, at, b.n)

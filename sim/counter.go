@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -38,10 +40,10 @@ func (t *Thread) CntNotifyCreate(h *acl.CntNotify, flag uint64) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify flag %#x is unknown", flag)
 	}
 	c := &counter{wake: make(chan struct{})}
-	if c.handle = t.sim.counters.add(c); c.handle == 0 {
+	if c.handle = t.sim.counters.Add(c); c.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "too many counting notifies")
 	}
-	c.id = uint32(c.handle >> 4 & (maxHandles - 1))
+	c.id = uint32(c.handle >> 4 & (device.MaxHandles - 1))
 	*h = acl.CntNotify(c.handle)
 	return acl.ACL_SUCCESS
 }
@@ -50,9 +52,9 @@ func (t *Thread) counter(h acl.CntNotify) (*counter, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	c := t.sim.counters.get(uint64(h))
+	c := t.sim.counters.Get(uint64(h))
 	if c == nil {
-		return nil, t.badHandle(kindCounter, uint64(h))
+		return nil, t.badHandle(device.KindCounter, uint64(h))
 	}
 	return c, acl.ACL_SUCCESS
 }
@@ -62,7 +64,7 @@ func (t *Thread) CntNotifyDestroy(h acl.CntNotify) acl.Error {
 	if _, e := t.counter(h); e != 0 {
 		return e
 	}
-	t.sim.counters.remove(uint64(h))
+	t.sim.counters.Remove(uint64(h))
 	return acl.ACL_SUCCESS
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -11,7 +13,7 @@ import (
 type dataBuffer struct {
 	handle uint64
 	mu     sync.Mutex
-	at     span
+	at     device.Span
 }
 
 // dataset is a list of data buffers, the inputs or the outputs of a model. The buffers are the program's.
@@ -27,15 +29,15 @@ func (t *Thread) CreateDataBuffer(data acl.Addr, size uint64) acl.DataBuffer {
 		t.fail(acl.ACL_ERROR_INVALID_PARAM, "%d bytes at null", size)
 		return 0
 	}
-	b := &dataBuffer{at: span{data, size}}
-	b.handle = t.sim.buffers.add(b)
+	b := &dataBuffer{at: device.Span{Addr: data, Size: size}}
+	b.handle = t.sim.buffers.Add(b)
 	return acl.DataBuffer(b.handle)
 }
 
 func (t *Thread) dataBuffer(h acl.DataBuffer) (*dataBuffer, acl.Error) {
-	b := t.sim.buffers.get(uint64(h))
+	b := t.sim.buffers.Get(uint64(h))
 	if b == nil {
-		t.badHandle(kindBuffer, uint64(h))
+		t.badHandle(device.KindBuffer, uint64(h))
 		return nil, t.failWith(failed(acl.ACL_ERROR_INVALID_PARAM, "%s", t.message))
 	}
 	return b, acl.ACL_SUCCESS
@@ -46,7 +48,7 @@ func (t *Thread) DestroyDataBuffer(dataBuffer acl.DataBuffer) acl.Error {
 	if _, e := t.dataBuffer(dataBuffer); e != 0 {
 		return e
 	}
-	t.sim.buffers.remove(uint64(dataBuffer))
+	t.sim.buffers.Remove(uint64(dataBuffer))
 	return acl.ACL_SUCCESS
 }
 
@@ -60,15 +62,15 @@ func (t *Thread) UpdateDataBuffer(dataBuffer acl.DataBuffer, data acl.Addr, size
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "%d bytes at null", size)
 	}
 	b.mu.Lock()
-	b.at = span{data, size}
+	b.at = device.Span{Addr: data, Size: size}
 	b.mu.Unlock()
 	return acl.ACL_SUCCESS
 }
 
-func (t *Thread) wrapped(h acl.DataBuffer) span {
+func (t *Thread) wrapped(h acl.DataBuffer) device.Span {
 	b, e := t.dataBuffer(h)
 	if e != 0 {
-		return span{}
+		return device.Span{}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,30 +79,30 @@ func (t *Thread) wrapped(h acl.DataBuffer) span {
 
 // GetDataBufferAddr returns the address of a wrapper.
 func (t *Thread) GetDataBufferAddr(dataBuffer acl.DataBuffer) acl.Addr {
-	return t.wrapped(dataBuffer).addr
+	return t.wrapped(dataBuffer).Addr
 }
 
 // GetDataBufferSize returns the size of a wrapper, of which 32 bits are left.
 func (t *Thread) GetDataBufferSize(dataBuffer acl.DataBuffer) uint32 {
-	return uint32(t.wrapped(dataBuffer).size)
+	return uint32(t.wrapped(dataBuffer).Size)
 }
 
 // GetDataBufferSizeV2 returns the size of a wrapper.
 func (t *Thread) GetDataBufferSizeV2(dataBuffer acl.DataBuffer) uint64 {
-	return t.wrapped(dataBuffer).size
+	return t.wrapped(dataBuffer).Size
 }
 
 // MdlCreateDataset makes an empty list of data buffers.
 func (t *Thread) MdlCreateDataset() acl.MdlDataset {
 	d := &dataset{}
-	d.handle = t.sim.datasets.add(d)
+	d.handle = t.sim.datasets.Add(d)
 	return acl.MdlDataset(d.handle)
 }
 
 func (t *Thread) dataset(h acl.MdlDataset) (*dataset, acl.Error) {
-	d := t.sim.datasets.get(uint64(h))
+	d := t.sim.datasets.Get(uint64(h))
 	if d == nil {
-		t.badHandle(kindDataset, uint64(h))
+		t.badHandle(device.KindDataset, uint64(h))
 		return nil, t.failWith(failed(acl.ACL_ERROR_INVALID_PARAM, "%s", t.message))
 	}
 	return d, acl.ACL_SUCCESS
@@ -111,7 +113,7 @@ func (t *Thread) MdlDestroyDataset(dataset acl.MdlDataset) acl.Error {
 	if _, e := t.dataset(dataset); e != 0 {
 		return e
 	}
-	t.sim.datasets.remove(uint64(dataset))
+	t.sim.datasets.Remove(uint64(dataset))
 	return acl.ACL_SUCCESS
 }
 

@@ -7,11 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
 // device is one simulated NPU. It is open while the program holds references by SetDevice or contexts of its own on it.
-type device struct {
+type npu struct {
 	sim     *Sim
 	id      int32
 	mem     memory
@@ -23,7 +25,7 @@ type device struct {
 
 	busy atomic.Int64 // device time of all kernels so far
 
-	shared *sharing // in real time
+	shared *device.Turns // in real time
 
 	mu       sync.Mutex
 	usage    usage
@@ -39,8 +41,8 @@ type device struct {
 // maxStreams is the number of streams of a device, those of the contexts included.
 const maxStreams = 1984
 
-func newDevice(s *Sim, id int32) *device {
-	d := &device{sim: s, id: id, shared: newSharing(s.model)}
+func newNPU(s *Sim, id int32) *npu {
+	d := &npu{sim: s, id: id, shared: device.NewTurns(s.model)}
 	d.mem.ended = s.shares.ending
 	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+uint64(s.opts.Devices)*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
 	return d
@@ -48,7 +50,7 @@ func newDevice(s *Sim, id int32) *device {
 
 // check tells whether the device may access n bytes at an address: memory of its own, of a peer that it has access to, or of
 // the host where it was registered for devices.
-func (d *device) check(addr, n uint64, access uint32) error {
+func (d *npu) check(addr, n uint64, access uint32) error {
 	if d.mem.owns(addr) {
 		if d.mem.hasShared.Load() {
 			if err := d.checkShared(addr, n); err != nil {
@@ -71,20 +73,20 @@ func (d *device) check(addr, n uint64, access uint32) error {
 		}
 		return nil
 	}
-	return d.sim.host.check(addr, n, access)
+	return d.sim.host.Check(addr, n, access)
 }
 
 // checkShared tells whether the device may access memory of another process, which may lie on another device.
-func (d *device) checkShared(addr, n uint64) error {
-	r, ok := d.mem.live.find(addr)
-	if ok && r.v.shared != nil && r.v.shared.device != d.id && d.peers.Load()&(1<<uint(r.v.shared.device)) == 0 {
-		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.v.shared.pid, r.v.shared.device, d.id)
+func (d *npu) checkShared(addr, n uint64) error {
+	r, ok := d.mem.live.Find(addr)
+	if ok && r.V.shared != nil && r.V.shared.device != d.id && d.peers.Load()&(1<<uint(r.V.shared.device)) == 0 {
+		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.V.shared.pid, r.V.shared.device, d.id)
 	}
 	return nil
 }
 
 // device returns the device with an id.
-func (t *Thread) device(id int32) (*device, acl.Error) {
+func (t *Thread) device(id int32) (*npu, acl.Error) {
 	if id < 0 || int(id) >= len(t.sim.devices) {
 		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %d devices", id, len(t.sim.devices))
 	}
@@ -92,7 +94,7 @@ func (t *Thread) device(id int32) (*device, acl.Error) {
 }
 
 // knownDevice returns the device with an id to a thread that need not have a context.
-func (t *Thread) knownDevice(id int32) (*device, acl.Error) {
+func (t *Thread) knownDevice(id int32) (*npu, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
 	}
@@ -164,7 +166,7 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 }
 
 // shutdown ends all contexts of the device.
-func (d *device) shutdown(force bool) {
+func (d *npu) shutdown(force bool) {
 	d.mu.Lock()
 	contexts := slices.Clone(d.contexts)
 	d.refs, d.primary = 0, nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -30,9 +32,9 @@ func (t *Thread) failWith(f *failure) acl.Error {
 }
 
 // badHandle is the error of a handle that is not live.
-func (t *Thread) badHandle(want kind, h uint64) acl.Error {
-	switch k := kindOf(h); {
-	case h == 0 && (want == kindCounter || want == kindGraphTask): // these are left to the lower library
+func (t *Thread) badHandle(want device.Kind, h uint64) acl.Error {
+	switch k := device.KindOf(h); {
+	case h == 0 && (want == device.KindCounter || want == device.KindGraphTask): // these are left to the lower library
 		return t.absent("the " + want.String())
 	case h == 0:
 		return t.null("the " + want.String())
@@ -90,6 +92,6 @@ func (t *Thread) GetRecentErrMsg() acl.Addr {
 		return 0
 	}
 	a := t.textBuffer()
-	putText(hostBytes(a, textBufferSize), text)
+	device.PutText(device.Bytes(a, textBufferSize), text)
 	return a
 }

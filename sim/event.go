@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -14,7 +16,7 @@ import (
 type event struct {
 	handle uint64
 	id     uint32
-	dev    *device
+	dev    *npu
 	flags  uint32
 	how    string       // the function that made it
 	waits  atomic.Int64 // waits of streams that are not done
@@ -89,13 +91,13 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 
 // addEvent makes a handle for an event.
 func (t *Thread) addEvent(ev *event, h *acl.Event) acl.Error {
-	ev.handle = t.sim.events.add(ev)
+	ev.handle = t.sim.events.Add(ev)
 	if ev.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "too many events")
 	}
-	ev.id = uint32(ev.handle >> 4 & (maxHandles - 1))
+	ev.id = uint32(ev.handle >> 4 & (device.MaxHandles - 1))
 	if ev.id >= maxEvents && ev.flags&acl.ACL_EVENT_SYNC != 0 {
-		t.sim.events.remove(ev.handle)
+		t.sim.events.Remove(ev.handle)
 		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "there are %d events already", maxEvents)
 	}
 	*h = acl.Event(ev.handle)
@@ -121,9 +123,9 @@ func (t *Thread) event(h acl.Event) (*event, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	ev := t.sim.events.get(uint64(h))
+	ev := t.sim.events.Get(uint64(h))
 	if ev == nil {
-		return nil, t.badHandle(kindEvent, uint64(h))
+		return nil, t.badHandle(device.KindEvent, uint64(h))
 	}
 	return ev, acl.ACL_SUCCESS
 }
@@ -140,7 +142,7 @@ func (t *Thread) DestroyEvent(event acl.Event) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if t.sim.events.remove(uint64(event)) != nil {
+	if t.sim.events.Remove(uint64(event)) != nil {
 		t.sim.unshare(ev.shared)
 	}
 	return acl.ACL_SUCCESS

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -14,7 +16,7 @@ type exception struct {
 	thread               uint32 // of the system, that submitted the task
 	failure              *failure
 	fn                   *function // of a kernel
-	args                 span
+	args                 device.Span
 }
 
 // exceptionCallbacks are the functions that the program wants called when a task fails.
@@ -51,11 +53,11 @@ func (s *stream) raise(k *task, f *failure) {
 	if len(all) == 0 {
 		return
 	}
-	x.handle = m.raised.add(x)
+	x.handle = m.raised.Add(x)
 	for _, c := range all {
 		m.opts.Caller.CallAside(c[0], slices.Concat([]uint64{x.handle}, c[1:])...)
 	}
-	m.raised.remove(x.handle)
+	m.raised.Remove(x.handle)
 }
 
 // callable checks a function of the program's.
@@ -121,9 +123,9 @@ func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback, u
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	f := t.sim.binaries.get(uint64(binHandle))
+	f := t.sim.binaries.Get(uint64(binHandle))
 	if f == nil {
-		return t.badHandle(kindBinary, uint64(binHandle))
+		return t.badHandle(device.KindBinary, uint64(binHandle))
 	}
 	if callback != 0 {
 		if e := t.callable(callback); e != 0 {
@@ -138,9 +140,9 @@ func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback, u
 
 // told reads a field of an exception; all ones where it is none.
 func (t *Thread) told(info acl.ExceptionInfo, field func(*exception) uint32) uint32 {
-	x := t.sim.raised.get(uint64(info))
+	x := t.sim.raised.Get(uint64(info))
 	if x == nil {
-		t.badHandle(kindException, uint64(info))
+		t.badHandle(device.KindException, uint64(info))
 		return ^uint32(0)
 	}
 	return field(x)
@@ -173,10 +175,10 @@ func (t *Thread) GetErrorCodeFromExceptionInfo(info acl.ExceptionInfo) uint32 {
 
 // kernelException returns an exception of a kernel.
 func (t *Thread) kernelException(info acl.ExceptionInfo) (*exception, acl.Error) {
-	x := t.sim.raised.get(uint64(info))
+	x := t.sim.raised.Get(uint64(info))
 	switch {
 	case x == nil:
-		return nil, t.badHandle(kindException, uint64(info))
+		return nil, t.badHandle(device.KindException, uint64(info))
 	case x.fn == nil:
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "task %d was no kernel", x.task)
 	}
@@ -192,7 +194,7 @@ func (t *Thread) GetArgsFromExceptionInfo(info acl.ExceptionInfo, devArgsPtr *ac
 	if devArgsPtr == nil || devArgsLen == nil {
 		return t.null("devArgsPtr or devArgsLen")
 	}
-	*devArgsPtr, *devArgsLen = x.args.addr, uint32(x.args.size)
+	*devArgsPtr, *devArgsLen = x.args.Addr, uint32(x.args.Size)
 	return acl.ACL_SUCCESS
 }
 

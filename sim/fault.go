@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -176,7 +178,7 @@ func (s *Sim) loseDevice() bool {
 }
 
 // spoil makes a task meet its fault, where one strikes it.
-func (s *Sim) spoil(d *device, k *task) {
+func (s *Sim) spoil(d *npu, k *task) {
 	if s.opts.Faults == nil {
 		return
 	}
@@ -218,40 +220,40 @@ func (s *Sim) spoil(d *device, k *task) {
 }
 
 // runBadly is run where the program has made a mistake with one of the kernel's buffers.
-func (o *order) runBadly(s *stream, args span, own bool, x *fault) (time.Duration, *failure) {
+func (o *order) runBadly(s *stream, args device.Span, own bool, x *fault) (time.Duration, *failure) {
 	d := s.ctx.dev
 	used := o.buffers(d, args)
 	if len(used) == 0 {
 		return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: launch %d fails, by plan: it has no buffer of the device's for which something could be wrong", o.fn.name, x.at)
 	}
 	b := used[x.pick%uint64(len(used))]
-	all, _ := d.mem.live.find(b.Addr)
+	all, _ := d.mem.live.Find(b.Addr)
 	if x.memory == outOfBounds {
-		b.Size = all.end() - b.Addr + allocAlign
+		b.Size = all.End() - b.Addr + allocAlign
 	} else {
-		d.mem.free(all.addr, byMalloc)
+		d.mem.free(all.Addr, byMalloc)
 		if o.fn.kernel != nil {
 			if cost, f := o.run(s, args, own); f != nil {
 				return cost, f
 			}
 		}
 	}
-	return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: a buffer, %s: %v", o.fn.name, accessName(b.Access), d.check(b.Addr, b.Size, b.Access))
+	return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: a buffer, %s: %v", o.fn.name, device.AccessName(b.Access), d.check(b.Addr, b.Size, b.Access))
 }
 
 // buffers are the parts of allocations that a launch uses: what it declares, or what its arguments point to.
-func (o *order) buffers(d *device, args span) (used []Extent) {
-	block := hostBytes(args.addr, args.size)
-	var all []Extent
+func (o *order) buffers(d *npu, args device.Span) (used []device.Extent) {
+	block := device.Bytes(args.Addr, args.Size)
+	var all []device.Extent
 	if k := o.fn.kernel; k != nil && k.Extents != nil {
-		all = k.Extents(&Launch{Args: block, NumBlocks: o.blocks, Grid: o.grid, Block: o.block}, nil)
+		all = k.Extents(&device.Launch{Args: block, NumBlocks: o.blocks, Grid: o.grid, Block: o.block}, nil)
 	} else {
 		for ; len(block) >= 8; block = block[8:] {
-			all = append(all, Extent{Addr: binary.LittleEndian.Uint64(block), Size: 1, Access: Read | Write})
+			all = append(all, device.Extent{Addr: binary.LittleEndian.Uint64(block), Size: 1, Access: device.Read | device.Write})
 		}
 	}
 	for _, x := range all {
-		if r, ok := d.mem.live.find(x.Addr); ok && r.v.how == byMalloc && x.Size > 0 {
+		if r, ok := d.mem.live.Find(x.Addr); ok && r.V.how == byMalloc && x.Size > 0 {
 			used = append(used, x)
 		}
 	}
@@ -259,9 +261,9 @@ func (o *order) buffers(d *device, args span) (used []Extent) {
 }
 
 // corrupt changes one byte, always the same one.
-func corrupt(w span) {
-	if w.size > 0 {
-		hostBytes(w.addr, w.size)[w.size/2] ^= 0x80
+func corrupt(w device.Span) {
+	if w.Size > 0 {
+		device.Bytes(w.Addr, w.Size)[w.Size/2] ^= 0x80
 	}
 }
 

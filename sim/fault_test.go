@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -22,7 +24,7 @@ func TestFaults(t *testing.T) {
 		if !ok {
 			t.Fatal("aclrtMalloc is not there")
 		}
-		*p = binary.LittleEndian.Uint64(hostBytes(out, 8))
+		*p = binary.LittleEndian.Uint64(device.Bytes(out, 8))
 		return acl.Error(r)
 	}
 	e.ok(call(&a, 64))
@@ -51,12 +53,12 @@ func TestFaults(t *testing.T) {
 	host := e.pageable(64)
 	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
 	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if hostBytes(host, 8)[4] != 9 {
+	if device.Bytes(host, 8)[4] != 9 {
 		t.Error("a copy is wrong that was to be right")
 	}
 	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
 	wrong := 0
-	for _, x := range hostBytes(host, 8) {
+	for _, x := range device.Bytes(host, 8) {
 		if x != 9 {
 			wrong++
 		}

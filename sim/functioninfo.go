@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // deviceCopy is where a binary lies on a device.
@@ -30,9 +31,9 @@ func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
 		if fail != nil {
 			return 0, t.failWith(fail)
 		}
-		copy(hostBytes(a, uint64(len(f.data))), f.data)
+		copy(device.Bytes(a, uint64(len(f.data))), f.data)
 		if f.copies == nil {
-			f.copies = map[*device]deviceCopy{}
+			f.copies = map[*npu]deviceCopy{}
 		}
 		at = deviceCopy{a, ends}
 		f.copies[d] = at
@@ -41,8 +42,8 @@ func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
 }
 
 // allocOwn allocates device memory of the runtime's. It ends with the device's last context.
-func (s *Sim) allocOwn(d *device, size uint64) (uint64, *failure) {
-	return d.mem.alloc(roundUp(max(size, 1), allocUnit), 0, block{how: byRuntime, access: Read | Write}, s.log)
+func (s *Sim) allocOwn(d *npu, size uint64) (uint64, *failure) {
+	return d.mem.alloc(device.RoundUp(max(size, 1), allocUnit), 0, block{how: byRuntime, access: device.Read | device.Write}, s.log)
 }
 
 // BinaryGetDevAddress returns where a binary lies on the device, null where it is loaded lazily.
@@ -50,10 +51,10 @@ func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr,
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	f := t.sim.binaries.get(uint64(binHandle))
+	f := t.sim.binaries.Get(uint64(binHandle))
 	switch {
 	case f == nil:
-		return t.badHandle(kindBinary, uint64(binHandle))
+		return t.badHandle(device.KindBinary, uint64(binHandle))
 	case binAddr == nil || binSize == nil:
 		return t.absent("binAddr or binSize")
 	}

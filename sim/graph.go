@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -15,7 +17,7 @@ type graph struct {
 	handle  uint64
 	id      uint32
 	serial  uint64 // models are numbered as they are made
-	dev     *device
+	dev     *npu
 	marks   int        // places that other streams of the graph wait for
 	outside []*outside // constant, when the capture has ended
 
@@ -55,8 +57,8 @@ type graphTask struct {
 	graph      *graph // where there is a handle
 	change     *change
 	disabled   bool
-	opInfo     span   // what the program said about the operator, in memory of the runtime's
-	extendInfo string // in JSON
+	opInfo     device.Span // what the program said about the operator, in memory of the runtime's
+	extendInfo string      // in JSON
 }
 
 // taskGroup is a row of tasks of a lane that the program may replace.
@@ -310,9 +312,9 @@ func (t *Thread) graph(h acl.MdlRI) (*graph, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	g := t.sim.graphs.get(uint64(h))
+	g := t.sim.graphs.Get(uint64(h))
 	if g == nil {
-		return nil, t.badHandle(kindGraph, uint64(h))
+		return nil, t.badHandle(device.KindGraph, uint64(h))
 	}
 	if t.sim.captures.into(g) {
 		return nil, t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d is still being captured", g.id)
@@ -420,8 +422,8 @@ func (t *Thread) MdlRIDestroy(modelRI acl.MdlRI) acl.Error {
 	if g.running.Load() > 0 && !broken("destroying_a_running_graph") {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
 	}
-	if t.sim.graphs.remove(g.handle) == nil {
-		return t.badHandle(kindGraph, g.handle)
+	if t.sim.graphs.Remove(g.handle) == nil {
+		return t.badHandle(device.KindGraph, g.handle)
 	}
 	g.end()
 	return acl.ACL_SUCCESS
@@ -443,7 +445,7 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	if e != 0 {
 		return e
 	}
-	n := goString(name)
+	n := device.GoString(name)
 	switch {
 	case name == nil:
 		return t.null("name")
@@ -472,7 +474,7 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	case maxLen == 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen is 0")
 	}
-	putText(list(name, uint64(min(maxLen, graphNameLimit()))), n)
+	device.PutText(device.List(name, uint64(min(maxLen, graphNameLimit()))), n)
 	return acl.ACL_SUCCESS
 }
 

@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // word reads 4 bytes of device memory.
-func (e *env) word(a acl.Addr) uint32 { return binary.LittleEndian.Uint32(hostBytes(a, 4)) }
+func (e *env) word(a acl.Addr) uint32 { return binary.LittleEndian.Uint32(device.Bytes(a, 4)) }
 
 // capture begins a capture, runs f, and returns the graph.
 func (e *env) capture(s acl.Stream, f func()) acl.MdlRI {
@@ -209,7 +211,7 @@ func TestTaskUpdate(t *testing.T) {
 		e.ok(e.th.MdlRICaptureTaskUpdateEnd(u))
 		e.ok(e.th.RecordEvent(ready, u))
 		e.ok(e.th.SynchronizeStream(s))
-		if got := hostBytes(out, 1)[0]; got != value {
+		if got := device.Bytes(out, 1)[0]; got != value {
 			t.Fatalf("the kernel stored %d, want %d", got, value)
 		}
 	}
@@ -308,7 +310,7 @@ func TestAbort(t *testing.T) {
 	e.ok(second.SetDevice(0))
 	result := make(chan acl.Error)
 	go func() { result <- second.SynchronizeStream(s) }()
-	testenv.Wait(t, "a thread in its synchronization", func() bool { return e.sim.streams.get(uint64(s)).waits.count.Load() > 0 })
+	testenv.Wait(t, "a thread in its synchronization", func() bool { return e.sim.streams.Get(uint64(s)).waits.count.Load() > 0 })
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.StreamAbort(0))
 	e.ok(e.th.StreamAbort(s))
 	if got := <-result; got != acl.ACL_ERROR_RT_STREAM_ABORT {
@@ -393,7 +395,7 @@ func TestOutsideOfGraphs(t *testing.T) {
 			}
 			e.ok(e.th.RecordNotify(gate, 0))
 			e.ok(e.th.SynchronizeEvent(out))
-			if got := hostBytes(r, 1)[0]; got != v {
+			if got := device.Bytes(r, 1)[0]; got != v {
 				t.Fatalf("virtual %t: %d came through, want %d", virtual, got, v)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -18,7 +20,7 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 	for _, side := range []struct {
 		addr   uint64
 		access uint32
-	}{{src, Read}, {dst, Write}} {
+	}{{src, device.Read}, {dst, device.Write}} {
 		if n == 0 {
 			break
 		}
@@ -35,11 +37,11 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 
 // word reads 8 bytes of device memory for a task.
 func (s *stream) word(addr uint64, what string) (uint64, *failure) {
-	s.ctx.dev.sim.strict.taskTouches(s, addr, 8, Read)
-	if err := s.ctx.dev.check(addr, 8, Read); err != nil {
+	s.ctx.dev.sim.strict.taskTouches(s, addr, 8, device.Read)
+	if err := s.ctx.dev.check(addr, 8, device.Read); err != nil {
 		return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "%s on stream %d: %v", what, s.id, err)
 	}
-	return binary.LittleEndian.Uint64(hostBytes(addr, 8)), nil
+	return binary.LittleEndian.Uint64(device.Bytes(addr, 8)), nil
 }
 
 func (t *Thread) innerCopy(kind acl.MemcpyKind) acl.Error {
@@ -59,7 +61,7 @@ func (t *Thread) MemcpyAsyncWithOffset(dst *acl.Addr, destMax, dstDataOffset uin
 	if e := t.innerCopy(kind); e != 0 {
 		return e
 	}
-	from, to := addressOf(src), addressOf(dst)
+	from, to := device.AddressOf(src), device.AddressOf(dst)
 	if done, e := t.copyArgs(to, destMax, from, count); done && (e != 0 || count == 0) {
 		return e
 	}
@@ -113,11 +115,11 @@ func (t *Thread) SetMemcpyDesc(desc acl.Addr, kind acl.MemcpyKind, srcAddr, dstA
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, desc, copyDescSize, Write)
-	if err := c.dev.mem.check(desc, copyDescSize, Write); err != nil {
+	t.sim.strict.hostTouches(t, desc, copyDescSize, device.Write)
+	if err := c.dev.mem.check(desc, copyDescSize, device.Write); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy descriptor: %v", err)
 	}
-	b := hostBytes(desc, copyDescSize)
+	b := device.Bytes(desc, copyDescSize)
 	clear(b)
 	binary.LittleEndian.PutUint32(b[12:], uint32(count))
 	binary.LittleEndian.PutUint64(b[16:], srcAddr)
@@ -144,11 +146,11 @@ func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.
 		return t.null("desc")
 	}
 	return t.submit(s, task{kind: taskCopy, copy: model.DeviceToDevice, run: func(s *stream) (time.Duration, *failure) {
-		s.ctx.dev.sim.strict.taskTouches(s, desc, copyDescSize, Read)
-		if err := s.ctx.dev.check(desc, copyDescSize, Read); err != nil {
+		s.ctx.dev.sim.strict.taskTouches(s, desc, copyDescSize, device.Read)
+		if err := s.ctx.dev.check(desc, copyDescSize, device.Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy descriptor on stream %d: %v", s.id, err)
 		}
-		b := hostBytes(desc, copyDescSize)
+		b := device.Bytes(desc, copyDescSize)
 		return s.copyResolved(binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[16:]), uint64(binary.LittleEndian.Uint32(b[12:])))
 	}})
 }
@@ -181,7 +183,7 @@ func (t *Thread) MemsetD32(ptr acl.Addr, memSize uint64, value uint32, n uint64)
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, ptr, 4*n, Write)
+	t.sim.strict.hostTouches(t, ptr, 4*n, device.Write)
 	if err := t.sim.fill(ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}

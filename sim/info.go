@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -108,7 +110,7 @@ func (t *Thread) DeviceGetUuid(deviceId int32, uuid *acl.Uuid) acl.Error {
 }
 
 // busID is the place of a device on a bus that is not there.
-func busID(d *device) string { return fmt.Sprintf("0000:%02X:00.0", 0xc0+d.id) }
+func busID(d *npu) string { return fmt.Sprintf("0000:%02X:00.0", 0xc0+d.id) }
 
 // DeviceGetPCIBusId stores the place of a device on the bus.
 func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) acl.Error {
@@ -122,7 +124,7 @@ func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) a
 	case int(size) <= len(id):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes are too few for %d and a NUL", size, len(id))
 	default:
-		putText(list(pciBusId, uint64(size)), id)
+		device.PutText(device.List(pciBusId, uint64(size)), id)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -136,12 +138,12 @@ func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) acl.Error 
 		return t.null("pciBusId or deviceId")
 	}
 	for _, d := range t.sim.devices {
-		if strings.EqualFold(goString(pciBusId), busID(d)) {
+		if strings.EqualFold(device.GoString(pciBusId), busID(d)) {
 			*deviceId = d.id
 			return acl.ACL_SUCCESS
 		}
 	}
-	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device lies at %q", goString(pciBusId))
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device lies at %q", device.GoString(pciBusId))
 }
 
 // sameID answers for numberings of devices, which are all the same here.
@@ -233,7 +235,7 @@ func (t *Thread) DeviceCanAccessPeer(canAccessPeer *int32, deviceId, peerDeviceI
 }
 
 // peer returns the current device and another one.
-func (t *Thread) peer(id int32) (me, other *device, e acl.Error) {
+func (t *Thread) peer(id int32) (me, other *npu, e acl.Error) {
 	c, e := t.context()
 	if e != 0 {
 		return nil, nil, e
@@ -334,7 +336,7 @@ func (t *Thread) GetMemUsageInfo(deviceId int32, memUsageInfo *acl.MemUsageInfo,
 	d.mem.mu.Lock()
 	*memUsageInfo = acl.MemUsageInfo{CurMemSize: d.mem.used, MemPeakSize: d.mem.peak}
 	d.mem.mu.Unlock()
-	copy(hostBytes(addressOf(memUsageInfo), 32), "APP")
+	copy(device.Bytes(device.AddressOf(memUsageInfo), 32), "APP")
 	*outputNum = 1
 	return acl.ACL_SUCCESS
 }
@@ -377,7 +379,7 @@ func eventsInUse(s *Sim) int {
 	if broken("available_events") {
 		return 0
 	}
-	return s.events.live()
+	return s.events.Live()
 }
 
 // GetPrimaryCtxState tells whether the context of SetDevice is there.
@@ -409,7 +411,7 @@ func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) 
 		return t.absent("socVersion or canCompatible")
 	}
 	*canCompatible = 0
-	if strings.HasPrefix(goString(socVersion), "Ascend910B") {
+	if strings.HasPrefix(device.GoString(socVersion), "Ascend910B") {
 		*canCompatible = 1
 	}
 	return acl.ACL_SUCCESS

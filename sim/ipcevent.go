@@ -4,6 +4,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -65,7 +67,7 @@ func (ev *event) awaitShared(n uint32, stop <-chan struct{}, expired <-chan time
 }
 
 // eventOf is an event that several processes use.
-func eventOf(d *device, x *shared) *event {
+func eventOf(d *npu, x *shared) *event {
 	return &event{dev: d, flags: acl.ACL_EVENT_IPC, how: createEventEx, shared: x}
 }
 
@@ -120,7 +122,7 @@ func (t *Thread) IpcGetEventHandle(event acl.Event, handle *acl.IpcEventHandle) 
 	case !ev.shared.own:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x is of another process, which alone can share it", ev.handle)
 	}
-	putText(handle.Reserved[:], ticketKey(ev.shared.ticket))
+	device.PutText(handle.Reserved[:], ticketKey(ev.shared.ticket))
 	return acl.ACL_SUCCESS
 }
 

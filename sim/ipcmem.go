@@ -3,6 +3,8 @@ package sim
 import (
 	"errors"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
 )
@@ -26,11 +28,11 @@ func (t *Thread) IpcMemGetExportKey(devPtr acl.Addr, size uint64, key *byte, len
 	}
 	d.mem.mu.Lock()
 	defer d.mem.mu.Unlock() // so that it is not freed meanwhile
-	r, ok := d.mem.live.find(devPtr)
+	r, ok := d.mem.live.Find(devPtr)
 	switch {
 	case !ok:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x lie in no allocation", size, devPtr)
-	case r.v.how != byMalloc || !r.holds(devPtr, size):
+	case r.V.how != byMalloc || !r.Holds(devPtr, size):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of aclrtMalloc", size, devPtr)
 	case d.mem.fd < 0 || devPtr < d.mem.base || devPtr+size > d.mem.end:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%#x was placed outside the memory of the device: it can't be shared", devPtr)
@@ -41,9 +43,9 @@ func (t *Thread) IpcMemGetExportKey(devPtr acl.Addr, size uint64, key *byte, len
 	if f != nil {
 		return t.failWith(f)
 	}
-	x.memory = span{devPtr, size}
+	x.memory = device.Span{Addr: devPtr, Size: size}
 	t.sim.expose(x.memory, x, nil)
-	putText(list(key, length), ticketKey(x.ticket))
+	device.PutText(device.List(key, length), ticketKey(x.ticket))
 	return acl.ACL_SUCCESS
 }
 
@@ -120,7 +122,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 }
 
 // meet gives a device access to the memory of another one.
-func (d *device) meet(other int32) {
+func (d *npu) meet(other int32) {
 	if other != d.id && other >= 0 && other < MaxDevices {
 		d.peers.Or(1 << other)
 	}
@@ -128,8 +130,8 @@ func (d *device) meet(other int32) {
 
 // mapShared maps another process's memory among the reserved addresses.
 func (m *memory) mapShared(x *shared) (uint64, *failure) {
-	from := x.offset / pageSize * pageSize
-	length := roundUp(x.offset+x.size, pageSize) - from
+	from := x.offset / device.PageSize * device.PageSize
+	length := device.RoundUp(x.offset+x.size, device.PageSize) - from
 	fd, err := x.openFile()
 	if err != nil {
 		return 0, failed(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be opened: %v", x.pid, err)
@@ -141,29 +143,29 @@ func (m *memory) mapShared(x *shared) (uint64, *failure) {
 	if f != nil {
 		return 0, f
 	}
-	if _, err := unix.MmapPtr(fd, int64(from), pointer(at), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
-		m.taken.remove(at)
-		m.giveBack(span{at, length})
+	if _, err := unix.MmapPtr(fd, int64(from), device.Pointer(at), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		m.taken.Remove(at)
+		m.giveBack(device.Span{Addr: at, Size: length})
 		return 0, failed(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be mapped: %v", x.pid, err)
 	}
-	x.memory = span{at + x.offset - from, x.size}
+	x.memory = device.Span{Addr: at + x.offset - from, Size: x.size}
 	m.hasShared.Store(true)
-	m.live.insert(region[block]{x.memory, block{how: byImport, access: Read | Write, shared: x}})
-	return x.memory.addr, nil
+	m.live.Insert(device.Region[block]{Span: x.memory, V: block{how: byImport, access: device.Read | device.Write, shared: x}})
+	return x.memory.Addr, nil
 }
 
 // unmapShared ends what mapShared began.
 func (m *memory) unmapShared(x *shared) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r, ok := m.live.find(x.memory.addr); !ok || r.v.shared != x {
+	if r, ok := m.live.Find(x.memory.Addr); !ok || r.V.shared != x {
 		return
 	}
-	m.live.remove(x.memory.addr)
+	m.live.Remove(x.memory.Addr)
 	m.remember(x.memory)
-	at := x.memory.addr / pageSize * pageSize
-	r, _ := m.taken.remove(at)
-	m.giveBack(r.span)
+	at := x.memory.Addr / device.PageSize * device.PageSize
+	r, _ := m.taken.Remove(at)
+	m.giveBack(r.Span)
 }
 
 // errSharedGone says that memory of another process may no longer be used.
@@ -181,7 +183,7 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 	}
 	if x := t.sim.shares.mine(ticket, slotMemory); x != nil {
 		if x.inUse() {
-			t.sim.log("device memory at %#x is closed while another process still uses it", x.memory.addr)
+			t.sim.log("device memory at %#x is closed while another process still uses it", x.memory.Addr)
 		}
 		t.sim.shares.withdraw(x)
 		return acl.ACL_SUCCESS
@@ -190,7 +192,7 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 	if x == nil || x.kind != slotMemory || !t.sim.shares.giveBack(x) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory by the key %s", ticketKey(ticket))
 	}
-	t.sim.strict.gone(t, x.memory.addr, importedMemory)
+	t.sim.strict.gone(t, x.memory.Addr, importedMemory)
 	x.dev.mem.unmapShared(x)
 	return acl.ACL_SUCCESS
 }

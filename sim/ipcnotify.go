@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // NotifyGetExportKey lets other processes use a notify, and stores the key by which they find it.
@@ -40,7 +41,7 @@ func (t *Thread) NotifyGetExportKey(h acl.Notify, key *byte, length, flags uint6
 	case flags != 0:
 		s.shared.anyone.Store(1)
 	}
-	putText(list(key, keySize), ticketKey(s.shared.ticket))
+	device.PutText(device.List(key, keySize), ticketKey(s.shared.ticket))
 	return acl.ACL_SUCCESS
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // export lets other processes import physical memory, once for each handle.
@@ -26,7 +27,7 @@ func (t *Thread) export(handle acl.DrvMemHandle, flags uint64) (*shared, acl.Err
 		return nil, t.failWith(f)
 	}
 	p.shared = x
-	t.sim.expose(span{}, x, p)
+	t.sim.expose(device.Span{}, x, p)
 	return x, acl.ACL_SUCCESS
 }
 
@@ -64,7 +65,7 @@ func (t *Thread) MemExportToShareableHandleV2(handle acl.DrvMemHandle, flags uin
 	if e := t.shareType(shareType, shareableHandle); e != 0 {
 		return e
 	}
-	return t.MemExportToShareableHandle(handle, acl.ACL_MEM_HANDLE_TYPE_NONE, flags, (*uint64)(pointer(shareableHandle)))
+	return t.MemExportToShareableHandle(handle, acl.ACL_MEM_HANDLE_TYPE_NONE, flags, (*uint64)(device.Pointer(shareableHandle)))
 }
 
 // MemSetPidToShareableHandle adds processes to those that may import physical memory.
@@ -84,7 +85,7 @@ func (t *Thread) MemSetPidToShareableHandleV2(shareableHandle acl.Addr, shareTyp
 	if e := t.shareType(shareType, shareableHandle); e != 0 {
 		return e
 	}
-	return t.MemSetPidToShareableHandle(*(*uint64)(pointer(shareableHandle)), pid, pidNum)
+	return t.MemSetPidToShareableHandle(*(*uint64)(device.Pointer(shareableHandle)), pid, pidNum)
 }
 
 // MemImportFromShareableHandle makes a handle of another process's physical memory, to be mapped on a device. The memory lives
@@ -112,12 +113,12 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 		t.sim.shares.giveBack(x)
 		return t.fail(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be opened: %v", x.pid, err)
 	}
-	KeepDescriptor(fd, true)
+	device.KeepDescriptor(fd, true)
 	p := &physical{dev: d, size: x.size, prop: x.prop, fd: fd, shared: x}
 	p.refs.Store(1)
 	t.sim.unknowns.any.Store(true)
-	if p.handle = t.sim.physicals.add(p); p.handle == 0 {
-		closeKept(fd)
+	if p.handle = t.sim.physicals.Add(p); p.handle == 0 {
+		device.CloseKept(fd)
 		t.sim.shares.giveBack(x)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
 	}
@@ -137,5 +138,5 @@ func (t *Thread) MemImportFromShareableHandleV2(shareableHandle acl.Addr, shareT
 	if flags != 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
 	}
-	return t.MemImportFromShareableHandle(*(*uint64)(pointer(shareableHandle)), c.dev.id, handle)
+	return t.MemImportFromShareableHandle(*(*uint64)(device.Pointer(shareableHandle)), c.dev.id, handle)
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -33,11 +35,11 @@ func (t *Thread) CreateLabel(l *acl.Label) acl.Error {
 	if l == nil {
 		return t.null("label")
 	}
-	if t.sim.labels.live() >= maxLabels {
+	if t.sim.labels.Live() >= maxLabels {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "there are %d labels already", maxLabels)
 	}
 	x := &label{}
-	x.handle = t.sim.labels.add(x)
+	x.handle = t.sim.labels.Add(x)
 	*l = acl.Label(x.handle)
 	return acl.ACL_SUCCESS
 }
@@ -46,9 +48,9 @@ func (t *Thread) label(h acl.Label) (*label, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	l := t.sim.labels.get(uint64(h))
+	l := t.sim.labels.Get(uint64(h))
 	if l == nil {
-		return nil, t.badHandle(kindLabel, uint64(h))
+		return nil, t.badHandle(device.KindLabel, uint64(h))
 	}
 	return l, acl.ACL_SUCCESS
 }
@@ -58,7 +60,7 @@ func (t *Thread) DestroyLabel(l acl.Label) acl.Error {
 	if _, e := t.label(l); e != 0 {
 		return e
 	}
-	t.sim.labels.remove(uint64(l))
+	t.sim.labels.Remove(uint64(l))
 	return acl.ACL_SUCCESS
 }
 
@@ -93,14 +95,14 @@ func (t *Thread) CreateLabelList(labels *acl.Label, num uint64, list_ *acl.Label
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a list of %d labels", num)
 	}
 	x := &labelList{}
-	for _, h := range slices.Clone(list(labels, num)) {
+	for _, h := range slices.Clone(device.List(labels, num)) {
 		l, e := t.label(h)
 		if e != 0 {
 			return e
 		}
 		x.labels = append(x.labels, l)
 	}
-	x.handle = t.sim.labelLists.add(x)
+	x.handle = t.sim.labelLists.Add(x)
 	*list_ = acl.LabelList(x.handle)
 	return acl.ACL_SUCCESS
 }
@@ -110,8 +112,8 @@ func (t *Thread) DestroyLabelList(labelList acl.LabelList) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if t.sim.labelLists.remove(uint64(labelList)) == nil {
-		return t.badHandle(kindLabelList, uint64(labelList))
+	if t.sim.labelLists.Remove(uint64(labelList)) == nil {
+		return t.badHandle(device.KindLabelList, uint64(labelList))
 	}
 	return acl.ACL_SUCCESS
 }
@@ -123,10 +125,10 @@ func (t *Thread) SwitchLabelByIndex(ptr acl.Addr, maxValue uint32, labelList acl
 	if e != 0 {
 		return e
 	}
-	x := t.sim.labelLists.get(uint64(labelList))
+	x := t.sim.labelLists.Get(uint64(labelList))
 	switch {
 	case x == nil:
-		return t.badHandle(kindLabelList, uint64(labelList))
+		return t.badHandle(device.KindLabelList, uint64(labelList))
 	case int(maxValue) != len(x.labels):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxValue is %d, the list has %d labels", maxValue, len(x.labels))
 	case ptr == 0 || ptr%4 != 0 || t.sim.locate(ptr).dev == nil:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -18,7 +20,7 @@ type order struct {
 	grid, block [3]uint32
 	blocks      uint32
 	attrs       []acl.LaunchKernelAttr // of a task of a model
-	launch      Launch                 // as the kernel sees it, while it runs: there is one at a time
+	launch      device.Launch          // as the kernel sees it, while it runs: there is one at a time
 }
 
 // shape is the grid of a launch and the blocks' dimensions.
@@ -38,9 +40,9 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 	if e != 0 {
 		return nil, e
 	}
-	f := t.sim.functions.get(fn)
+	f := t.sim.functions.Get(fn)
 	if f == nil {
-		return nil, t.badHandle(kindFunction, fn)
+		return nil, t.badHandle(device.KindFunction, fn)
 	}
 	if f.bin.dev != nil && f.bin.dev != s.ctx.dev && !broken("kernel_of_the_device") {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.name, f.bin.dev.id, s.ctx.dev.id)
@@ -82,7 +84,7 @@ func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
 	if cfg.Attrs == 0 || cfg.NumAttrs > 64 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d launch attributes at %#x", cfg.NumAttrs, cfg.Attrs)
 	}
-	for _, a := range list((*acl.LaunchKernelAttr)(pointer(cfg.Attrs)), cfg.NumAttrs) {
+	for _, a := range device.List((*acl.LaunchKernelAttr)(device.Pointer(cfg.Attrs)), cfg.NumAttrs) {
 		if (a.Id < acl.ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE || a.Id > acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING) && !broken("unknown_attribute") {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "launch attribute %d is unknown", a.Id)
 		}
@@ -92,8 +94,8 @@ func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
 
 // fits checks that an argument block is as long as the kernel's parameters.
 func (t *Thread) fits(fn *function, size uint64) acl.Error {
-	if k := fn.kernel; k != nil && size < k.offset(len(k.Args)) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.name, k.offset(len(k.Args)), size)
+	if k := fn.kernel; k != nil && size < k.Offset(len(k.Args)) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.name, k.Offset(len(k.Args)), size)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -112,19 +114,19 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 	if patch != nil {
 		patch(block, dev)
 	}
-	copy(hostBytes(dev, n), block)
+	copy(device.Bytes(dev, n), block)
 	if broken("host_arguments_are_taken") {
 		t.submit(o.stream, task{kind: taskKernel, run: func(*stream) (time.Duration, *failure) {
 			time.Sleep(200 * time.Microsecond) // until the program has gone on
-			copy(hostBytes(dev, n), block)
+			copy(device.Bytes(dev, n), block)
 			return 0, nil
 		}})
 	}
-	return t.enqueue(o, span{dev, n}, true)
+	return t.enqueue(o, device.Span{Addr: dev, Size: n}, true)
 }
 
 // enqueue puts a kernel on its stream. args is its block in device memory; own says that it goes back to the pool.
-func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
+func (t *Thread) enqueue(o *order, args device.Span, own bool) acl.Error {
 	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
 		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
 		if t.sim.opts.Missing != nil {
@@ -136,7 +138,7 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 }
 
 // run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
-func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
+func (o *order) run(s *stream, args device.Span, own bool) (time.Duration, *failure) {
 	d := s.ctx.dev
 	k := o.fn.kernel
 	if k == nil {
@@ -144,13 +146,13 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 		return d.sim.kernelTime(o.fn.rule, o.blocks, 0), nil
 	}
 	if !own {
-		d.sim.strict.taskTouches(s, args.addr, args.size, Read)
-		if err := d.check(args.addr, args.size, Read); err != nil {
+		d.sim.strict.taskTouches(s, args.Addr, args.Size, device.Read)
+		if err := d.check(args.Addr, args.Size, device.Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
 		}
 	}
 	l := &o.launch
-	*l = Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
+	*l = device.Launch{Args: device.Bytes(args.Addr, args.Size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
 	if f := o.checkArgs(s, args, l.Args); f != nil {
 		return 0, f
 	}
@@ -158,7 +160,7 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 		return 0, f
 	}
 	bytes := uint64(0)
-	var extents []Extent
+	var extents []device.Extent
 	if k.Extents != nil {
 		extents = k.Extents(l, nil)
 		if f := o.crashed(d.sim); f != nil {
@@ -167,11 +169,11 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 		d.sim.strict.kernelTouches(s, extents)
 		for _, x := range extents {
 			bytes += min(x.Size, maxAlloc)
-			if x.Size == 0 || (x.Access == Read && args.holds(x.Addr, x.Size)) {
+			if x.Size == 0 || (x.Access == device.Read && args.Holds(x.Addr, x.Size)) {
 				continue
 			}
 			if err := d.check(x.Addr, x.Size, x.Access); err != nil {
-				return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, x.Arg, k.argName(x.Arg), accessName(x.Access), err)
+				return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, x.Arg, k.ArgName(x.Arg), device.AccessName(x.Access), err)
 			}
 		}
 	}
@@ -191,7 +193,7 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 	if cost > limit {
 		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
 	}
-	k.do(l, bytes)
+	k.Do(l, bytes)
 	if f := o.crashed(d.sim); f != nil {
 		return cost, f
 	}
@@ -202,7 +204,7 @@ func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
 // crashed returns the failure of a kernel whose library has crashed, in this launch or in one before. The kernel that crashed may have written
 // anywhere: no memory is known any more.
 func (o *order) crashed(s *Sim) *failure {
-	c := o.fn.kernel.crashed()
+	c := o.fn.kernel.Crash()
 	if c == nil {
 		return nil
 	}
@@ -216,35 +218,25 @@ func (o *order) crashed(s *Sim) *failure {
 
 // checkArgs checks the addresses among the arguments before the kernel's own functions follow them. Null stands for an
 // argument that is not there, except for tiling data.
-func (o *order) checkArgs(s *stream, args span, block []byte) *failure {
+func (o *order) checkArgs(s *stream, args device.Span, block []byte) *failure {
 	d := s.ctx.dev
 	for i, a := range o.fn.kernel.Args {
-		if a.Kind == ArgScalar || a.Size != 8 {
+		if a.Kind == device.ArgScalar || a.Size != 8 {
 			continue
 		}
-		p := binary.LittleEndian.Uint64(block[o.fn.kernel.offset(i):])
-		if p == 0 && a.Kind != ArgTiling || args.holds(p, 1) {
+		p := binary.LittleEndian.Uint64(block[o.fn.kernel.Offset(i):])
+		if p == 0 && a.Kind != device.ArgTiling || args.Holds(p, 1) {
 			continue
 		}
 		if err := d.check(p, 1, argAccess[a.Kind]); err != nil {
 			d.sim.strict.taskTouches(s, p, 1, argAccess[a.Kind])
-			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, accessName(argAccess[a.Kind]), err)
+			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, device.AccessName(argAccess[a.Kind]), err)
 		}
 	}
 	return nil
 }
 
-var argAccess = map[ArgKind]uint32{ArgInput: Read, ArgOutput: Write, ArgInout: Read | Write, ArgWorkspace: Read | Write, ArgTiling: Read}
-
-func accessName(a uint32) string {
-	switch a {
-	case Read:
-		return "read"
-	case Write:
-		return "written"
-	}
-	return "read and written"
-}
+var argAccess = map[device.ArgKind]uint32{device.ArgInput: device.Read, device.ArgOutput: device.Write, device.ArgInout: device.Read | device.Write, device.ArgWorkspace: device.Read | device.Write, device.ArgTiling: device.Read}
 
 // LaunchKernel launches a kernel whose arguments lie in device memory and are read when it runs.
 func (t *Thread) LaunchKernel(funcHandle acl.FuncHandle, numBlocks uint32, argsData acl.Addr, argsSize uint64, stream acl.Stream) acl.Error {
@@ -267,9 +259,9 @@ func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, arg
 		return e
 	}
 	if broken("device_arguments_are_read_later") {
-		return t.launch(o, bytes.Clone(hostBytes(argsData, argsSize)), argsSize, nil)
+		return t.launch(o, bytes.Clone(device.Bytes(argsData, argsSize)), argsSize, nil)
 	}
-	return t.enqueue(o, span{argsData, argsSize}, false)
+	return t.enqueue(o, device.Span{Addr: argsData, Size: argsSize}, false)
 }
 
 // LaunchKernelWithHostArgs launches a kernel whose arguments lie in host memory, where the placeholders are patched.
@@ -298,16 +290,16 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	case n > size:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.fn.name, n, size)
 	}
-	holders := list(places, n)
+	holders := device.List(places, n)
 	for i, p := range holders {
 		if (uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size) && broken("placeholder_outside") {
-			return t.launch(o, hostBytes(args, size), size, nil)
+			return t.launch(o, device.Bytes(args, size), size, nil)
 		}
 		if uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.fn.name, i, p.AddrOffset, p.DataOffset, size)
 		}
 	}
-	block := hostBytes(args, size)
+	block := device.Bytes(args, size)
 	if broken("placeholder_is_patched") {
 		block = bytes.Clone(block)
 	}
@@ -347,12 +339,12 @@ func (t *Thread) argsArray(h uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	if args == nil && len(k.Args) > 0 {
 		return t.absent("args")
 	}
-	block := make([]byte, k.offset(len(k.Args)))
-	for i, p := range list(args, uint64(len(k.Args))) {
+	block := make([]byte, k.Offset(len(k.Args)))
+	for i, p := range device.List(args, uint64(len(k.Args))) {
 		if p == 0 {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the pointer to argument %d (%s) is null", fn.name, i, k.Args[i].Name)
 		}
-		copy(block[k.offset(i):], hostBytes(p, uint64(k.Args[i].Size)))
+		copy(block[k.Offset(i):], device.Bytes(p, uint64(k.Args[i].Size)))
 	}
 	return t.launch(o, block, uint64(len(block)), nil)
 }

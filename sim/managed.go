@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 	"golang.org/x/sys/unix"
@@ -20,7 +22,7 @@ const (
 
 // managedMemory is the managed memory of the process. Lookups take no lock.
 type managedMemory struct {
-	live regions[*managedBlock]
+	live device.Regions[*managedBlock]
 	any  atomic.Bool
 
 	mu     sync.Mutex // for changes
@@ -29,7 +31,7 @@ type managedMemory struct {
 
 // managedBlock is one allocation, with what the program said about each unit of it.
 type managedBlock struct {
-	span
+	device.Span
 	units []managedUnit // under the lock
 }
 
@@ -42,8 +44,8 @@ type managedUnit struct {
 }
 
 func (m *managedMemory) check(addr, n uint64) bool {
-	r, ok := m.live.find(addr)
-	return ok && r.holds(addr, n)
+	r, ok := m.live.Find(addr)
+	return ok && r.Holds(addr, n)
 }
 
 // owns tells whether an address is one of managed memory that was allocated.
@@ -54,10 +56,10 @@ func (m *managedMemory) owns(addr uint64) bool {
 func (m *managedMemory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.live.all() {
-		unmap(r.addr, r.size)
+	for _, r := range m.live.All() {
+		device.Unmap(r.Addr, r.Size)
 	}
-	m.live.clear()
+	m.live.Clear()
 	m.cursor = 0
 }
 
@@ -68,9 +70,9 @@ func (m *managedMemory) free(addr uint64) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.live.remove(addr)
+	r, ok := m.live.Remove(addr)
 	if ok {
-		unmap(r.addr, r.size)
+		device.Unmap(r.Addr, r.Size)
 	}
 	return ok
 }
@@ -92,16 +94,16 @@ func (m *managedMemory) alloc(size, want uint64) uint64 {
 		}
 		at := m.cursor
 		m.cursor += size
-		if c := m.live.at(at); c.ok() && c.get().addr < at+size {
-			m.cursor = c.get().end()
+		if c := m.live.At(at); c.OK() && c.Get().Addr < at+size {
+			m.cursor = c.Get().End()
 			continue
 		}
-		if mapAt(at, size, unix.PROT_READ|unix.PROT_WRITE) == nil {
-			b := &managedBlock{span: span{at, size}, units: make([]managedUnit, size/granularity)}
+		if device.MapAt(at, size, unix.PROT_READ|unix.PROT_WRITE) == nil {
+			b := &managedBlock{Span: device.Span{Addr: at, Size: size}, units: make([]managedUnit, size/granularity)}
 			for i := range b.units {
 				b.units[i].accessedBy = map[acl.MemManagedLocation]bool{}
 			}
-			m.live.insert(region[*managedBlock]{b.span, b})
+			m.live.Insert(device.Region[*managedBlock]{Span: b.Span, V: b})
 			m.any.Store(true)
 			return at
 		}
@@ -129,7 +131,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 		return t.failWith(f)
 	}
 	a, f := t.placed(func(want uint64) (uint64, *failure) {
-		if a := t.sim.managed.alloc(roundUp(size, granularity), want); a != 0 {
+		if a := t.sim.managed.alloc(device.RoundUp(size, granularity), want); a != 0 {
 			return a, nil
 		}
 		return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
@@ -150,12 +152,12 @@ func (t *Thread) managedUnits(ptr acl.Addr, size uint64, f func(*managedUnit)) a
 	m := &t.sim.managed
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.live.find(ptr)
-	if !ok || size == 0 || !r.holds(ptr, size) {
+	r, ok := m.live.Find(ptr)
+	if !ok || size == 0 || !r.Holds(ptr, size) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of managed memory", size, ptr)
 	}
-	for i := (ptr - r.addr) / granularity; i*granularity < ptr+size-r.addr; i++ {
-		f(&r.v.units[i])
+	for i := (ptr - r.Addr) / granularity; i*granularity < ptr+size-r.Addr; i++ {
+		f(&r.V.units[i])
 	}
 	return acl.ACL_SUCCESS
 }
@@ -254,7 +256,7 @@ func (t *Thread) MemManagedGetAttr(attribute acl.MemManagedRangeAttribute, ptr a
 		if e != 0 {
 			return e
 		}
-		out := list((*int32)(pointer(data)), dataSize/4)
+		out := device.List((*int32)(device.Pointer(data)), dataSize/4)
 		n := 0
 		for id := int32(placeHost); id < MaxDevices; id++ {
 			for l := range all {
@@ -293,7 +295,7 @@ func (t *Thread) MemManagedGetAttr(attribute acl.MemManagedRangeAttribute, ptr a
 	if e != 0 {
 		return e
 	}
-	*(*int32)(pointer(data)) = value
+	*(*int32)(device.Pointer(data)) = value
 	return acl.ACL_SUCCESS
 }
 
@@ -303,10 +305,10 @@ func (t *Thread) MemManagedGetAttrs(attributes *acl.MemManagedRangeAttribute, nu
 		return e
 	}
 	if attributes == nil || data == nil || dataSizes == nil || numAttributes == 0 || numAttributes > 64 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d attributes at %#x", numAttributes, addressOf(attributes))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d attributes at %#x", numAttributes, device.AddressOf(attributes))
 	}
-	for i, a := range list(attributes, numAttributes) {
-		if e := t.MemManagedGetAttr(a, ptr, size, list(data, numAttributes)[i], list(dataSizes, numAttributes)[i]); e != 0 {
+	for i, a := range device.List(attributes, numAttributes) {
+		if e := t.MemManagedGetAttr(a, ptr, size, device.List(data, numAttributes)[i], device.List(dataSizes, numAttributes)[i]); e != 0 {
 			return e
 		}
 	}
@@ -357,7 +359,7 @@ func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *acl.Addr, sizes *uint64, cou
 	case ptrs == nil || sizes == nil || prefetchLocs == nil || prefetchLocIdxs == nil || count == 0 || count > 1<<20 || numPrefetchLocs == 0 || numPrefetchLocs > count:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d ranges and %d places", count, numPrefetchLocs)
 	}
-	at := list(prefetchLocIdxs, numPrefetchLocs)
+	at := device.List(prefetchLocIdxs, numPrefetchLocs)
 	for i, x := range at {
 		if i == 0 && x != 0 || i > 0 && x <= at[i-1] || x >= count {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the index of place %d is %d: they begin with 0 and ascend", i, x)
@@ -368,7 +370,7 @@ func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *acl.Addr, sizes *uint64, cou
 		for k+1 < len(at) && at[k+1] <= i {
 			k++
 		}
-		if e := t.prefetch(s, list(ptrs, count)[i], list(sizes, count)[i], list(prefetchLocs, numPrefetchLocs)[k]); e != 0 {
+		if e := t.prefetch(s, device.List(ptrs, count)[i], device.List(sizes, count)[i], device.List(prefetchLocs, numPrefetchLocs)[k]); e != 0 {
 			return e
 		}
 	}

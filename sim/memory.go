@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
 )
@@ -31,19 +33,19 @@ type memory struct {
 	fd        int  // file in memory that the arena's allocations lie in, so that other processes can map them; -1 for none
 	args      argPool
 
-	live    regions[block]    // what may be accessed
-	unknown unknowns          // what depends on unknown kernels
-	taken   regions[struct{}] // live memory outside reservations, and reservations
-	foreign regions[struct{}] // mapped outside the arena for placed allocations
+	live    device.Regions[block]    // what may be accessed
+	unknown device.Marks             // what depends on unknown kernels
+	taken   device.Regions[struct{}] // live memory outside reservations, and reservations
+	foreign device.Regions[struct{}] // mapped outside the arena for placed allocations
 
 	mu           sync.Mutex // for all changes
 	reserved     bool
 	cursor       uint64
-	far          span // where reservations lie
+	far          device.Span // where reservations lie
 	farCursor    uint64
 	used, peak   uint64
-	committed    uint64 // the arena is accessible up to here
-	freed        []span // the last freed allocations, in the order of freeing
+	committed    uint64        // the arena is accessible up to here
+	freed        []device.Span // the last freed allocations, in the order of freeing
 	reservations map[uint64]*reservation
 
 	hasForeign atomic.Bool
@@ -51,7 +53,7 @@ type memory struct {
 	ends      atomic.Uint32
 	hasShared atomic.Bool // memory of other processes
 	// ended is called with memory that has been freed, under the lock.
-	ended func(span)
+	ended func(device.Span)
 }
 
 // block is what is known about live memory.
@@ -74,28 +76,14 @@ const (
 	byImport
 )
 
-func (m *memory) init(base, far, limit uint64, held Range) {
-	m.far, m.farCursor = span{far, reserveStride}, far
+func (m *memory) init(base, far, limit uint64, held device.Span) {
+	m.far, m.farCursor = device.Span{Addr: far, Size: reserveStride}, far
 	m.base, m.end, m.limit = base, base+vaStride-argSpace, limit
 	m.cursor, m.committed = m.base, m.base
 	m.held = base >= held.Addr && base+vaStride <= held.Addr+held.Size
 	m.args.next, m.args.committed, m.args.end = m.end, m.end, base+vaStride
 	m.reservations = map[uint64]*reservation{}
 	m.fd = -1
-}
-
-// mapAt maps memory at an address where nothing lies yet.
-func mapAt(addr, size uint64, prot int) error {
-	p, err := unix.MmapPtr(-1, 0, pointer(addr), uintptr(size), prot,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED_NOREPLACE)
-	if err != nil {
-		return err
-	}
-	if got := uint64(uintptr(p)); got != addr { // a kernel before 4.17 takes the address for a hint
-		unmap(got, size)
-		return unix.EEXIST
-	}
-	return nil
 }
 
 // reserve takes the addresses of the arena.
@@ -106,11 +94,11 @@ func (m *memory) reserve() error {
 		return nil
 	}
 	if !m.held {
-		if err := mapAt(m.base, vaStride, unix.PROT_NONE); err != nil {
+		if err := device.MapAt(m.base, vaStride, unix.PROT_NONE); err != nil {
 			return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.base, m.base+vaStride, err)
 		}
 	}
-	_ = unix.Madvise(hostBytes(m.base, vaStride), unix.MADV_DONTDUMP)
+	_ = unix.Madvise(device.Bytes(m.base, vaStride), unix.MADV_DONTDUMP)
 	if err := m.openFile(); err != nil {
 		return err
 	}
@@ -120,7 +108,7 @@ func (m *memory) reserve() error {
 
 // openFile makes the file behind the arena. It costs what is touched of it.
 func (m *memory) openFile() error {
-	fd, err := memfd("aclsim-device", vaStride)
+	fd, err := device.MemFile("aclsim-device", vaStride)
 	if err != nil {
 		return fmt.Errorf("can't make device memory: %w", err)
 	}
@@ -132,25 +120,25 @@ func (m *memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fd >= 0 {
-		closeKept(m.fd)
+		device.CloseKept(m.fd)
 		m.fd = -1
 	}
 	if m.reserved {
-		unmap(m.base, vaStride)
+		device.Unmap(m.base, vaStride)
 		m.held = false
 	}
-	for _, s := range m.foreign.all() {
-		unmap(s.addr, s.size)
+	for _, s := range m.foreign.All() {
+		device.Unmap(s.Addr, s.Size)
 	}
-	for _, r := range m.live.all() {
-		if r.v.how == byMap {
-			r.v.phys.release()
+	for _, r := range m.live.All() {
+		if r.V.how == byMap {
+			r.V.phys.release()
 		}
 	}
 	m.reserved = false
-	m.live.clear()
-	m.taken.clear()
-	m.foreign.clear()
+	m.live.Clear()
+	m.taken.Clear()
+	m.foreign.Clear()
 }
 
 // commit makes the addresses of an arena accessible up to one. committed is where they were so far.
@@ -158,8 +146,8 @@ func commit(committed *uint64, to uint64) error {
 	if to <= *committed {
 		return nil
 	}
-	to = roundUp(to, commitStep)
-	if err := unix.Mprotect(hostBytes(*committed, to-*committed), unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	to = device.RoundUp(to, commitStep)
+	if err := unix.Mprotect(device.Bytes(*committed, to-*committed), unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return err
 	}
 	*committed = to
@@ -171,13 +159,13 @@ func (m *memory) commit(to uint64) error {
 	if to <= m.committed {
 		return nil
 	}
-	to = roundUp(to, commitStep)
+	to = device.RoundUp(to, commitStep)
 	at, n := m.committed, to-m.committed
-	_, err := unix.MmapPtr(m.fd, int64(at-m.base), pointer(at), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	_, err := unix.MmapPtr(m.fd, int64(at-m.base), device.Pointer(at), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
 	}
-	_ = unix.Madvise(hostBytes(at, n), unix.MADV_DONTDUMP)
+	_ = unix.Madvise(device.Bytes(at, n), unix.MADV_DONTDUMP)
 	m.committed = to
 	return nil
 }
@@ -211,10 +199,10 @@ func (m *memory) alloc(size, want uint64, b block, log func(string, ...any)) (ui
 			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of device memory: %v", size, err)
 		}
-		m.cursor = roundUp(addr+size, align)
+		m.cursor = device.RoundUp(addr+size, align)
 	}
-	m.live.insert(region[block]{span{addr, size}, b})
-	m.taken.insert(region[struct{}]{span: span{addr, size}})
+	m.live.Insert(device.Region[block]{Span: device.Span{Addr: addr, Size: size}, V: b})
+	m.taken.Insert(device.Region[struct{}]{Span: device.Span{Addr: addr, Size: size}})
 	return addr, nil
 }
 
@@ -238,12 +226,12 @@ func (m *memory) gap(size, align uint64) uint64 {
 
 // gapIn returns the first address of a range with room for size bytes; 0 for none.
 func (m *memory) gapIn(from, to, size, align uint64) uint64 {
-	addr := roundUp(from, align)
-	for c := m.taken.at(addr); size <= to && addr <= to-size; c.next() {
-		if !c.ok() || addr+size <= c.get().addr {
+	addr := device.RoundUp(from, align)
+	for c := m.taken.At(addr); size <= to && addr <= to-size; c.Next() {
+		if !c.OK() || addr+size <= c.Get().Addr {
 			return addr
 		}
-		addr = max(addr, roundUp(c.get().end(), align))
+		addr = max(addr, device.RoundUp(c.Get().End(), align))
 	}
 	return 0
 }
@@ -251,8 +239,8 @@ func (m *memory) gapIn(from, to, size, align uint64) uint64 {
 // placeAt makes a wanted range accessible.
 func (m *memory) placeAt(addr, size uint64) error {
 	end := addr + size
-	if c := m.taken.at(addr); c.ok() && c.get().addr < end {
-		return fmt.Errorf("an allocation of %d bytes lies at %#x", c.get().size, c.get().addr)
+	if c := m.taken.At(addr); c.OK() && c.Get().Addr < end {
+		return fmt.Errorf("an allocation of %d bytes lies at %#x", c.Get().Size, c.Get().Addr)
 	}
 	if addr >= m.base && end <= m.end {
 		return m.commit(end)
@@ -260,33 +248,33 @@ func (m *memory) placeAt(addr, size uint64) error {
 	if addr < m.base+vaStride && end > m.base {
 		return fmt.Errorf("it crosses the arena's limits %#x-%#x", m.base, m.end)
 	}
-	return m.mapForeign(addr/pageSize*pageSize, roundUp(end, pageSize))
+	return m.mapForeign(addr/device.PageSize*device.PageSize, device.RoundUp(end, device.PageSize))
 }
 
 // mapForeign maps the pages from addr to end that are not mapped for another allocation already.
 func (m *memory) mapForeign(addr, end uint64) error {
-	var fresh []span
+	var fresh []device.Span
 	for at := addr; at < end; {
-		c := m.foreign.at(at)
-		if c.holds(at) {
-			at = c.get().end()
+		c := m.foreign.At(at)
+		if c.Holds(at) {
+			at = c.Get().End()
 			continue
 		}
 		to := end
-		if c.ok() {
-			to = min(to, c.get().addr)
+		if c.OK() {
+			to = min(to, c.Get().Addr)
 		}
-		if err := mapAt(at, to-at, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		if err := device.MapAt(at, to-at, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 			for _, f := range fresh {
-				unmap(f.addr, f.size)
+				device.Unmap(f.Addr, f.Size)
 			}
 			return fmt.Errorf("can't map %#x-%#x: %w", at, to, err)
 		}
-		fresh = append(fresh, span{at, to - at})
+		fresh = append(fresh, device.Span{Addr: at, Size: to - at})
 		at = to
 	}
 	for _, f := range fresh {
-		m.foreign.insert(region[struct{}]{span: f})
+		m.foreign.Insert(device.Region[struct{}]{Span: f})
 	}
 	m.hasForeign.Store(true)
 	return nil
@@ -296,21 +284,21 @@ func (m *memory) mapForeign(addr, end uint64) error {
 func (m *memory) free(addr uint64, how howMade) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r, ok := m.live.find(addr); !ok || r.addr != addr || r.v.how != how {
+	if r, ok := m.live.Find(addr); !ok || r.Addr != addr || r.V.how != how {
 		return false
 	}
-	r, _ := m.live.remove(addr)
-	m.taken.remove(addr)
-	m.used -= r.size
-	m.remember(r.span)
-	m.ended(r.span)
-	zero(r.span)
+	r, _ := m.live.Remove(addr)
+	m.taken.Remove(addr)
+	m.used -= r.Size
+	m.remember(r.Span)
+	m.ended(r.Span)
+	zero(r.Span)
 	return true
 }
 
 // remember keeps a freed range for the texts of errors. The caller holds the lock.
-func (m *memory) remember(s span) {
-	m.unknown.clear(s)
+func (m *memory) remember(s device.Span) {
+	m.unknown.Clear(s)
 	if len(m.freed) == freedKept {
 		m.freed = append(m.freed[:0], m.freed[freedKept/2:]...)
 	}
@@ -318,15 +306,15 @@ func (m *memory) remember(s span) {
 }
 
 // zero gives whole pages back to the system and clears the rest.
-func zero(s span) {
-	from, to := roundUp(s.addr, pageSize), s.end()/pageSize*pageSize
+func zero(s device.Span) {
+	from, to := device.RoundUp(s.Addr, device.PageSize), s.End()/device.PageSize*device.PageSize
 	if from >= to {
-		clear(hostBytes(s.addr, s.size))
+		clear(device.Bytes(s.Addr, s.Size))
 		return
 	}
-	clear(hostBytes(s.addr, from-s.addr))
-	clear(hostBytes(to, s.end()-to))
-	if b := hostBytes(from, to-from); unix.Madvise(b, unix.MADV_REMOVE) != nil { // in a file
+	clear(device.Bytes(s.Addr, from-s.Addr))
+	clear(device.Bytes(to, s.End()-to))
+	if b := device.Bytes(from, to-from); unix.Madvise(b, unix.MADV_REMOVE) != nil { // in a file
 		_ = unix.Madvise(b, unix.MADV_DONTNEED)
 	}
 }
@@ -335,24 +323,24 @@ func zero(s span) {
 func (m *memory) freeAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.live.all() {
-		switch r.v.how {
+	for _, r := range m.live.All() {
+		switch r.V.how {
 		case byMap:
 			m.unmapLocked(r)
 		case byImport:
-			at := r.addr / pageSize * pageSize
-			m.giveBack(span{at, roundUp(r.end(), pageSize) - at})
+			at := r.Addr / device.PageSize * device.PageSize
+			m.giveBack(device.Span{Addr: at, Size: device.RoundUp(r.End(), device.PageSize) - at})
 		default:
-			m.ended(r.span)
-			zero(r.span)
+			m.ended(r.Span)
+			zero(r.Span)
 		}
 	}
-	m.live.clear()
-	m.unknown.clear(span{0, ^uint64(0)})
+	m.live.Clear()
+	m.unknown.Clear(device.Span{Addr: 0, Size: ^uint64(0)})
 	for _, r := range m.reservations {
-		m.giveBack(r.span)
+		m.giveBack(r.Span)
 	}
-	m.taken.clear()
+	m.taken.Clear()
 	clear(m.reservations)
 	m.used = 0
 	m.ends.Add(1)
@@ -369,34 +357,34 @@ func (m *memory) owns(addr uint64) bool {
 	if !m.hasForeign.Load() {
 		return false
 	}
-	_, ok := m.foreign.find(addr)
+	_, ok := m.foreign.Find(addr)
 	return ok
 }
 
 // check tells whether n bytes at an address lie in one live allocation, or in mappings that follow each other, and may be
 // accessed.
 func (m *memory) check(addr, n uint64, access uint32) error {
-	c := m.live.at(addr)
-	if !c.holds(addr) {
+	c := m.live.At(addr)
+	if !c.Holds(addr) {
 		if broken("freed_memory") || broken("copy_after_free") || broken("kernel_after_free") {
 			return nil
 		}
 		return m.notLive(addr, n)
 	}
-	first := c.get()
-	for r := first; ; r = c.get() {
-		if r.v.shared != nil && !r.v.shared.live() {
+	first := c.Get()
+	for r := first; ; r = c.Get() {
+		if r.V.shared != nil && !r.V.shared.live() {
 			return fmt.Errorf("%d bytes at %#x: %w", n, addr, errSharedGone)
 		}
-		if access&^r.v.access != 0 {
-			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, accessName(access&^r.v.access))
+		if access&^r.V.access != 0 {
+			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, device.AccessName(access&^r.V.access))
 		}
-		if n <= r.end()-addr {
+		if n <= r.End()-addr {
 			return nil
 		}
-		c.next()
-		if broken("neighbouring_mappings") || r.v.how != byMap || !c.ok() || c.get().v.how != byMap || c.get().addr != r.end() {
-			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.end(), r.end()-first.addr, first.addr)
+		c.Next()
+		if broken("neighbouring_mappings") || r.V.how != byMap || !c.OK() || c.Get().V.how != byMap || c.Get().Addr != r.End() {
+			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.End(), r.End()-first.Addr, first.Addr)
 		}
 	}
 }
@@ -406,12 +394,12 @@ func (m *memory) notLive(addr, n uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := len(m.freed) - 1; i >= 0; i-- {
-		if f := m.freed[i]; addr >= f.addr && addr < f.end() {
-			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.size, f.addr)
+		if f := m.freed[i]; addr >= f.Addr && addr < f.End() {
+			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.Size, f.Addr)
 		}
 	}
-	if r, ok := m.taken.find(addr); ok {
-		return fmt.Errorf("%d bytes at %#x lie in a reservation of %d bytes at %#x where nothing is mapped", n, addr, r.size, r.addr)
+	if r, ok := m.taken.Find(addr); ok {
+		return fmt.Errorf("%d bytes at %#x lie in a reservation of %d bytes at %#x where nothing is mapped", n, addr, r.Size, r.Addr)
 	}
 	return fmt.Errorf("%d bytes at %#x lie in no allocation", n, addr)
 }
@@ -512,7 +500,7 @@ func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPoli
 	return t.allocOn(c.dev, ptr, size, pad, policy)
 }
 
-func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
+func (t *Thread) allocOn(d *npu, ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
 	switch {
 	case ptr == nil:
 		return t.null("devPtr")
@@ -522,7 +510,7 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	if size > maxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
 	}
-	addr, f := t.allocDevice(d, roundUp(size, allocUnit)+pad, block{how: byMalloc, access: Read | Write})
+	addr, f := t.allocDevice(d, device.RoundUp(size, allocUnit)+pad, block{how: byMalloc, access: device.Read | device.Write})
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -532,14 +520,14 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 }
 
 // allocDevice allocates memory of a device, at the wanted address if there is one.
-func (t *Thread) allocDevice(d *device, size uint64, b block) (uint64, *failure) {
+func (t *Thread) allocDevice(d *npu, size uint64, b block) (uint64, *failure) {
 	s := t.sim
 	if f := s.outOfMemory(); f != nil {
 		return 0, f
 	}
 	addr, f := t.placed(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
 	if f == nil {
-		s.fresh(span{addr, size})
+		s.fresh(device.Span{Addr: addr, Size: size})
 	}
 	return addr, f
 }
@@ -619,7 +607,7 @@ func (t *Thread) mallocAttrs(cfg *acl.MallocConfig) ([]acl.MallocAttribute, acl.
 	if cfg.NumAttrs > 16 {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "cfg->numAttrs is %d", cfg.NumAttrs)
 	}
-	attrs := list((*acl.MallocAttribute)(pointer(cfg.Attrs)), cfg.NumAttrs)
+	attrs := device.List((*acl.MallocAttribute)(device.Pointer(cfg.Attrs)), cfg.NumAttrs)
 	for _, a := range attrs {
 		if a.Attr < acl.ACL_RT_MEM_ATTR_RSV || a.Attr > acl.ACL_RT_MEM_ATTR_VA_FLAG {
 			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "allocation attribute %d is unknown", a.Attr)
@@ -673,7 +661,7 @@ func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
 	}
 	a := uint64(0)
 	if size <= maxAlloc {
-		a = t.sim.host.alloc(size)
+		a = t.sim.host.Alloc(size)
 	}
 	if a == 0 {
 		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory: %d bytes wanted", size)
@@ -704,7 +692,7 @@ func (t *Thread) freeHost(p acl.Addr) acl.Error {
 		return t.null("hostPtr")
 	}
 	t.sim.strict.gone(t, p, pinnedMemory)
-	if !t.sim.host.free(p) {
+	if !t.sim.host.Free(p) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no host allocation begins at %#x", p)
 	}
 	return acl.ACL_SUCCESS
@@ -721,7 +709,7 @@ func (t *Thread) FreeHostWithDevSync(hostPtr acl.Addr) acl.Error {
 // location is where memory lies: the device's (dev is set), pinned, or the program's own.
 type location struct {
 	typ acl.MemLocationType
-	dev *device
+	dev *npu
 }
 
 // side is what memory is to a copy: managed memory may be either, and counts as the device's.
@@ -741,7 +729,7 @@ func (s *Sim) locate(addr uint64) location {
 	if s.managed.owns(addr) {
 		return location{acl.ACL_MEM_LOCATION_TYPE_MANAGED, nil}
 	}
-	if _, ok := s.host.find(addr); ok {
+	if _, ok := s.host.Find(addr); ok {
 		return location{acl.ACL_MEM_LOCATION_TYPE_HOST, nil}
 	}
 	return location{acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED, nil}
@@ -759,7 +747,7 @@ func (t *Thread) PointerGetAttributes(ptr acl.Addr, attributes *acl.PtrAttribute
 		return t.null("attributes")
 	}
 	l := t.sim.locate(ptr)
-	a := acl.PtrAttributes{Location: acl.MemLocation{Type: l.typ}, PageSize: pageSize}
+	a := acl.PtrAttributes{Location: acl.MemLocation{Type: l.typ}, PageSize: device.PageSize}
 	if l.dev != nil {
 		a.Location.Id, a.PageSize = uint32(l.dev.id), commitStep
 	}

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -12,7 +14,7 @@ import (
 // only counts.
 type memPool struct {
 	handle uint64
-	dev    *device
+	dev    *npu
 	max    uint64 // 0 for no limit
 
 	mu         sync.Mutex
@@ -38,7 +40,7 @@ func (t *Thread) MemPoolCreate(h *acl.MemPool, props *acl.MemPoolProps) acl.Erro
 		return e
 	}
 	p := &memPool{dev: d, max: props.MaxSize, attrs: map[acl.MemPoolAttr]uint64{}}
-	if p.handle = t.sim.pools.add(p); p.handle == 0 {
+	if p.handle = t.sim.pools.Add(p); p.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many memory pools")
 	}
 	*h = acl.MemPool(p.handle)
@@ -49,9 +51,9 @@ func (t *Thread) pool(h acl.MemPool) (*memPool, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	p := t.sim.pools.get(uint64(h))
+	p := t.sim.pools.Get(uint64(h))
 	if p == nil {
-		return nil, t.badHandle(kindPool, uint64(h))
+		return nil, t.badHandle(device.KindPool, uint64(h))
 	}
 	return p, acl.ACL_SUCCESS
 }
@@ -61,7 +63,7 @@ func (t *Thread) MemPoolDestroy(memPool acl.MemPool) acl.Error {
 	if _, e := t.pool(memPool); e != 0 {
 		return e
 	}
-	t.sim.pools.remove(uint64(memPool))
+	t.sim.pools.Remove(uint64(memPool))
 	return acl.ACL_SUCCESS
 }
 
@@ -88,9 +90,9 @@ func (t *Thread) MemPoolSetAttr(memPool acl.MemPool, attr acl.MemPoolAttr, value
 	if e != 0 {
 		return e
 	}
-	v := uint64(*(*uint32)(pointer(value)))
+	v := uint64(*(*uint32)(device.Pointer(value)))
 	if wide(attr) {
-		v = *(*uint64)(pointer(value))
+		v = *(*uint64)(device.Pointer(value))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,9 +126,9 @@ func (t *Thread) MemPoolGetAttr(memPool acl.MemPool, attr acl.MemPoolAttr, value
 	}
 	p.mu.Unlock()
 	if wide(attr) {
-		*(*uint64)(pointer(value)) = v
+		*(*uint64)(device.Pointer(value)) = v
 	} else {
-		*(*uint32)(pointer(value)) = uint32(v)
+		*(*uint32)(device.Pointer(value)) = uint32(v)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -151,7 +153,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	case s.program.capture.Load() != nil || s.program.bound.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
 	}
-	size = roundUp(size, allocUnit)
+	size = device.RoundUp(size, allocUnit)
 	p.mu.Lock()
 	if p.max != 0 && size > p.max-min(p.max, p.used) {
 		p.mu.Unlock()
@@ -160,7 +162,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	p.used += size
 	p.high = max(p.high, p.used)
 	p.mu.Unlock()
-	addr, f := t.allocDevice(p.dev, size, block{how: byPool, access: Read | Write, pool: p})
+	addr, f := t.allocDevice(p.dev, size, block{how: byPool, access: device.Read | device.Write, pool: p})
 	if f != nil {
 		p.freed(size)
 		return t.failWith(f)
@@ -186,9 +188,9 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	r, ok := d.mem.live.find(ptr)
+	r, ok := d.mem.live.Find(ptr)
 	switch {
-	case !ok || r.addr != ptr || r.v.how != byPool:
+	case !ok || r.Addr != ptr || r.V.how != byPool:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no allocation of a pool begins at %#x", ptr)
 	case s.program.capture.Load() != nil || s.program.bound.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
@@ -202,7 +204,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 		if !d.mem.free(ptr, byPool) {
 			return 0, failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.id, ptr)
 		}
-		r.v.pool.freed(r.size)
+		r.V.pool.freed(r.Size)
 		return 0, nil
 	}})
 }

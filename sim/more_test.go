@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -38,7 +40,7 @@ func TestHostRegister(t *testing.T) {
 		t.Errorf("the device's addresses are %#x and %#x", dev, again)
 	}
 	e.ok(launch(s, dev))
-	if hostBytes(h, 8)[7] != 3 {
+	if device.Bytes(h, 8)[7] != 3 {
 		t.Error("the kernel did not reach host memory")
 	}
 	d := e.malloc(64)
@@ -56,17 +58,17 @@ func TestIndirectCopies(t *testing.T) {
 	s := e.stream()
 	src, dst, table := e.malloc(64), e.malloc(64), e.malloc(64)
 	e.ok(e.th.MemsetD32(src, 64, 0x11223344, 16))
-	pointers := hostBytes(table, 16)
+	pointers := device.Bytes(table, 16)
 	const inner = acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE
 	release := e.hold(s)
-	at := func(a acl.Addr) *acl.Addr { return (*acl.Addr)(pointer(a)) }
+	at := func(a acl.Addr) *acl.Addr { return (*acl.Addr)(device.Pointer(a)) }
 	e.ok(e.th.MemcpyAsyncWithOffset(at(table), 64, 4, at(table+8), 8, 8, inner, s))
 	binary.LittleEndian.PutUint64(pointers, dst)
 	binary.LittleEndian.PutUint64(pointers[8:], src)
 	release()
 	e.ok(e.th.SynchronizeStream(s))
 	if e.word(dst) != 0 || e.word(dst+4) != 0x11223344 || e.word(dst+8) != 0x11223344 || e.word(dst+12) != 0 {
-		t.Errorf("%x", hostBytes(dst, 16))
+		t.Errorf("%x", device.Bytes(dst, 16))
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemcpyAsyncWithOffset(at(table), 64, 4, at(table+8), 8, 8, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemcpyAsyncWithOffset(at(table), 4, 4, at(table+8), 8, 8, inner, s))
@@ -110,12 +112,12 @@ func TestReduce(t *testing.T) {
 		{acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f80, 0x3b80, 0x3f80}, {acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f81, 0x3b80, 0x3f82},
 		{acl.ACL_FLOAT16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3c00, 0x4000, 0x4200}, {acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f80, 0x4000, 0x4040},
 	} {
-		le.PutUint64(hostBytes(a, 8), c.x)
-		le.PutUint64(hostBytes(b, 8), c.y)
+		le.PutUint64(device.Bytes(a, 8), c.x)
+		le.PutUint64(device.Bytes(b, 8), c.y)
 		n := dataTypeSize(c.typ)
 		e.ok(e.th.ReduceAsync(a, b, n, c.kind, c.typ, s, 0))
 		e.ok(e.th.SynchronizeStream(s))
-		if got := le.Uint64(hostBytes(a, 8)); got != c.want {
+		if got := le.Uint64(device.Bytes(a, 8)); got != c.want {
 			t.Errorf("type %d, kind %d: %#x and %#x give %#x, want %#x", c.typ, c.kind, c.x, c.y, got, c.want)
 		}
 	}
@@ -243,7 +245,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%d streams were left, then %d", left, fewer)
 	}
 
-	h := (*acl.StreamConfigHandle)(pointer(e.th.CreateStreamConfigHandle()))
+	h := (*acl.StreamConfigHandle)(device.Pointer(e.th.CreateStreamConfigHandle()))
 	priority := uint32(5)
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetStreamConfigOpt(h, acl.ACL_RT_STREAM_PRIORITY, addr(&priority), 8))
 	e.ok(e.th.SetStreamConfigOpt(h, acl.ACL_RT_STREAM_PRIORITY, addr(&priority), 4))
@@ -270,12 +272,12 @@ func TestSettings(t *testing.T) {
 // argument that is not there, but for tiling data.
 func TestWildArguments(t *testing.T) {
 	followed := 0
-	k := &Kernel{
-		Name: "wild", Args: []Arg{{"in", ArgInput, 8}, {"tiling", ArgTiling, 8}, {"workspace", ArgWorkspace, 8}},
-		Extents: func(l *Launch, to []Extent) []Extent {
+	k := &device.Kernel{
+		Name: "wild", Args: []device.Arg{{Name: "in", Kind: device.ArgInput, Size: 8}, {Name: "tiling", Kind: device.ArgTiling, Size: 8}, {Name: "workspace", Kind: device.ArgWorkspace, Size: 8}},
+		Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
 			followed++
 			tiling := binary.LittleEndian.Uint64(l.Args[8:])
-			return append(to, Extent{tiling, uint64(hostBytes(tiling, 1)[0]), Read, 1})
+			return append(to, device.Extent{Addr: tiling, Size: uint64(device.Bytes(tiling, 1)[0]), Access: device.Read, Arg: 1})
 		},
 	}
 	e := newEnv(t, Options{Kernels: kernelMap{"wild": k}})

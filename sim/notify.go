@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -102,7 +104,7 @@ func after(d time.Duration) (<-chan time.Time, func()) {
 type notify struct {
 	handle uint64
 	id     uint32
-	dev    *device
+	dev    *npu
 	signal signal
 }
 
@@ -126,11 +128,11 @@ func (t *Thread) CreateNotify(h *acl.Notify, flag uint64) acl.Error {
 
 // addNotify makes a handle for a notify.
 func (t *Thread) addNotify(n *notify, h *acl.Notify) acl.Error {
-	if n.handle = t.sim.notifies.add(n); n.handle != 0 {
-		n.id = uint32(n.handle >> 4 & (maxHandles - 1))
+	if n.handle = t.sim.notifies.Add(n); n.handle != 0 {
+		n.id = uint32(n.handle >> 4 & (device.MaxHandles - 1))
 	}
 	if n.handle == 0 || n.id >= maxNotifies {
-		t.sim.notifies.remove(n.handle)
+		t.sim.notifies.Remove(n.handle)
 		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "there are %d notifies already", maxNotifies)
 	}
 	*h = acl.Notify(n.handle)
@@ -141,9 +143,9 @@ func (t *Thread) notify(h acl.Notify) (*notify, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	n := t.sim.notifies.get(uint64(h))
+	n := t.sim.notifies.Get(uint64(h))
 	if n == nil {
-		return nil, t.badHandle(kindNotify, uint64(h))
+		return nil, t.badHandle(device.KindNotify, uint64(h))
 	}
 	return n, acl.ACL_SUCCESS
 }
@@ -154,7 +156,7 @@ func (t *Thread) DestroyNotify(h acl.Notify) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if t.sim.notifies.remove(uint64(h)) != nil {
+	if t.sim.notifies.Remove(uint64(h)) != nil {
 		t.sim.unshare(n.signal.end())
 	}
 	return acl.ACL_SUCCESS
@@ -217,10 +219,10 @@ func (t *Thread) NotifyBatchReset(notifies *acl.Notify, num uint64) acl.Error {
 		return e
 	}
 	if notifies == nil || num == 0 || num > maxNotifies {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d notifies at %#x", num, addressOf(notifies))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d notifies at %#x", num, device.AddressOf(notifies))
 	}
 	var all []*notify
-	for _, h := range list(notifies, num) {
+	for _, h := range device.List(notifies, num) {
 		n, e := t.notify(h)
 		if e != 0 {
 			return e

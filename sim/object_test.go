@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -58,7 +60,7 @@ func TestExceptions(t *testing.T) {
 		var at acl.Addr
 		var n uint32
 		ok := th.GetArgsFromExceptionInfo(acl.ExceptionInfo(a[0]), &at, &n) == 0 && th.GetFuncHandleFromExceptionInfo(acl.ExceptionInfo(a[0]), &got) == 0
-		note("binary", ok && n == 24 && a[1] == 77 && binary.LittleEndian.Uint64(hostBytes(at+8, 8)) == 0x10)
+		note("binary", ok && n == 24 && a[1] == 77 && binary.LittleEndian.Uint64(device.Bytes(at+8, 8)) == 0x10)
 		return 0
 	})
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.BinarySetExceptionCallback(acl.BinHandle(f), last, 77))
@@ -96,7 +98,7 @@ func TestStateCallbacks(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.InitCallbackRegister(acl.ACL_REG_TYPE_OTHER, hear, 5))
 	e.ok(e.th.FinalizeCallbackRegister(acl.ACL_REG_TYPE_OTHER, hear, 6))
 	e.ok(e.th.Init(cstring(path)))
-	if len(got) != 1 || got[0][1] != 2 || string(hostBytes(got[0][0], 2)) != "{}" || got[0][2] != 5 {
+	if len(got) != 1 || got[0][1] != 2 || string(device.Bytes(got[0][0], 2)) != "{}" || got[0][2] != 5 {
 		t.Errorf("aclInit tells %v", got)
 	}
 	late := c.add(func(a ...uint64) uint64 { got = append(got, a); return uint64(acl.ACL_ERROR_FAILURE) })
@@ -228,7 +230,7 @@ func TestManagedMemory(t *testing.T) {
 	d := e.malloc(8)
 	e.ok(e.th.MemcpyAsync(d, 8, p, 8, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
 	e.ok(e.th.SynchronizeStream(s))
-	if hostBytes(p, 8)[7] != 3 || hostBytes(d, 8)[7] != 3 {
+	if device.Bytes(p, 8)[7] != 3 || device.Bytes(d, 8)[7] != 3 {
 		t.Error("the kernel's bytes did not arrive")
 	}
 	var at acl.PtrAttributes
@@ -294,8 +296,8 @@ func TestVersionsAndFeatures(t *testing.T) {
 	e := newEnv(t, Options{})
 	buf := make([]byte, 128)
 	e.ok(e.th.SysGetVersionStr(cstring("runtime"), &buf[0]))
-	if goString(&buf[0]) != cannVersion {
-		t.Errorf("%q", goString(&buf[0]))
+	if device.GoString(&buf[0]) != cannVersion {
+		t.Errorf("%q", device.GoString(&buf[0]))
 	}
 	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetVersionStr(cstring("hccl"), &buf[0]))
 	var n int32
@@ -305,7 +307,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 	}
 	var v acl.CANNPackageVersion
 	e.ok(e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_RUNTIME, &v))
-	if goString(&v.Version[0]) != cannVersion || goString(&v.MinorVersion[0]) != "1" {
+	if device.GoString(&v.Version[0]) != cannVersion || device.GoString(&v.MinorVersion[0]) != "1" {
 		t.Errorf("%q", v.Version[:8])
 	}
 	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_OPP, &v))
@@ -313,7 +315,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 	var attrs *acl.CannAttr
 	var num uint64
 	e.ok(e.th.GetCannAttributeList(&attrs, &num))
-	for _, a := range list(attrs, num) {
+	for _, a := range device.List(attrs, num) {
 		e.ok(e.th.GetCannAttribute(a, &n))
 		if n != 1 {
 			t.Errorf("feature %d is listed and not there", a)
@@ -375,7 +377,7 @@ func TestCapabilities(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemP2PMap(p, 64, 0, 0))
 	var sync acl.Addr
 	e.ok(e.th.GetHardwareSyncAddr(&sync))
-	if err := e.sim.devices[0].check(sync, 8, Read|Write); err != nil {
+	if err := e.sim.devices[0].check(sync, 8, device.Read|device.Write); err != nil {
 		t.Error(err)
 	}
 	mark := e.pageable(64)
@@ -410,7 +412,7 @@ func TestBinaryAfterReset(t *testing.T) {
 	var n uint64
 	for range 2 {
 		e.ok(e.th.BinaryGetDevAddress(bin, &at, &n))
-		if err := e.sim.devices[0].check(at, n, Read); err != nil || string(hostBytes(at, n)) != string(code) {
+		if err := e.sim.devices[0].check(at, n, device.Read); err != nil || string(device.Bytes(at, n)) != string(code) {
 			t.Fatalf("the binary at %#x: %v", at, err)
 		}
 		e.ok(e.th.ResetDevice(0))

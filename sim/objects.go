@@ -1,62 +1,64 @@
 package sim
 
+import "github.com/acltrace/acltrace/sim/device"
+
 // objects are the tables of live objects.
 type objects struct {
-	contexts   table[context]
-	streams    table[stream]
-	events     table[event]
-	notifies   table[notify]
-	counters   table[counter]
-	images     table[image] // aclrtBinary
-	binaries   table[kernelBinary]
-	functions  table[function]
-	argLists   table[argList]
-	physicals  table[physical]
-	pools      table[memPool]
-	graphs     table[graph]
-	groups     table[taskGroup]
-	graphTasks table[graphTask]
-	conditions table[condition]
-	labels     table[label]
-	labelLists table[labelList]
-	allocators table[allocator]
-	buffers    table[dataBuffer]
-	datasets   table[dataset]
-	raised     table[exception]
+	contexts   device.Table[context]
+	streams    device.Table[stream]
+	events     device.Table[event]
+	notifies   device.Table[notify]
+	counters   device.Table[counter]
+	images     device.Table[image] // aclrtBinary
+	binaries   device.Table[kernelBinary]
+	functions  device.Table[function]
+	argLists   device.Table[argList]
+	physicals  device.Table[physical]
+	pools      device.Table[memPool]
+	graphs     device.Table[graph]
+	groups     device.Table[taskGroup]
+	graphTasks device.Table[graphTask]
+	conditions device.Table[condition]
+	labels     device.Table[label]
+	labelLists device.Table[labelList]
+	allocators device.Table[allocator]
+	buffers    device.Table[dataBuffer]
+	datasets   device.Table[dataset]
+	raised     device.Table[exception]
 }
 
 func (o *objects) init() {
-	o.contexts.kind, o.streams.kind, o.events.kind = kindContext, kindStream, kindEvent
-	o.images.kind, o.binaries.kind, o.functions.kind = kindImage, kindBinary, kindFunction
-	o.notifies.kind, o.counters.kind, o.physicals.kind, o.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
-	o.argLists.kind, o.graphs.kind, o.groups.kind = kindArgs, kindGraph, kindGroup
-	o.allocators.kind, o.buffers.kind, o.datasets.kind, o.raised.kind = kindAllocator, kindBuffer, kindDataset, kindException
-	o.labels.kind, o.labelLists.kind, o.graphTasks.kind, o.conditions.kind = kindLabel, kindLabelList, kindGraphTask, kindCondition
+	o.contexts.Kind, o.streams.Kind, o.events.Kind = device.KindContext, device.KindStream, device.KindEvent
+	o.images.Kind, o.binaries.Kind, o.functions.Kind = device.KindImage, device.KindBinary, device.KindFunction
+	o.notifies.Kind, o.counters.Kind, o.physicals.Kind, o.pools.Kind = device.KindNotify, device.KindCounter, device.KindPhysical, device.KindPool
+	o.argLists.Kind, o.graphs.Kind, o.groups.Kind = device.KindArgs, device.KindGraph, device.KindGroup
+	o.allocators.Kind, o.buffers.Kind, o.datasets.Kind, o.raised.Kind = device.KindAllocator, device.KindBuffer, device.KindDataset, device.KindException
+	o.labels.Kind, o.labelLists.Kind, o.graphTasks.Kind, o.conditions.Kind = device.KindLabel, device.KindLabelList, device.KindGraphTask, device.KindCondition
 }
 
 // live reports whether an object that can leak lives.
 func (o *objects) live(h uint64) bool {
-	switch kindOf(h) {
-	case kindContext:
-		return o.contexts.get(h) != nil
-	case kindStream:
-		return o.streams.get(h) != nil
-	case kindEvent:
-		return o.events.get(h) != nil
-	case kindImage:
-		return o.images.get(h) != nil
-	case kindBinary:
-		return o.binaries.get(h) != nil
-	case kindGraph:
-		return o.graphs.get(h) != nil
-	case kindNotify:
-		return o.notifies.get(h) != nil
-	case kindCounter:
-		return o.counters.get(h) != nil
-	case kindPhysical:
-		return o.physicals.get(h) != nil
-	case kindPool:
-		return o.pools.get(h) != nil
+	switch device.KindOf(h) {
+	case device.KindContext:
+		return o.contexts.Get(h) != nil
+	case device.KindStream:
+		return o.streams.Get(h) != nil
+	case device.KindEvent:
+		return o.events.Get(h) != nil
+	case device.KindImage:
+		return o.images.Get(h) != nil
+	case device.KindBinary:
+		return o.binaries.Get(h) != nil
+	case device.KindGraph:
+		return o.graphs.Get(h) != nil
+	case device.KindNotify:
+		return o.notifies.Get(h) != nil
+	case device.KindCounter:
+		return o.counters.Get(h) != nil
+	case device.KindPhysical:
+		return o.physicals.Get(h) != nil
+	case device.KindPool:
+		return o.pools.Get(h) != nil
 	}
 	return false
 }

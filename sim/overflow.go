@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -26,10 +28,10 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "outputSize is %d: the status has %d bytes", size, overflowSize)
 	}
 	return t.submit(s, task{kind: taskOverflow, run: func(s *stream) (time.Duration, *failure) {
-		if err := s.ctx.dev.check(out, overflowSize, Write); err != nil {
+		if err := s.ctx.dev.check(out, overflowSize, device.Write); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "float status on stream %d: %v", s.id, err)
 		}
-		clear(hostBytes(out, overflowSize))
+		clear(device.Bytes(out, overflowSize))
 		s.ctx.dev.sim.known(out, overflowSize)
 		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
@@ -145,19 +147,19 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 	}
 	return t.submit(s, task{kind: taskReduce, run: func(s *stream) (time.Duration, *failure) {
 		d := s.ctx.dev
-		d.sim.strict.kernelTouches(s, []Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}})
-		err := d.check(src, count, Read)
+		d.sim.strict.kernelTouches(s, []device.Extent{{Addr: src, Size: count, Access: device.Read}, {Addr: dst, Size: count, Access: device.Read | device.Write}})
+		err := d.check(src, count, device.Read)
 		if err == nil {
-			err = d.check(dst, count, Read|Write)
+			err = d.check(dst, count, device.Read|device.Write)
 		}
 		if err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "reduction on stream %d: %v", s.id, err)
 		}
-		to, from := hostBytes(dst, count), hostBytes(src, count)
+		to, from := device.Bytes(dst, count), device.Bytes(src, count)
 		for i := uint64(0); i < count; i += size {
 			reducers[type_](to[i:i+size], from[i:i+size], kind)
 		}
-		d.sim.spread([]Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}}, nil)
+		d.sim.spread([]device.Extent{{Addr: src, Size: count, Access: device.Read}, {Addr: dst, Size: count, Access: device.Read | device.Write}}, nil)
 		return d.sim.copyTime(model.DeviceToDevice, 2*count), nil
 	}})
 }

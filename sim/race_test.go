@@ -151,7 +151,7 @@ func TestRacingThreads(t *testing.T) {
 	if before != after {
 		t.Errorf("%d bytes of device memory leaked", before-after)
 	}
-	if n := e.sim.graphs.live() + e.sim.notifies.live() + e.sim.physicals.live() + e.sim.events.live(); n != 0 {
+	if n := e.sim.graphs.Live() + e.sim.notifies.Live() + e.sim.physicals.Live() + e.sim.events.Live(); n != 0 {
 		t.Errorf("%d objects leaked", n)
 	}
 
@@ -162,8 +162,8 @@ func TestRacingThreads(t *testing.T) {
 	for _, d := range e.sim.devices {
 		free += d.mem.used
 	}
-	if free != 0 || e.sim.streams.live() != 0 {
-		t.Errorf("%d bytes and %d streams are left after aclFinalize", free, e.sim.streams.live())
+	if free != 0 || e.sim.streams.Live() != 0 {
+		t.Errorf("%d bytes and %d streams are left after aclFinalize", free, e.sim.streams.Live())
 	}
 	if !testenv.Await(func() bool { return runtime.NumGoroutine() <= idle }) {
 		stacks := make([]byte, 1<<20)

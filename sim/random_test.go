@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -378,27 +380,27 @@ func reference(ops []randomOp) []byte {
 // randomKernels are the kernels of the programs. Their arguments are two addresses, a size and a value.
 func randomKernels() kernelMap {
 	le := binary.LittleEndian
-	args := []Arg{{"out", ArgInout, 8}, {"in", ArgInput, 8}, {"n", ArgScalar, 8}, {"value", ArgScalar, 8}}
+	args := []device.Arg{{Name: "out", Kind: device.ArgInout, Size: 8}, {Name: "in", Kind: device.ArgInput, Size: 8}, {Name: "n", Kind: device.ArgScalar, Size: 8}, {Name: "value", Kind: device.ArgScalar, Size: 8}}
 	return kernelMap{
 		"mix": {Name: "mix", Args: args,
-			Extents: func(l *Launch, to []Extent) []Extent {
+			Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
 				n := le.Uint64(l.Args[16:])
-				return append(to, Extent{le.Uint64(l.Args), n, Write, 0}, Extent{le.Uint64(l.Args[8:]), n, Read, 1})
+				return append(to, device.Extent{Addr: le.Uint64(l.Args), Size: n, Access: device.Write, Arg: 0}, device.Extent{Addr: le.Uint64(l.Args[8:]), Size: n, Access: device.Read, Arg: 1})
 			},
-			Run: func(l *Launch) {
+			Run: func(l *device.Launch) {
 				n := le.Uint64(l.Args[16:])
-				out, in := hostBytes(le.Uint64(l.Args), n), hostBytes(le.Uint64(l.Args[8:]), n)
+				out, in := device.Bytes(le.Uint64(l.Args), n), device.Bytes(le.Uint64(l.Args[8:]), n)
 				for i := range out {
 					out[i] = 3*in[i] + l.Args[24]
 				}
 			}},
 		"twist": {Name: "twist", Args: args,
-			Extents: func(l *Launch, to []Extent) []Extent {
+			Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
 				// More than it touches, so that small ones run on several goroutines as well.
-				return append(to, Extent{le.Uint64(l.Args), le.Uint64(l.Args[16:]), Read | Write, 0})
+				return append(to, device.Extent{Addr: le.Uint64(l.Args), Size: le.Uint64(l.Args[16:]), Access: device.Read | device.Write, Arg: 0})
 			},
-			Blocks: func(l *Launch, from, to uint32) {
-				b := hostBytes(le.Uint64(l.Args), le.Uint64(l.Args[16:]))
+			Blocks: func(l *device.Launch, from, to uint32) {
+				b := device.Bytes(le.Uint64(l.Args), le.Uint64(l.Args[16:]))
 				for i := len(b) * int(from) / int(l.NumBlocks); i < len(b)*int(to)/int(l.NumBlocks); i++ {
 					b[i] = b[i]<<1 ^ b[i]>>7 ^ l.Args[24]
 				}
@@ -449,7 +451,7 @@ func runProgram(t *testing.T, ops []randomOp, o Options) []byte {
 				binary.LittleEndian.PutUint64(args[8*i:], v)
 			}
 			p := scratch + 1<<19
-			copy(hostBytes(p, 32), args)
+			copy(device.Bytes(p, 32), args)
 			e.ok(th.LaunchKernelWithHostArgs(f, 1+uint32(o.n%7), s, nil, p, 32, nil, 0))
 		}
 		switch o.kind {
@@ -473,21 +475,21 @@ func runProgram(t *testing.T, ops []randomOp, o Options) []byte {
 				e.ok(th.UnmapMem(a.addr))
 			}
 		case opWrite:
-			pattern(hostBytes(a.addr, a.size), o.value)
+			pattern(device.Bytes(a.addr, a.size), o.value)
 		case opRead:
 			from := a.addr
 			if a.kind == opMalloc || a.kind == opMap {
 				e.ok(th.Memcpy(scratch, a.size, a.addr, a.size, acl.ACL_MEMCPY_DEVICE_TO_HOST))
 				from = scratch
 			}
-			read = append(read, hostBytes(from, a.size)...)
+			read = append(read, device.Bytes(from, a.size)...)
 		case opCopy:
 			e.ok(th.MemcpyAsync(dst, o.n, src, o.n, acl.ACL_MEMCPY_DEFAULT, s))
 		case opCopyNow:
 			e.ok(th.Memcpy(dst, o.n, src, o.n, acl.ACL_MEMCPY_DEFAULT))
 		case opStaged:
 			e.ok(th.MemcpyAsync(dst, o.n, src, o.n, acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, s))
-			pattern(hostBytes(scratch, 64), 0)
+			pattern(device.Bytes(scratch, 64), 0)
 		case opCopy2d:
 			e.ok(th.Memcpy2dAsync(dst, 96, src, 64, o.n, 3, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 		case opFill:
@@ -504,8 +506,8 @@ func runProgram(t *testing.T, ops []randomOp, o Options) []byte {
 			e.ok(th.ReduceAsync(dst, src, o.n, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, acl.ACL_INT32, s, 0))
 		case opHost:
 			e.ok(th.LaunchHostFunc(s, c.fn(func(uint64) {
-				for i := range hostBytes(dst, o.n) {
-					hostBytes(dst, o.n)[i] ^= o.value
+				for i := range device.Bytes(dst, o.n) {
+					device.Bytes(dst, o.n)[i] ^= o.value
 				}
 			}), 0))
 		case opOrder:

@@ -2,10 +2,11 @@ package sim
 
 import (
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // register notes host memory of the program's that devices may use. Devices reach it at the address that the host has for it.
-func (t *Thread) register(ptr acl.Addr, size uint64, r registration) acl.Error {
+func (t *Thread) register(ptr acl.Addr, size uint64, r device.Registration) acl.Error {
 	switch {
 	case ptr == 0:
 		return t.null("ptr")
@@ -13,25 +14,25 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r registration) acl.Error {
 		return t.invalid("a registration of 0 bytes")
 	case size > maxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a registration of %d bytes", size)
-	case ptr%pageSize != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", ptr, pageSize)
+	case ptr%device.PageSize != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", ptr, device.PageSize)
 	case t.sim.locate(ptr).dev != nil:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is device memory", ptr)
 	}
 	var sum byte
-	if err := guard(func() {
-		b := hostBytes(ptr, size)
+	if err := device.Guard(func() {
+		b := device.Bytes(ptr, size)
 		sum += b[0] + b[size-1]
 	}); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of host memory at %#x: %v", size, ptr, err)
 	}
 	h := &t.sim.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c := h.registered.at(ptr); c.ok() && c.get().addr < ptr+size {
-		return t.fail(acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%d bytes of host memory at %#x are registered already", c.get().size, c.get().addr)
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	if c := h.Registered.At(ptr); c.OK() && c.Get().Addr < ptr+size {
+		return t.fail(acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%d bytes of host memory at %#x are registered already", c.Get().Size, c.Get().Addr)
 	}
-	h.registered.insert(region[registration]{span{ptr, size}, r})
+	h.Registered.Insert(device.Region[device.Registration]{Span: device.Span{Addr: ptr, Size: size}, V: r})
 	t.sim.strict.gets(t, ptr, size, registeredMemory)
 	return acl.ACL_SUCCESS
 }
@@ -41,11 +42,11 @@ func (t *Thread) HostRegister(ptr acl.Addr, size uint64, type_ acl.HostRegisterT
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	r := registration{pinned: true, access: Read | Write}
+	r := device.Registration{Pinned: true, Access: device.Read | device.Write}
 	switch type_ {
 	case acl.ACL_HOST_REGISTER_MAPPED:
 	case acl.ACL_HOST_REGISTER_READONLY:
-		r.access = Read
+		r.Access = device.Read
 	case acl.ACL_HOST_REGISTER_IOMEMORY:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "memory of other devices can't be registered")
 	default:
@@ -73,9 +74,9 @@ func (t *Thread) HostRegisterV2(ptr acl.Addr, size uint64, flag uint32) acl.Erro
 	case flag == 0 || flag&^known != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "registration flags %#x are unknown", flag)
 	}
-	r := registration{pinned: flag&acl.ACL_HOST_REG_PINNED != 0}
+	r := device.Registration{Pinned: flag&acl.ACL_HOST_REG_PINNED != 0}
 	if flag&acl.ACL_HOST_REG_MAPPED != 0 {
-		r.access = Read | Write
+		r.Access = device.Read | device.Write
 	}
 	return t.register(ptr, size, r)
 }
@@ -85,14 +86,14 @@ func (t *Thread) HostGetDevicePointer(pHost acl.Addr, pDevice *acl.Addr, flag ui
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	switch r, ok := t.sim.host.registered.find(pHost); {
+	switch r, ok := t.sim.host.Registered.Find(pHost); {
 	case pHost == 0:
 		return t.null("pHost")
 	case pDevice == nil:
 		return t.null("pDevice")
 	case flag != 0:
 		return t.invalid("flag is %d and has to be 0", flag)
-	case !ok || r.v.access == 0:
+	case !ok || r.V.Access == 0:
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%#x is not registered as mapped", pHost)
 	}
 	*pDevice = pHost
@@ -108,9 +109,9 @@ func (t *Thread) HostUnregister(ptr acl.Addr) acl.Error {
 		return t.null("ptr")
 	}
 	h := &t.sim.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, ok := h.registered.remove(ptr); !ok {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	if _, ok := h.Registered.Remove(ptr); !ok {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "no registration begins at %#x", ptr)
 	}
 	t.sim.strict.gone(t, ptr, registeredMemory)

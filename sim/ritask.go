@@ -7,6 +7,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -28,13 +30,13 @@ type change struct {
 // dropTask ends a task of a model, and its handle.
 func (s *Sim) dropTask(k *graphTask) {
 	if k.handle != 0 {
-		s.graphTasks.remove(k.handle)
+		s.graphTasks.Remove(k.handle)
 	}
 	if c := k.change; c != nil && c.task != nil {
 		c.task.end()
 	}
-	if k.opInfo.size > 0 {
-		s.text.put(k.opInfo.addr, roundUp(k.opInfo.size, 8))
+	if k.opInfo.Size > 0 {
+		s.text.Put(k.opInfo.Addr, device.RoundUp(k.opInfo.Size, 8))
 	}
 	k.end()
 }
@@ -48,7 +50,7 @@ func fillList[T any](t *Thread, items []T, to *T, n *uint32) acl.Error {
 		if int(*n) < len(items) {
 			return t.fail(acl.ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, "there are %d items, and room for %d", len(items), *n)
 		}
-		copy(list(to, uint64(*n)), items)
+		copy(device.List(to, uint64(*n)), items)
 	}
 	*n = uint32(len(items))
 	return acl.ACL_SUCCESS
@@ -87,7 +89,7 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 	for _, k := range l.tasks {
 		if k.handle == 0 {
 			k.graph = g
-			k.handle = t.sim.graphTasks.add(k)
+			k.handle = t.sim.graphTasks.Add(k)
 		}
 		all = append(all, acl.MdlRITask(k.handle))
 	}
@@ -97,7 +99,7 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 
 // laneOf finds the lane of a stream in the youngest model that has one.
 func (s *Sim) laneOf(st *stream) (found *lane, in *graph) {
-	s.graphs.each(func(g *graph) {
+	s.graphs.Each(func(g *graph) {
 		if s.captures.into(g) {
 			return
 		}
@@ -116,9 +118,9 @@ func (t *Thread) graphTask(h acl.MdlRITask) (*graphTask, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	k := t.sim.graphTasks.get(uint64(h))
+	k := t.sim.graphTasks.Get(uint64(h))
 	if k == nil {
-		return nil, t.badHandle(kindGraphTask, uint64(h))
+		return nil, t.badHandle(device.KindGraphTask, uint64(h))
 	}
 	return k, acl.ACL_SUCCESS
 }
@@ -183,7 +185,7 @@ func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
 		}
 		n += len(l.tasks)
 	}
-	return t.badHandle(kindGraphTask, uint64(h))
+	return t.badHandle(device.KindGraphTask, uint64(h))
 }
 
 // MdlRITaskGetParams returns the parameters of a task, as they are: changes that wait for an update don't count.
@@ -197,13 +199,13 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	if k.group != nil {
 		p.TaskGrp = acl.TaskGrp(k.group.handle)
 	}
-	if k.opInfo.size > 0 {
-		p.OpInfoPtr, p.OpInfoSize = k.opInfo.addr, k.opInfo.size
+	if k.opInfo.Size > 0 {
+		p.OpInfoPtr, p.OpInfoSize = k.opInfo.Addr, k.opInfo.Size
 	}
 	body := unsafe.Pointer(&p.Rsv2)
 	switch k.typ() {
 	case acl.ACL_MODEL_RI_TASK_KERNEL:
-		*(*acl.MdlRIKernelTaskParams)(body) = acl.MdlRIKernelTaskParams{FuncHandle: acl.FuncHandle(k.order.fn.handle), Args: k.args.addr, ArgsSize: k.args.size, NumBlocks: k.order.blocks}
+		*(*acl.MdlRIKernelTaskParams)(body) = acl.MdlRIKernelTaskParams{FuncHandle: acl.FuncHandle(k.order.fn.handle), Args: k.args.Addr, ArgsSize: k.args.Size, NumBlocks: k.order.blocks}
 	case acl.ACL_MODEL_RI_TASK_EVENT_RECORD, acl.ACL_MODEL_RI_TASK_EVENT_WAIT, acl.ACL_MODEL_RI_TASK_EVENT_RESET:
 		switch d := k.detail.(type) {
 		case *event:
@@ -265,17 +267,17 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 
 // changedKernel is a launch with other parameters. Arguments that lie where they lay are the same.
 func (t *Thread) changedKernel(old *task, p *acl.MdlRIKernelTaskParams) (task, acl.Error) {
-	fn := t.sim.functions.get(uint64(p.FuncHandle))
+	fn := t.sim.functions.Get(uint64(p.FuncHandle))
 	switch {
 	case fn == nil:
-		return task{}, t.badHandle(kindFunction, uint64(p.FuncHandle))
+		return task{}, t.badHandle(device.KindFunction, uint64(p.FuncHandle))
 	case p.NumBlocks == 0 || p.NumBlocks > maxBlocks:
 		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks; 1 to %d can be launched", p.NumBlocks, maxBlocks)
 	case p.ArgsSize > maxArgs || (p.Args == 0) != (p.ArgsSize == 0):
 		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments at %#x", p.ArgsSize, p.Args)
 	}
 	if p.Cfg != 0 {
-		if e := t.launchAttrs((*acl.LaunchKernelCfg)(pointer(p.Cfg))); e != 0 {
+		if e := t.launchAttrs((*acl.LaunchKernelCfg)(device.Pointer(p.Cfg))); e != 0 {
 			return task{}, e
 		}
 	}
@@ -286,21 +288,21 @@ func (t *Thread) changedKernel(old *task, p *acl.MdlRIKernelTaskParams) (task, a
 	sh := line(p.NumBlocks)
 	o.fn, o.blocks, o.grid = fn, p.NumBlocks, sh.grid
 	if p.Cfg != 0 {
-		o.attrs = launchAttrsOf((*acl.LaunchKernelCfg)(pointer(p.Cfg)))
+		o.attrs = launchAttrsOf((*acl.LaunchKernelCfg)(device.Pointer(p.Cfg)))
 	}
 	k := *old
 	k.name, k.order = fn.name, &o
 	from := p.Args
-	if p.IsHostArgs == 0 && (from != old.args.addr || !old.own) {
-		k.args, k.own = span{from, p.ArgsSize}, false
+	if p.IsHostArgs == 0 && (from != old.args.Addr || !old.own) {
+		k.args, k.own = device.Span{Addr: from, Size: p.ArgsSize}, false
 		return k, acl.ACL_SUCCESS
 	}
 	at, f := o.stream.args.get(p.ArgsSize) // a block of its own: the old one goes with the old task
 	if f != nil {
 		return task{}, t.failWith(f)
 	}
-	copy(hostBytes(at, p.ArgsSize), hostBytes(from, p.ArgsSize))
-	k.args, k.own = span{at, p.ArgsSize}, true
+	copy(device.Bytes(at, p.ArgsSize), device.Bytes(from, p.ArgsSize))
+	k.args, k.own = device.Span{Addr: at, Size: p.ArgsSize}, true
 	return k, acl.ACL_SUCCESS
 }
 
@@ -336,7 +338,7 @@ func launchAttrsOf(cfg *acl.LaunchKernelCfg) []acl.LaunchKernelAttr {
 	if cfg == nil || cfg.NumAttrs == 0 {
 		return nil
 	}
-	return slices.Clone(list((*acl.LaunchKernelAttr)(pointer(cfg.Attrs)), cfg.NumAttrs))
+	return slices.Clone(device.List((*acl.LaunchKernelAttr)(device.Pointer(cfg.Attrs)), cfg.NumAttrs))
 }
 
 // MdlRITaskDisable takes a task out of its model from the next aclmdlRIUpdate on. Records and waits stay: others depend on them.
@@ -405,7 +407,7 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 		return e
 	}
 	switch {
-	case path == nil || goString(path) == "":
+	case path == nil || device.GoString(path) == "":
 		return t.null("path")
 	case flags > 1:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
@@ -423,9 +425,9 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 				x.Args["extend"] = json.RawMessage(k.extendInfo)
 			}
 			if flags == 1 && k.order != nil {
-				x.Args["blocks"], x.Args["args"] = k.order.blocks, fmt.Sprintf("%#x", k.args.addr)
+				x.Args["blocks"], x.Args["args"] = k.order.blocks, fmt.Sprintf("%#x", k.args.Addr)
 				if k.own {
-					x.Args["data"] = fmt.Sprintf("%x", hostBytes(k.args.addr, k.args.size))
+					x.Args["data"] = fmt.Sprintf("%x", device.Bytes(k.args.Addr, k.args.Size))
 				}
 			}
 			all = append(all, x)
@@ -434,10 +436,10 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 	g.mu.Unlock()
 	b, err := json.Marshal(map[string]any{"traceEvents": all})
 	if err == nil {
-		err = os.WriteFile(goString(path), b, 0o600)
+		err = os.WriteFile(device.GoString(path), b, 0o600)
 	}
 	if err != nil {
-		return t.fail(acl.ACL_ERROR_RT_FILE_WRITE, "%s: %v", goString(path), err)
+		return t.fail(acl.ACL_ERROR_RT_FILE_WRITE, "%s: %v", device.GoString(path), err)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -472,9 +474,9 @@ func (t *Thread) CacheLastTaskOpInfo(infoPtr acl.Addr, infoSize uint64) acl.Erro
 	case infoSize > maxOpInfo:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about an operator: 1 to %d", infoSize, maxOpInfo)
 	}
-	at := t.sim.text.get(roundUp(infoSize, 8))
-	copy(hostBytes(at, infoSize), hostBytes(infoPtr, infoSize))
-	k.opInfo = span{at, infoSize}
+	at := t.sim.text.Get(device.RoundUp(infoSize, 8))
+	copy(device.Bytes(at, infoSize), device.Bytes(infoPtr, infoSize))
+	k.opInfo = device.Span{Addr: at, Size: infoSize}
 	return acl.ACL_SUCCESS
 }
 
@@ -488,7 +490,7 @@ func (t *Thread) CacheLastTaskExtendInfo(extendInfoPtr *byte, infoSize uint64) a
 	if extendInfoPtr == nil || infoSize == 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about a task", infoSize)
 	}
-	b := slices.Clone(list(extendInfoPtr, min(infoSize, maxExtendInfo)))
+	b := slices.Clone(device.List(extendInfoPtr, min(infoSize, maxExtendInfo)))
 	if !json.Valid(b) {
 		b, _ = json.Marshal(string(b))
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // The functions of the library below AscendCL (rt*) that programs call directly. They do what the functions above them do, take no
@@ -191,7 +192,7 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(socName)) {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x for the name of the SoC", n, w[0])
 		}
-		putText(hostBytes(w[0], uint64(len(socName)+1)), socName)
+		device.PutText(device.Bytes(w[0], uint64(len(socName)+1)), socName)
 		return acl.ACL_SUCCESS
 	},
 	"rtGetC2cCtrlAddr": func(t *Thread, w []uint64) acl.Error {
@@ -199,7 +200,7 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 			return e
 		}
 		if w[1] != 0 {
-			*at[uint32](w[1]) = pageSize
+			*at[uint32](w[1]) = device.PageSize
 		}
 		return acl.ACL_SUCCESS
 	},
@@ -353,7 +354,7 @@ func (t *Thread) callRuntime(fn api.ID, w []uint64) (uint64, bool) {
 }
 
 // at is what an argument points to.
-func at[T any](w uint64) *T { return (*T)(pointer(w)) }
+func at[T any](w uint64) *T { return (*T)(device.Pointer(w)) }
 
 // rtStream makes a stream. The flags of the lower library have other values, of which those that change nothing here are not checked.
 func (t *Thread) rtStream(stm, priority uint64, flags uint32) acl.Error {

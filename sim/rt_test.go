@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -89,12 +91,12 @@ func TestRuntimeNumbers(t *testing.T) {
 	// 4 is managed here and "by place" above, 8 "by place" here; 5 has no like.
 	e.ok(e.rt("rtMalloc", addr(mem), 64, 2, 0))
 	e.ok(e.rt("rtMallocHost", addr(host), 64, 0))
-	hostBytes(*host, 64)[0] = 7
+	device.Bytes(*host, 64)[0] = 7
 	for _, kind := range []uint64{1, 4, 6, 8} {
 		e.ok(e.rt("rtMemset", *mem, 64, 0, 64))
 		e.ok(e.rt("rtMemcpyAsync", *mem, 64, *host, 64, kind, *st))
 		e.ok(e.rt("rtStreamSynchronize", *st))
-		if hostBytes(*mem, 1)[0] != 7 {
+		if device.Bytes(*mem, 1)[0] != 7 {
 			t.Errorf("kind %d copies nothing", kind)
 		}
 	}
@@ -103,7 +105,7 @@ func TestRuntimeNumbers(t *testing.T) {
 	e.ok(e.rt("rtMemcpy", *host, 64, *mem, 64, 7))
 
 	// Type 5 is int32 here.
-	b := hostBytes(*mem, 64)
+	b := device.Bytes(*mem, 64)
 	clear(b)
 	b[0], b[32], b[36] = 1, 255, 1
 	e.ok(e.rt("rtReduceAsync", *mem, 32, *mem+32, 8, 10, 5, *st))

@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -38,7 +40,7 @@ func (t *Thread) rtLoad(data, length, handle uint64) acl.Error {
 	if data == 0 || length == 0 || length > maxBinary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
 	}
-	return t.addBinary(nil, bytes.Clone(hostBytes(data, length)), "", false, at[acl.BinHandle](handle))
+	return t.addBinary(nil, bytes.Clone(device.Bytes(data, length)), "", false, at[acl.BinHandle](handle))
 }
 
 // stubFunc is a kernel that an address of the program's stands for.
@@ -49,17 +51,17 @@ type stubFunc struct {
 
 // rtRegister lets an address stand for a kernel. The kernel's name in its binary may differ from the stub's.
 func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Error {
-	f := t.sim.binaries.get(bin)
+	f := t.sim.binaries.Get(bin)
 	switch {
 	case f == nil:
-		return t.badHandle(kindBinary, bin)
+		return t.badHandle(device.KindBinary, bin)
 	case stub == 0 || stubName == nil:
 		return t.absent("stubFunc or stubName")
 	}
-	name := goString(stubName)
+	name := device.GoString(stubName)
 	kernel := name
 	if kernelName != nil {
-		kernel = goString(kernelName)
+		kernel = device.GoString(kernelName)
 	}
 	if !f.has(kernel) {
 		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", kernel)
@@ -68,11 +70,11 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 	if e := t.function(f, kernel, 0, &h); e != 0 {
 		return e
 	}
-	if old, there := t.sim.program.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}); there {
-		if t.sim.functions.get(old.(*stubFunc).fn.handle) != nil {
+	if old, there := t.sim.program.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}); there {
+		if t.sim.functions.Get(old.(*stubFunc).fn.handle) != nil {
 			return t.fail(acl.ACL_ERROR_RT_KERNEL_DUPLICATE, "%#x stands for kernel %q already", stub, old.(*stubFunc).fn.name)
 		}
-		t.sim.program.stubs.Store(stub, &stubFunc{t.sim.functions.get(uint64(h)), name}) // its binary is gone
+		t.sim.program.stubs.Store(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}) // its binary is gone
 	}
 	return acl.ACL_SUCCESS
 }
@@ -94,9 +96,9 @@ func (t *Thread) stubByName(name *byte) (addr uint64, e acl.Error) {
 	if name == nil {
 		return 0, t.absent("stubName")
 	}
-	want := goString(name)
+	want := device.GoString(name)
 	t.sim.program.stubs.Range(func(at, s any) bool {
-		if x := s.(*stubFunc); x.name == want && t.sim.functions.get(x.fn.handle) == x.fn {
+		if x := s.(*stubFunc); x.name == want && t.sim.functions.Get(x.fn.handle) == x.fn {
 			addr = at.(uint64)
 		}
 		return addr == 0
@@ -118,7 +120,7 @@ func (t *Thread) rtLaunch(fn uint64, blocks uint32, a *argsEx, stream acl.Stream
 		return t.absent("argsInfo->hostInputInfoPtr")
 	}
 	holders := make([]acl.PlaceHolderInfo, 0, 8)
-	holders = append(holders, list(at[acl.PlaceHolderInfo](a.hostInputs), uint64(a.numHostInputs))...)
+	holders = append(holders, device.List(at[acl.PlaceHolderInfo](a.hostInputs), uint64(a.numHostInputs))...)
 	if a.hasTiling != 0 {
 		holders = append(holders, acl.PlaceHolderInfo{AddrOffset: a.tilingAddr, DataOffset: a.tilingData})
 	}

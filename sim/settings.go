@@ -5,6 +5,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -162,8 +164,8 @@ func (t *Thread) CreateStreamConfigHandle() acl.Addr {
 		return 0
 	}
 	const size = uint64(unsafe.Sizeof(acl.StreamConfigHandle{}))
-	a := t.sim.text.get(size)
-	clear(hostBytes(a, size))
+	a := t.sim.text.Get(size)
+	clear(device.Bytes(a, size))
 	t.sim.settings.streamConfigs.Store(a, true)
 	return a
 }
@@ -175,8 +177,8 @@ func (t *Thread) streamConfig(h *acl.StreamConfigHandle) acl.Error {
 	if h == nil {
 		return t.absent("handle")
 	}
-	if _, ok := t.sim.settings.streamConfigs.Load(addressOf(h)); !ok {
-		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x was not made by aclrtCreateStreamConfigHandle, or was destroyed", addressOf(h))
+	if _, ok := t.sim.settings.streamConfigs.Load(device.AddressOf(h)); !ok {
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x was not made by aclrtCreateStreamConfigHandle, or was destroyed", device.AddressOf(h))
 	}
 	return acl.ACL_SUCCESS
 }
@@ -186,8 +188,8 @@ func (t *Thread) DestroyStreamConfigHandle(handle *acl.StreamConfigHandle) acl.E
 	if e := t.streamConfig(handle); e != 0 {
 		return e
 	}
-	t.sim.settings.streamConfigs.Delete(addressOf(handle))
-	t.sim.text.put(addressOf(handle), uint64(unsafe.Sizeof(*handle)))
+	t.sim.settings.streamConfigs.Delete(device.AddressOf(handle))
+	t.sim.text.Put(device.AddressOf(handle), uint64(unsafe.Sizeof(*handle)))
 	return acl.ACL_SUCCESS
 }
 
@@ -206,7 +208,7 @@ func (t *Thread) SetStreamConfigOpt(handle *acl.StreamConfigHandle, attr acl.Str
 	if valueSize != want {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d has %d bytes, not %d", attr, want, valueSize)
 	}
-	to := addressOf(handle)
+	to := device.AddressOf(handle)
 	switch attr {
 	case acl.ACL_RT_STREAM_WORK_ADDR_PTR:
 	case acl.ACL_RT_STREAM_WORK_SIZE:
@@ -218,7 +220,7 @@ func (t *Thread) SetStreamConfigOpt(handle *acl.StreamConfigHandle, attr acl.Str
 	default:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream option %d is unknown", attr)
 	}
-	copy(hostBytes(to, want), hostBytes(attrValue, want))
+	copy(device.Bytes(to, want), device.Bytes(attrValue, want))
 	return acl.ACL_SUCCESS
 }
 
@@ -293,7 +295,7 @@ func (t *Thread) coreValue(type_ acl.DevResLimitType, value uint32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-func (d *device) coreLimit() coreLimit {
+func (d *npu) coreLimit() coreLimit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.cores.or(allCores)

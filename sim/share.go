@@ -12,6 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +26,7 @@ import (
 // Both sides have the slot's page mapped. The owner writes the description; the words that change are atomic.
 const (
 	slotFile  = "aclsim-shared"
-	slotSize  = pageSize
+	slotSize  = device.PageSize
 	maxSlots  = 1 << 14
 	slotPids  = 512
 	slotUsers = 64
@@ -110,8 +112,8 @@ type page struct {
 type shared struct {
 	*slot
 	ticket uint64
-	memory span // this side's; of memory only
-	dev    *device
+	memory device.Span // this side's; of memory only
+	dev    *npu
 	own    bool
 	pid    int
 	start  uint64 // of the owner
@@ -122,13 +124,13 @@ func (s *shares) open() error {
 	if s.own != nil {
 		return nil
 	}
-	fd, err := memfd(slotFile, maxSlots*slotSize)
+	fd, err := device.MemFile(slotFile, maxSlots*slotSize)
 	if err != nil {
 		return err
 	}
 	p, err := unix.MmapPtr(fd, 0, nil, maxSlots*slotSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
-		closeKept(fd)
+		device.CloseKept(fd)
 		return err
 	}
 	s.fd, s.addr = fd, uint64(uintptr(p))
@@ -149,17 +151,17 @@ func (s *shares) close() {
 		for _, x := range s.own {
 			x.random.Store(0)
 		}
-		unmap(s.addr, maxSlots*slotSize)
-		closeKept(s.fd)
+		device.Unmap(s.addr, maxSlots*slotSize)
+		device.CloseKept(s.fd)
 	}
 	for _, l := range s.pages {
-		unmap(addressOf(l), slotSize)
+		device.Unmap(device.AddressOf(l), slotSize)
 	}
 	s.own, s.others, s.pages = nil, nil, nil
 }
 
 // offer makes a slot for an object of this process. fill completes it before anybody can find it.
-func (s *shares) offer(kind slotKind, d *device, anyone bool, fill func(*slot)) (*shared, *failure) {
+func (s *shares) offer(kind slotKind, d *npu, anyone bool, fill func(*slot)) (*shared, *failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.open(); err != nil {
@@ -168,7 +170,7 @@ func (s *shares) offer(kind slotKind, d *device, anyone bool, fill func(*slot)) 
 	for range maxSlots {
 		n := s.next
 		s.next = (s.next + 1) % maxSlots
-		l := (*slot)(pointer(s.addr + uint64(n)*slotSize))
+		l := (*slot)(device.Pointer(s.addr + uint64(n)*slotSize))
 		if l.random.Load() != 0 || l.inUse() {
 			continue
 		}
@@ -222,11 +224,11 @@ func (s *shares) mine(ticket uint64, kind slotKind) *shared {
 }
 
 // memoryAt returns the memory of this process that others may import and that lies in a range, nil if there is none.
-func (s *shares) memoryAt(r span) *shared {
+func (s *shares) memoryAt(r device.Span) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.own {
-		if x.kind == slotMemory && r.holds(x.memory.addr, x.memory.size) {
+		if x.kind == slotMemory && r.Holds(x.memory.Addr, x.memory.Size) {
 			return x
 		}
 	}
@@ -234,11 +236,11 @@ func (s *shares) memoryAt(r span) *shared {
 }
 
 // ending withdraws the memory that lies in a range.
-func (s *shares) ending(r span) {
+func (s *shares) ending(r device.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for t, x := range s.own {
-		if x.kind == slotMemory && r.holds(x.memory.addr, x.memory.size) {
+		if x.kind == slotMemory && r.Holds(x.memory.Addr, x.memory.Size) {
 			delete(s.own, t)
 			x.random.Store(0)
 		}
@@ -431,7 +433,7 @@ func findSlot(pid int, ticket uint64) (*slot, error) {
 		if l := (*slot)(p); l.has(ticket) {
 			return l, nil
 		}
-		unmap(uint64(uintptr(p)), slotSize)
+		device.Unmap(uint64(uintptr(p)), slotSize)
 	}
 	return nil, errors.New("it was closed, or the key is wrong")
 }
@@ -503,9 +505,9 @@ func (x *shared) wait(met func(v uint32) bool, gone func() bool, stop <-chan str
 // pidList checks a list of processes.
 func (t *Thread) pidList(pid *int32, num uint64) ([]int32, acl.Error) {
 	if pid == nil || num == 0 || num > slotPids {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d processes at %#x: 1 to %d can be let in", num, addressOf(pid), slotPids)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d processes at %#x: 1 to %d can be let in", num, device.AddressOf(pid), slotPids)
 	}
-	pids := list(pid, num)
+	pids := device.List(pid, num)
 	for _, p := range pids {
 		if p <= 0 {
 			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d is no process", p)
@@ -519,9 +521,9 @@ func (t *Thread) ticketOf(key *byte) (uint64, acl.Error) {
 	if key == nil {
 		return 0, t.null("key")
 	}
-	ticket := keyTicket(goString(key))
+	ticket := keyTicket(device.GoString(key))
 	if ticket == 0 {
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%.64q is no key", goString(key))
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%.64q is no key", device.GoString(key))
 	}
 	return ticket, acl.ACL_SUCCESS
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -45,11 +47,11 @@ func TestIpcMemory(t *testing.T) {
 	a.ok(a.th.Memset(m, 5000, 7, 5000))
 	host := b.pageable(5000)
 	b.ok(b.th.Memcpy(host, 5000, p, 5000, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if h := hostBytes(host, 5000); h[0] != 7 || h[4999] != 7 {
+	if h := device.Bytes(host, 5000); h[0] != 7 || h[4999] != 7 {
 		t.Errorf("the other side reads %d and %d", h[0], h[4999])
 	}
 	b.ok(b.th.Memset(p+4999, 1, 9, 1))
-	if hostBytes(m, 5000)[4999] != 9 {
+	if device.Bytes(m, 5000)[4999] != 9 {
 		t.Error("what the other side writes does not arrive")
 	}
 	b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.th.Memset(p+4999, 2, 9, 2))
@@ -88,7 +90,7 @@ func TestIpcMemoryOfPeer(t *testing.T) {
 	b.ok(b.th.IpcMemClose(&k[0]))
 	b.ok(b.th.IpcMemImportByKey(&p, &k[0], acl.ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS))
 	b.ok(launch())
-	if hostBytes(m, 1)[0] != 1 {
+	if device.Bytes(m, 1)[0] != 1 {
 		t.Error("the bytes did not arrive")
 	}
 	a.ok(a.th.IpcMemClose(&k[0]))
@@ -122,12 +124,12 @@ func TestShareableHandles(t *testing.T) {
 	}
 	pa, pb := at(a, 0, h), at(b, 1, hb)
 	a.ok(a.th.Memset(pa, 64, 5, 64))
-	if hostBytes(pb, 1)[0] != 5 {
+	if device.Bytes(pb, 1)[0] != 5 {
 		t.Error("the bytes did not arrive")
 	}
 	a.ok(a.th.UnmapMem(pa))
 	a.ok(a.th.FreePhysical(h))
-	if hostBytes(pb, 1)[0] != 5 {
+	if device.Bytes(pb, 1)[0] != 5 {
 		t.Error("the memory is gone for the other side")
 	}
 	var free, total uint64

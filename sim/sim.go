@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -46,7 +48,7 @@ type Options struct {
 	VABase uint64
 	// Reserved is address space that the caller has mapped without access for the devices. Where a device's addresses are
 	// not in it, the simulator maps them itself.
-	Reserved Range
+	Reserved device.Span
 	// Devices is the number of devices; 0 stands for 1.
 	Devices int
 	// Memory is the size of each device's memory in bytes; 0 stands for DefaultMemory.
@@ -55,10 +57,10 @@ type Options struct {
 	// allocation may lie anywhere, as may those behind the end of the list.
 	Place []uint64
 	// Kernels knows what the kernels do; nil for none.
-	Kernels Kernels
+	Kernels device.Kernels
 	// Beside returns the kernels of the library that belongs to a binary's file, nil for none. It is nil if libraries are not looked for
 	// beside the binaries that programs load.
-	Beside func(path string) Kernels
+	Beside func(path string) device.Kernels
 	// Missing is called at the first launch of each kernel that no library knows; nil for not.
 	Missing func(kernel string)
 	// Caller calls functions of the program; nil where there is no program to call.
@@ -79,9 +81,6 @@ type Options struct {
 	Log io.Writer
 }
 
-// Range is a range of addresses.
-type Range struct{ Addr, Size uint64 }
-
 // Sim is one simulated process with its devices.
 type Sim struct {
 	objects // live objects of the program, by handle
@@ -90,10 +89,10 @@ type Sim struct {
 	clock   clock
 	strict  *checker // nil where strict mode is off
 	model   *model.Model
-	devices []*device
-	host    hostMemory
+	devices []*npu
+	host    device.HostMemory
 	managed managedMemory
-	text    textArena
+	text    device.Arena
 	soc     uint64 // address of the name of the SoC
 	logMu   sync.Mutex
 
@@ -168,9 +167,9 @@ func New(o *Options) *Sim {
 	}
 	s.objects.init()
 	for i := range s.opts.Devices {
-		s.devices = append(s.devices, newDevice(s, int32(i)))
+		s.devices = append(s.devices, newNPU(s, int32(i)))
 	}
-	s.soc = s.text.add(socName)
+	s.soc = s.text.Add(socName)
 	if s.opts.Strict != nil {
 		s.strict = newChecker(s, s.opts.Strict.Report)
 	}
@@ -184,11 +183,11 @@ func (s *Sim) Close() {
 		d.shutdown(true)
 		d.mem.close()
 	}
-	s.physicals.each(func(p *physical) { s.physicals.remove(p.handle); p.release() })
+	s.physicals.Each(func(p *physical) { s.physicals.Remove(p.handle); p.release() })
 	s.shares.close()
-	s.host.close()
+	s.host.Close()
 	s.managed.close()
-	s.text.close()
+	s.text.Close()
 }
 
 func (s *Sim) log(format string, a ...any) {

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/sim/model"
@@ -23,8 +25,8 @@ import (
 func freeBase(tb testing.TB, devices uint64) uint64 {
 	tb.Helper()
 	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * vaStride { // with room for some reservations
-		if mapAt(base, devices*vaStride, unix.PROT_NONE) == nil {
-			unmap(base, devices*vaStride)
+		if device.MapAt(base, devices*vaStride, unix.PROT_NONE) == nil {
+			device.Unmap(base, devices*vaStride)
 			return base
 		}
 	}
@@ -113,7 +115,7 @@ func (e *env) message(parts ...string) {
 	e.Helper()
 	text := ""
 	if a := e.th.GetRecentErrMsg(); a != 0 {
-		text = goString((*byte)(pointer(a)))
+		text = device.GoString((*byte)(device.Pointer(a)))
 	}
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
@@ -138,9 +140,9 @@ func (e *env) pinned(n uint64) acl.Addr {
 
 // pageable is host memory that the runtime does not know.
 func (e *env) pageable(n uint64) acl.Addr {
-	size := roundUp(n, pageSize)
-	a := mapAnywhere(size)
-	e.Cleanup(func() { unmap(a, size) })
+	size := device.RoundUp(n, device.PageSize)
+	a := device.MapAnywhere(size)
+	e.Cleanup(func() { device.Unmap(a, size) })
 	return a
 }
 
@@ -199,9 +201,9 @@ var (
 func cstring(s string) *byte { return &append([]byte(s), 0)[0] }
 
 // kernelMap is a set of kernels by name.
-type kernelMap map[string]*Kernel
+type kernelMap map[string]*device.Kernel
 
-func (m kernelMap) Lookup(name string, entry uint64) *Kernel {
+func (m kernelMap) Lookup(name string, entry uint64) *device.Kernel {
 	if k := m[name]; k != nil && (entry == 0 || k.Entry == entry) {
 		return k
 	}
@@ -210,27 +212,27 @@ func (m kernelMap) Lookup(name string, entry uint64) *Kernel {
 
 // testKernels: fill stores a value into n bytes, read from its arguments when it runs.
 func testKernels() kernelMap {
-	fill := &Kernel{
+	fill := &device.Kernel{
 		Name: "fill", Entry: 11,
-		Args: []Arg{{"value", ArgScalar, 1}, {"out", ArgOutput, 8}, {"n", ArgScalar, 4}},
-		Extents: func(l *Launch, to []Extent) []Extent {
-			return append(to, Extent{binary.LittleEndian.Uint64(l.Args[8:]), uint64(binary.LittleEndian.Uint32(l.Args[16:])), Write, 1})
+		Args: []device.Arg{{Name: "value", Kind: device.ArgScalar, Size: 1}, {Name: "out", Kind: device.ArgOutput, Size: 8}, {Name: "n", Kind: device.ArgScalar, Size: 4}},
+		Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
+			return append(to, device.Extent{Addr: binary.LittleEndian.Uint64(l.Args[8:]), Size: uint64(binary.LittleEndian.Uint32(l.Args[16:])), Access: device.Write, Arg: 1})
 		},
-		Run: func(l *Launch) {
-			out := hostBytes(binary.LittleEndian.Uint64(l.Args[8:]), uint64(binary.LittleEndian.Uint32(l.Args[16:])))
+		Run: func(l *device.Launch) {
+			out := device.Bytes(binary.LittleEndian.Uint64(l.Args[8:]), uint64(binary.LittleEndian.Uint32(l.Args[16:])))
 			for i := range out {
 				out[i] = l.Args[0]
 			}
 		},
 	}
-	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return 20 * time.Millisecond }}
-	load := &Kernel{
-		Name: "load", Args: []Arg{{"table", ArgTiling, 8}, {"out", ArgOutput, 8}},
-		Extents: func(l *Launch, to []Extent) []Extent {
-			return append(to, Extent{binary.LittleEndian.Uint64(l.Args), 8, Read, 0}, Extent{binary.LittleEndian.Uint64(l.Args[8:]), 8, Write, 1})
+	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return 20 * time.Millisecond }}
+	load := &device.Kernel{
+		Name: "load", Args: []device.Arg{{Name: "table", Kind: device.ArgTiling, Size: 8}, {Name: "out", Kind: device.ArgOutput, Size: 8}},
+		Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
+			return append(to, device.Extent{Addr: binary.LittleEndian.Uint64(l.Args), Size: 8, Access: device.Read, Arg: 0}, device.Extent{Addr: binary.LittleEndian.Uint64(l.Args[8:]), Size: 8, Access: device.Write, Arg: 1})
 		},
-		Run: func(l *Launch) {
-			copy(hostBytes(binary.LittleEndian.Uint64(l.Args[8:]), 8), hostBytes(binary.LittleEndian.Uint64(l.Args), 8))
+		Run: func(l *device.Launch) {
+			copy(device.Bytes(binary.LittleEndian.Uint64(l.Args[8:]), 8), device.Bytes(binary.LittleEndian.Uint64(l.Args), 8))
 		},
 	}
 	return kernelMap{"fill": fill, "slow": slow, "load": load}
@@ -336,15 +338,15 @@ func TestHandles(t *testing.T) {
 }
 
 func TestTableReuse(t *testing.T) {
-	tab := table[int]{kind: kindEvent}
+	tab := device.Table[int]{Kind: device.KindEvent}
 	seen := map[uint64]bool{}
 	for i := range 1000 {
-		h := tab.add(&i)
-		if seen[h] || tab.get(h) != &i {
+		h := tab.Add(&i)
+		if seen[h] || tab.Get(h) != &i {
 			t.Fatalf("handle %#x of object %d is not its own", h, i)
 		}
 		seen[h] = true
-		if tab.remove(h) != &i || tab.get(h) != nil || tab.remove(h) != nil {
+		if tab.Remove(h) != &i || tab.Get(h) != nil || tab.Remove(h) != nil {
 			t.Fatalf("handle %#x lives on", h)
 		}
 	}
@@ -442,7 +444,7 @@ func TestAllocation(t *testing.T) {
 	}
 	e.ok(e.th.Memset(b, 600, 7, 600))
 	e.ok(e.th.Free(b))
-	if hostBytes(b, 600)[5] != 0 {
+	if device.Bytes(b, 600)[5] != 0 {
 		t.Error("freed memory does not read as zero")
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(b))
@@ -487,10 +489,10 @@ func TestAllocationIsDeterministicAndReusesLate(t *testing.T) {
 func TestMemoryIsReserved(t *testing.T) {
 	e := newEnv(t, Options{})
 	a := e.malloc(60 << 30)
-	hostBytes(a, 60<<30)[59<<30] = 1
+	device.Bytes(a, 60<<30)[59<<30] = 1
 	b := e.pageable(8)
 	e.ok(e.th.Memcpy(b, 8, a+59<<30, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if *(*byte)(pointer(b)) != 1 {
+	if *(*byte)(device.Pointer(b)) != 1 {
 		t.Fatal("the last GiB does not hold what was stored")
 	}
 	var p acl.Addr
@@ -521,8 +523,8 @@ func TestPlacement(t *testing.T) {
 }
 
 func TestPlacementThatCannotBeHad(t *testing.T) {
-	taken := mapAnywhere(pageSize)
-	defer unmap(taken, pageSize)
+	taken := device.MapAnywhere(device.PageSize)
+	defer device.Unmap(taken, device.PageSize)
 	e := newEnv(t, Options{Place: []uint64{taken}})
 	if a := e.malloc(10); a == taken {
 		t.Fatal("an allocation lies on memory of the program's")
@@ -592,8 +594,8 @@ func TestAsyncCopyTable(t *testing.T) {
 	} {
 		for kind, want := range c.want {
 			src, dst := mem[c.places[0]][0], mem[c.places[1]][1]
-			for i := range hostBytes(src, 64) {
-				hostBytes(src, 64)[i], hostBytes(dst, 64)[i] = byte(kind+1), 0xee
+			for i := range device.Bytes(src, 64) {
+				device.Bytes(src, 64)[i], device.Bytes(dst, 64)[i] = byte(kind+1), 0xee
 			}
 			s := e.stream()
 			got := e.th.MemcpyAsync(dst, 64, src, 64, acl.MemcpyKind(kind), s)
@@ -603,7 +605,7 @@ func TestAsyncCopyTable(t *testing.T) {
 			if got != want {
 				t.Errorf("%s, kind %d: %v, want %v", c.places, kind, got, want)
 			}
-			if copied := hostBytes(dst, 64)[63] == byte(kind+1); copied != (want == 0) {
+			if copied := device.Bytes(dst, 64)[63] == byte(kind+1); copied != (want == 0) {
 				t.Errorf("%s, kind %d: copied is %t", c.places, kind, copied)
 			}
 			e.ok(e.th.DestroyStream(s))
@@ -655,8 +657,8 @@ func TestCopyArguments(t *testing.T) {
 		}
 	}
 	e.want(no, e.th.Memcpy(d, 64, 0x10, 64, h2d))
-	hole := mapAnywhere(pageSize)
-	unmap(hole, pageSize)
+	hole := device.MapAnywhere(device.PageSize)
+	device.Unmap(hole, device.PageSize)
 	e.want(no, e.th.Memcpy(d, 64, hole, 64, h2d)) // a fault is an error and not a crash
 	e.message("fault")
 }
@@ -667,7 +669,7 @@ func TestWhenHostBytesAreRead(t *testing.T) {
 	d, out := e.malloc(8), e.pageable(8)
 	value := func() byte {
 		e.ok(e.th.Memcpy(out, 8, d, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-		return *(*byte)(pointer(out))
+		return *(*byte)(device.Pointer(out))
 	}
 	h := e.pinned(8)
 	for _, c := range []struct {
@@ -676,9 +678,9 @@ func TestWhenHostBytesAreRead(t *testing.T) {
 	}{{acl.ACL_MEMCPY_HOST_TO_DEVICE, 2}, {acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, 1}} {
 		s := e.stream()
 		release := e.hold(s)
-		*(*byte)(pointer(h)) = 1
+		*(*byte)(device.Pointer(h)) = 1
 		e.ok(e.th.MemcpyAsync(d, 8, h, 8, c.kind, s))
-		*(*byte)(pointer(h)) = 2
+		*(*byte)(device.Pointer(h)) = 2
 		release()
 		e.ok(e.th.SynchronizeStream(s))
 		if got := value(); got != c.want {
@@ -722,8 +724,8 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 	e.ok(e.th.MemcpyAsync(d, 8, h, 8, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 	e.ok(e.th.FreeHost(h))
 	// Something else lies there by the time the task runs.
-	if err := mapAt(h, pageSize, unix.PROT_READ|unix.PROT_WRITE); err == nil {
-		defer unmap(h, pageSize)
+	if err := device.MapAt(h, device.PageSize, unix.PROT_READ|unix.PROT_WRITE); err == nil {
+		defer device.Unmap(h, device.PageSize)
 	}
 	release()
 	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStream(s))
@@ -734,8 +736,8 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 func TestCopy2d(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h, u, out := e.malloc(4096), e.pinned(4096), e.pageable(4096), e.pageable(4096)
-	for i := range hostBytes(h, 4096) {
-		hostBytes(h, 4096)[i], hostBytes(u, 4096)[i] = byte(i%251+1), byte(i%251+1)
+	for i := range device.Bytes(h, 4096) {
+		device.Bytes(h, 4096)[i], device.Bytes(u, 4096)[i] = byte(i%251+1), byte(i%251+1)
 	}
 	const h2d, d2h = acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_HOST
 	for name, cp := range map[string]func() acl.Error{
@@ -748,7 +750,7 @@ func TestCopy2d(t *testing.T) {
 		e.ok(e.th.SynchronizeStream(0))
 		e.ok(e.th.Memcpy2d(out, 64, d, 128, 64, 10, d2h))
 		for r := range uint64(10) {
-			if got := hostBytes(out+r*64, 64); !bytes.Equal(got[:60], hostBytes(h+r*100, 60)) || got[60] != 0 {
+			if got := device.Bytes(out+r*64, 64); !bytes.Equal(got[:60], device.Bytes(h+r*100, 60)) || got[60] != 0 {
 				t.Fatalf("%s: row %d is %v", name, r, got)
 			}
 		}
@@ -779,8 +781,8 @@ func TestCopyBatch(t *testing.T) {
 			attrs[i] = acl.MemcpyBatchAttr{
 				DstLoc: acl.MemLocation{Type: acl.ACL_MEM_LOCATION_TYPE_DEVICE}, SrcLoc: acl.MemLocation{Type: acl.ACL_MEM_LOCATION_TYPE_HOST},
 			}
-			hostBytes(srcs[i], 1)[0] = byte(i + 1)
-			hostBytes(dsts[i], 1)[0] = 0
+			device.Bytes(srcs[i], 1)[0] = byte(i + 1)
+			device.Bytes(dsts[i], 1)[0] = 0
 		}
 	}
 	const (
@@ -796,10 +798,10 @@ func TestCopyBatch(t *testing.T) {
 	}{
 		{"plain", func() {}, n, 0, none},
 		{"one attribute for all", func() {}, 1, 0, none},
-		{"pageable", func() { srcs[1] = u; hostBytes(u, 1)[0] = 2 }, n, 0, none},
+		{"pageable", func() { srcs[1] = u; device.Bytes(u, 1)[0] = 2 }, n, 0, none},
 		{"back", func() {
 			dsts[2], srcs[2] = h+128, d+128
-			hostBytes(d+128, 1)[0] = 3
+			device.Bytes(d+128, 1)[0] = 3
 			attrs[2].DstLoc, attrs[2].SrcLoc = attrs[2].SrcLoc, attrs[2].DstLoc
 		}, n, 0, none},
 		{"too small", func() { maxs[1] = 63 }, n, acl.ACL_ERROR_INVALID_PARAM, 1},
@@ -832,7 +834,7 @@ func TestCopyBatch(t *testing.T) {
 				t.Errorf("%s (async %t): %v, failIndex %d, want %v, %d", c.name, async, got, int64(fail), c.want, int64(c.fail))
 			}
 			for i := range dsts {
-				if b := hostBytes(dsts[i], 1)[0]; c.want == 0 && b != byte(i+1) {
+				if b := device.Bytes(dsts[i], 1)[0]; c.want == 0 && b != byte(i+1) {
 					t.Errorf("%s (async %t): copy %d holds %d", c.name, async, i, b)
 				}
 			}
@@ -850,7 +852,7 @@ func TestMemset(t *testing.T) {
 	d, h, u := e.malloc(1000), e.pinned(1000), e.pageable(8)
 	for _, a := range []acl.Addr{d, h} {
 		e.ok(e.th.Memset(a, 1000, 0x1ab, 999))
-		b := hostBytes(a, 1000)
+		b := device.Bytes(a, 1000)
 		if b[0] != 0xab || b[998] != 0xab || b[999] != 0 {
 			t.Errorf("%#x holds %#x %#x %#x", a, b[0], b[998], b[999])
 		}
@@ -877,7 +879,7 @@ func TestStreamOrder(t *testing.T) {
 	}
 	e.ok(e.th.SynchronizeStream(s))
 	e.ok(e.th.Memcpy(h, 8, d, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if got := *(*byte)(pointer(h)); got != 199 {
+	if got := *(*byte)(device.Pointer(h)); got != 199 {
 		t.Errorf("the last of 200 launches is %d", got)
 	}
 	release := e.hold(s)
@@ -955,7 +957,7 @@ func TestEvents(t *testing.T) {
 	if status() != acl.ACL_EVENT_RECORDED_STATUS_NOT_READY || old != acl.ACL_EVENT_STATUS_NOT_READY || waits != acl.ACL_EVENT_WAIT_STATUS_NOT_READY {
 		t.Error("a pending event is complete")
 	}
-	if hostBytes(d, 1)[0] != 0 {
+	if device.Bytes(d, 1)[0] != 0 {
 		t.Error("the work behind a wait ran")
 	}
 	release()
@@ -1105,7 +1107,7 @@ func TestErrorsStick(t *testing.T) {
 	var st acl.StreamStatus
 	e.want(broken, e.th.StreamQuery(s, &st))
 	e.want(broken, e.th.SynchronizeStream(other)) // who waits for a failed stream is not held up
-	if hostBytes(d, 1)[0] != 0 {
+	if device.Bytes(d, 1)[0] != 0 {
 		t.Error("a task behind a failed one ran")
 	}
 	e.want(broken, e.th.PeekAtLastError(acl.ACL_RT_THREAD_LEVEL))
@@ -1135,7 +1137,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	e.ok(e.th.SynchronizeEvent(ev))
 	e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, e.th.SynchronizeStream(s))
 	e.ok(e.th.SynchronizeStream(s))
-	if hostBytes(d, 1)[0] != 1 {
+	if device.Bytes(d, 1)[0] != 1 {
 		t.Error("a task behind a failed one did not run")
 	}
 	e.ok(e.th.MemsetAsync(d, 8, 2, 8, s))
@@ -1164,7 +1166,7 @@ func TestDestroyByForce(t *testing.T) {
 	e.ok(e.th.RecordEvent(ev, s))
 	e.ok(e.th.DestroyStreamForce(s))
 	e.ok(e.th.SynchronizeEvent(ev))
-	if hostBytes(d, 1)[0] != 0 {
+	if device.Bytes(d, 1)[0] != 0 {
 		t.Error("discarded work ran")
 	}
 	e.hold(0)
@@ -1225,7 +1227,7 @@ func TestBinaries(t *testing.T) {
 	for entry, want := range map[uint64]string{42: "last", 123: "other_123", 11: "fill"} {
 		e.ok(e.th.BinaryGetFunctionByEntry(bin, entry, &f))
 		e.ok(e.th.GetFunctionName(f, 64, &name[0]))
-		if got := goString(&name[0]); got != want {
+		if got := device.GoString(&name[0]); got != want {
 			t.Errorf("entry %d is %s, not %s", entry, got, want)
 		}
 	}
@@ -1291,7 +1293,7 @@ func TestHostArgs(t *testing.T) {
 	release()
 	e.ok(e.th.SynchronizeStream(0))
 	e.ok(e.th.Memcpy(h, 8, out, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if got := binary.LittleEndian.Uint64(hostBytes(h, 8)); got != 0x1122334455667788 {
+	if got := binary.LittleEndian.Uint64(device.Bytes(h, 8)); got != 0x1122334455667788 {
 		t.Errorf("the kernel saw %#x", got)
 	}
 	const no = acl.ACL_ERROR_RT_PARAM_INVALID
@@ -1329,14 +1331,14 @@ func TestDeviceArgs(t *testing.T) {
 	d, block := e.malloc(8), e.malloc(24)
 	h := e.pinned(24)
 	release := e.hold(0)
-	copy(hostBytes(h, 24), fillArgs(1, d, 8))
+	copy(device.Bytes(h, 24), fillArgs(1, d, 8))
 	e.ok(e.th.Memcpy(block, 24, h, 24, acl.ACL_MEMCPY_HOST_TO_DEVICE))
 	e.ok(e.th.LaunchKernel(f, 1, block, 24, 0))
-	copy(hostBytes(h, 24), fillArgs(2, d, 8))
+	copy(device.Bytes(h, 24), fillArgs(2, d, 8))
 	e.ok(e.th.Memcpy(block, 24, h, 24, acl.ACL_MEMCPY_HOST_TO_DEVICE))
 	release()
 	e.ok(e.th.SynchronizeStream(0))
-	if got := hostBytes(d, 1)[0]; got != 2 {
+	if got := device.Bytes(d, 1)[0]; got != 2 {
 		t.Errorf("the kernel saw the arguments of %d", got)
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.LaunchKernel(f, 1, h, 24, 0)) // in host memory
@@ -1431,10 +1433,10 @@ func TestArgLists(t *testing.T) {
 	e.want(no, e.th.KernelArgsParaUpdate(l, p, addr(&out), 4))
 	e.want(no, e.th.LaunchKernelWithConfig(fill, 1, 0, nil, l, 0)) // another kernel's
 	for i := range uint64(3) {
-		binary.LittleEndian.PutUint64(hostBytes(buf, 8), 100+i)
+		binary.LittleEndian.PutUint64(device.Bytes(buf, 8), 100+i)
 		e.ok(e.th.LaunchKernelWithConfig(load, 1, 0, nil, l, 0))
 		e.ok(e.th.SynchronizeStream(0))
-		if got := binary.LittleEndian.Uint64(hostBytes(out, 8)); got != 100+i {
+		if got := binary.LittleEndian.Uint64(device.Bytes(out, 8)); got != 100+i {
 			t.Errorf("launch %d stored %d", i, got)
 		}
 	}
@@ -1462,12 +1464,12 @@ func TestArgLists(t *testing.T) {
 // 8 threads with 32 streams of their own run as many increments as they launch.
 func TestManyStreams(t *testing.T) {
 	const threads, streams, rounds = 8, 32, 20
-	count := &Kernel{
-		Name: "count", Args: []Arg{{"counter", ArgInout, 8}},
-		Extents: func(l *Launch, to []Extent) []Extent {
-			return append(to, Extent{binary.LittleEndian.Uint64(l.Args), 8, Read | Write, 0})
+	count := &device.Kernel{
+		Name: "count", Args: []device.Arg{{Name: "counter", Kind: device.ArgInout, Size: 8}},
+		Extents: func(l *device.Launch, to []device.Extent) []device.Extent {
+			return append(to, device.Extent{Addr: binary.LittleEndian.Uint64(l.Args), Size: 8, Access: device.Read | device.Write, Arg: 0})
 		},
-		Run: func(l *Launch) { *(*uint64)(pointer(binary.LittleEndian.Uint64(l.Args)))++ },
+		Run: func(l *device.Launch) { *(*uint64)(device.Pointer(binary.LittleEndian.Uint64(l.Args)))++ },
 	}
 	e := newEnv(t, Options{Kernels: kernelMap{"count": count}, Model: preset(t, "instant")})
 	f := e.function(e.load(testBinary(5, "count")), "count")
@@ -1508,7 +1510,7 @@ func TestManyStreams(t *testing.T) {
 			for i := range ss {
 				check(th.SynchronizeStream(ss[i]))
 				check(th.Memcpy(h, 8, ds[i], 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-				if n := *(*uint64)(pointer(h)); n != rounds {
+				if n := *(*uint64)(device.Pointer(h)); n != rounds {
 					t.Errorf("stream %d counted %d of %d", i, n, rounds)
 				}
 				check(th.DestroyStream(ss[i]))

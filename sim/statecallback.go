@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -30,7 +32,7 @@ func (t *Thread) watch(list *watchers, regName *byte, fn, arg acl.Addr) acl.Erro
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	name := goString(regName)
+	name := device.GoString(regName)
 	if name == "" {
 		return t.null("regName")
 	}
@@ -84,7 +86,7 @@ func (s *Sim) tellStream(st *stream, state acl.StreamState) {
 	}
 }
 
-func (s *Sim) tellDevice(d *device, state acl.DeviceState) {
+func (s *Sim) tellDevice(d *npu, state acl.DeviceState) {
 	s.tell(&s.observers.onDevice, uint64(d.id), uint64(state))
 }
 

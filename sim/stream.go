@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
@@ -52,18 +54,18 @@ const (
 // graph it is called once for each execution. Neither run nor begin waits for anything: that is the clock's affair.
 type task struct {
 	kind  taskKind
-	name  string // of the kernel; "" for other kinds
-	order *order // of a kernel; then run may be nil
-	args  span   // of a kernel, on the device
-	own   bool   // args go back to the stream's when the task ends
-	lent  bool   // the task is run once more, and ends elsewhere
-	quick bool   // what the host does for it does not count
+	name  string      // of the kernel; "" for other kinds
+	order *order      // of a kernel; then run may be nil
+	args  device.Span // of a kernel, on the device
+	own   bool        // args go back to the stream's when the task ends
+	lent  bool        // the task is run once more, and ends elsewhere
+	quick bool        // what the host does for it does not count
 	// begin is called when the turn of the task has come, and returns what it waits for; it may be nil, and return nil.
 	begin func(s *stream) *waiting
 	run   func(s *stream) (time.Duration, *failure)
 	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
 	always bool
-	wrote  span           // where a copy goes
+	wrote  device.Span    // where a copy goes
 	copy   model.CopyKind // of copies and fills
 	demand model.Demand   // of kernels
 	// release is called once, when the task will not run again, whether it ran or not; may be nil.
@@ -80,7 +82,7 @@ func (k *task) end() {
 		return
 	}
 	if k.own {
-		k.order.stream.args.put(k.args.addr, k.args.size)
+		k.order.stream.args.put(k.args.Addr, k.args.Size)
 	}
 	if k.release != nil {
 		k.release()
@@ -203,7 +205,7 @@ func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 	if id == maxStreams && !broken("number_of_streams") {
 		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "device %d has %d streams already", d.id, maxStreams)
 	}
-	if s.handle = d.sim.streams.add(s); s.handle == 0 {
+	if s.handle = d.sim.streams.Add(s); s.handle == 0 {
 		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
 	}
 	s.id = int32(id)
@@ -218,9 +220,9 @@ func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 }
 
 // release takes a stream off the device's list. The caller holds the device's lock.
-func (d *device) release(s *stream) {
+func (d *npu) release(s *stream) {
 	if !broken("destroyed_stream") {
-		d.sim.streams.remove(s.handle)
+		d.sim.streams.Remove(s.handle)
 	}
 	d.streams[s.id] = nil
 }
@@ -347,10 +349,10 @@ func (s *stream) runTask(clk *realClock, k *task) {
 		var host time.Duration
 		if d, host, f = s.attempt(clk, k, !skip); d > 0 {
 			n, shared := k.need(), s.ctx.dev.shared
-			if at, ok := shared.take(s, n, s.time, d); ok {
+			if at, ok := shared.Take(s.priority, s.life.stop, n, s.time, d); ok {
 				s.time = max(at+d, s.time+host)
 				clk.sleepUntil(s.time, s.life.stop)
-				shared.give(n)
+				shared.Give(n)
 			}
 		}
 	}
@@ -362,7 +364,7 @@ func (s *stream) runTask(clk *realClock, k *task) {
 func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Duration, f *failure) {
 	defer func() {
 		if r := recover(); r != nil {
-			f = failedAt(caught(r))
+			f = failedAt(device.Caught(r))
 		}
 	}()
 	s.ctx.dev.sim.strict.begin(s, k)
@@ -632,7 +634,7 @@ func (s *stream) close(force bool) *failure {
 	if c := s.program.capture.Load(); c != nil {
 		sim := s.ctx.dev.sim
 		sim.captures.stop(c)
-		if c.graph.part || sim.graphs.remove(c.graph.handle) != nil {
+		if c.graph.part || sim.graphs.Remove(c.graph.handle) != nil {
 			c.graph.end()
 		}
 	}
@@ -677,9 +679,9 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 	if h == 0 {
 		return c.def, acl.ACL_SUCCESS
 	}
-	s := t.sim.streams.get(uint64(h))
+	s := t.sim.streams.Get(uint64(h))
 	if s == nil {
-		return nil, t.badHandle(kindStream, uint64(h))
+		return nil, t.badHandle(device.KindStream, uint64(h))
 	}
 	if s.ctx != c && !broken("stream_of_another_context") {
 		if s.ctx.dev != c.dev {

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // Strict mode finds what a runtime may let pass and a device punishes later. Its core is a happens-before checker. Actors are the
@@ -71,7 +73,7 @@ type observer struct {
 	host  uint64 // how far it knows the host
 	knows *vector
 	call  *Call
-	outs  []span // that it writes from what it reads
+	outs  []device.Span // that it writes from what it reads
 }
 
 // after tells whether an access is done for the observer.
@@ -84,12 +86,12 @@ func (o *observer) after(u *accessed) bool {
 
 // accessed is one access to memory.
 type accessed struct {
-	span
+	device.Span
 	write bool
 	n     int // of the actor
 	time  uint64
 	call  *Call
-	outs  []span // of a read: what is written from it
+	outs  []device.Span // of a read: what is written from it
 }
 
 func (u *accessed) part() Part {
@@ -97,7 +99,7 @@ func (u *accessed) part() Part {
 	if u.write {
 		verb = "writes"
 	}
-	return Part{fmt.Sprintf("%s %d bytes at %#x", verb, u.size, u.addr), u.call}
+	return Part{fmt.Sprintf("%s %d bytes at %#x", verb, u.Size, u.Addr), u.call}
 }
 
 // cell is the last accesses to a range of bytes: a write, and the reads since then that no other access is known to follow.
@@ -108,7 +110,7 @@ type cell struct {
 
 // holding is memory that the program has, or had until it was freed.
 type holding struct {
-	span
+	device.Span
 	what  string
 	host  bool // the host's memory
 	call  *Call
@@ -118,7 +120,7 @@ type holding struct {
 }
 
 func (h *holding) part() *Part {
-	return &Part{fmt.Sprintf("%s of %d bytes at %#x", h.what, h.size, h.addr), h.call}
+	return &Part{fmt.Sprintf("%s of %d bytes at %#x", h.what, h.Size, h.Addr), h.call}
 }
 
 // source is a host buffer that an asynchronous copy reads.
@@ -153,10 +155,10 @@ type checker struct {
 	host      *vector // what the host knows; replaced, never changed
 	times     []uint64
 	idle      []int // numbers of actors that have ended
-	memory    regions[*cell]
-	holdings  regions[*holding]
-	freed     regions[*holding]
-	racy      regions[struct{}] // live memory that was found in a race
+	memory    device.Regions[*cell]
+	holdings  device.Regions[*holding]
+	freed     device.Regions[*holding]
+	racy      device.Regions[struct{}] // live memory that was found in a race
 	freedOld  []*holding
 	sources   []*source
 	hostRuns  uint64
@@ -165,7 +167,7 @@ type checker struct {
 	inits     *Call
 	ends      *Call
 	made      map[uint64]*Call // handles, by the call that made them
-	failures  map[*device]bool // devices on which a task has failed
+	failures  map[*npu]bool    // devices on which a task has failed
 	resetting *Call            // the last one that has ended a context
 	closed    bool
 	findings  map[string]*Finding
@@ -174,7 +176,7 @@ type checker struct {
 
 func newChecker(s *Sim, report func(*Finding)) *checker {
 	return &checker{sim: s, report: report, seed: maphash.MakeSeed(), host: &vector{}, times: []uint64{0},
-		words: map[uint64]*vector{}, made: map[uint64]*Call{}, failures: map[*device]bool{}, findings: map[string]*Finding{}}
+		words: map[uint64]*vector{}, made: map[uint64]*Call{}, failures: map[*npu]bool{}, findings: map[string]*Finding{}}
 }
 
 // found counts a finding and reports it if it is new. The caller holds the lock.
@@ -274,12 +276,12 @@ func (a *actor) by() observer {
 }
 
 // touch is an access to a range.
-func (c *checker) touch(o observer, s span, access uint32) {
-	if s.size == 0 || s.addr+s.size < s.addr {
+func (c *checker) touch(o observer, s device.Span, access uint32) {
+	if s.Size == 0 || s.Addr+s.Size < s.Addr {
 		return
 	}
-	u := accessed{span: s, write: access&Write != 0, n: o.n, time: o.time, call: o.call}
-	if access&Read != 0 {
+	u := accessed{Span: s, write: access&device.Write != 0, n: o.n, time: o.time, call: o.call}
+	if access&device.Read != 0 {
 		u.outs = o.outs
 	}
 	if !c.alive(&o, &u) {
@@ -287,40 +289,40 @@ func (c *checker) touch(o observer, s span, access uint32) {
 	}
 	if u.write {
 		for _, x := range c.sources {
-			if x.x.src < s.end() && s.addr < x.x.src+x.x.spitch*x.x.height {
+			if x.x.src < s.End() && s.Addr < x.x.src+x.x.spitch*x.x.height {
 				x.ordered = true
 			}
 		}
 	}
 	c.wordsIn(s, func(w *vector) { c.word(&o, w, u.write) })
-	c.cut(s.addr)
-	c.cut(s.end())
-	next := s.addr
+	c.cut(s.Addr)
+	c.cut(s.End())
+	next := s.Addr
 	var whole *cell // of all of the range, where there is one already
 	count := 0
-	for at := c.memory.at(s.addr); at.ok() && at.get().addr < s.end(); at.next() {
-		r := at.get()
-		if r.addr > next {
-			c.memory.insert(region[*cell]{span{next, r.addr - next}, newCell(u)})
+	for at := c.memory.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
+		r := at.Get()
+		if r.Addr > next {
+			c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
 			count++
 		}
-		next = r.end()
+		next = r.End()
 		c.against(&o, &u, r)
-		r.v.add(&o, u)
-		whole = r.v
+		r.V.add(&o, u)
+		whole = r.V
 		count++
 	}
-	if next < s.end() {
-		c.memory.insert(region[*cell]{span{next, s.end() - next}, newCell(u)})
+	if next < s.End() {
+		c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
 		count++
 	}
 	if count > 1 && u.write {
-		takeOut(&c.memory, s)
+		device.TakeOut(&c.memory, s)
 		if whole == nil {
 			whole = &cell{}
 		}
 		*whole = *newCell(u)
-		c.memory.insert(region[*cell]{s, whole})
+		c.memory.Insert(device.Region[*cell]{Span: s, V: whole})
 	}
 }
 
@@ -342,31 +344,31 @@ func (l *cell) add(o *observer, u accessed) {
 }
 
 // against holds an access against the last ones to a range.
-func (c *checker) against(o *observer, u *accessed, r region[*cell]) {
-	if w := &r.v.write; w.call != nil && !o.after(w) {
-		c.conflict(w, u, r.span)
+func (c *checker) against(o *observer, u *accessed, r device.Region[*cell]) {
+	if w := &r.V.write; w.call != nil && !o.after(w) {
+		c.conflict(w, u, r.Span)
 		return
 	}
 	if !u.write {
 		return
 	}
-	for i := range r.v.reads {
-		if x := &r.v.reads[i]; !o.after(x) {
-			c.conflict(x, u, r.span)
+	for i := range r.V.reads {
+		if x := &r.V.reads[i]; !o.after(x) {
+			c.conflict(x, u, r.Span)
 			return
 		}
 	}
 }
 
 // conflict is two accesses without an order.
-func (c *checker) conflict(a, b *accessed, at span) {
+func (c *checker) conflict(a, b *accessed, at device.Span) {
 	if c.isWord(at) {
 		return
 	}
 	f := &Finding{Kind: StreamRace, Parts: []Part{a.part(), b.part()}}
-	h, ok := c.holdings.find(at.addr)
+	h, ok := c.holdings.Find(at.Addr)
 	if ok {
-		f.Memory = h.v.part()
+		f.Memory = h.V.part()
 	}
 	if a.n == 0 || b.n == 0 {
 		f.Kind = MissingSync
@@ -374,7 +376,7 @@ func (c *checker) conflict(a, b *accessed, at span) {
 		if b.n == 0 {
 			host, task = b, a
 		}
-		if ok && h.v.host && host.write && !task.write {
+		if ok && h.V.host && host.write && !task.write {
 			f.Kind = HostBufferReused
 		}
 	}
@@ -383,12 +385,12 @@ func (c *checker) conflict(a, b *accessed, at span) {
 }
 
 // race notes memory that was found in a race, and marks what the earlier task has written from it.
-func (c *checker) race(at span, outs []span) {
-	from, to := at.addr, at.end()
-	for _, r := range takeOut(&c.racy, at) {
-		from, to = min(from, r.addr), max(to, r.end())
+func (c *checker) race(at device.Span, outs []device.Span) {
+	from, to := at.Addr, at.End()
+	for _, r := range device.TakeOut(&c.racy, at) {
+		from, to = min(from, r.Addr), max(to, r.End())
 	}
-	c.racy.insert(region[struct{}]{span: span{from, to - from}})
+	c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: from, Size: to - from}})
 	name := RaceMark
 	for _, s := range outs {
 		c.sim.mark(s, &name)
@@ -397,25 +399,25 @@ func (c *checker) race(at span, outs []span) {
 }
 
 // isRacy reports whether some memory in a range was found in a race.
-func (c *checker) isRacy(s span) bool {
+func (c *checker) isRacy(s device.Span) bool {
 	if c == nil {
 		return false
 	}
-	at := c.racy.at(s.addr)
-	return at.ok() && at.get().addr < s.end()
+	at := c.racy.At(s.Addr)
+	return at.OK() && at.Get().Addr < s.End()
 }
 
 // alive tells whether there is memory at an access that is to be looked at, and finds that it was freed.
 func (c *checker) alive(o *observer, u *accessed) bool {
-	if h, ok := c.holdings.find(u.addr); ok {
-		if o.n != 0 && o.host < h.v.since && h.v.old != nil {
-			c.lost(o, u, h.v.old) // what lay here when the task was called has been freed since
+	if h, ok := c.holdings.Find(u.Addr); ok {
+		if o.n != 0 && o.host < h.V.since && h.V.old != nil {
+			c.lost(o, u, h.V.old) // what lay here when the task was called has been freed since
 			return false
 		}
 		return true
 	}
-	if h, ok := c.freed.find(u.addr); ok && (o.n != 0 || !h.v.host) {
-		c.lost(o, u, h.v)
+	if h, ok := c.freed.Find(u.Addr); ok && (o.n != 0 || !h.V.host) {
+		c.lost(o, u, h.V)
 	}
 	return false
 }
@@ -431,49 +433,37 @@ func (c *checker) lost(o *observer, u *accessed, h *holding) {
 
 // cut makes a range begin at an address.
 func (c *checker) cut(addr uint64) {
-	r, ok := c.memory.find(addr)
-	if !ok || r.addr == addr {
+	r, ok := c.memory.Find(addr)
+	if !ok || r.Addr == addr {
 		return
 	}
-	c.memory.remove(r.addr)
-	c.memory.insert(region[*cell]{span{r.addr, addr - r.addr}, r.v})
-	c.memory.insert(region[*cell]{span{addr, r.end() - addr}, &cell{r.v.write, slices.Clone(r.v.reads)}})
-}
-
-// takeOut removes all regions that a range touches, and returns them.
-func takeOut[T any](set *regions[T], s span) (out []region[T]) {
-	for {
-		at := set.at(s.addr)
-		if !at.ok() || at.get().addr >= s.end() {
-			return out
-		}
-		r, _ := set.remove(at.get().addr)
-		out = append(out, r)
-	}
+	c.memory.Remove(r.Addr)
+	c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
+	c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
 }
 
 // hold is memory that the program gets.
-func (c *checker) hold(call *Call, s span, what string, host bool) {
+func (c *checker) hold(call *Call, s device.Span, what string, host bool) {
 	c.time++
-	h := &holding{span: s, what: what, host: host, call: call, since: c.time}
-	for _, r := range takeOut(&c.freed, s) {
-		h.old = r.v
+	h := &holding{Span: s, what: what, host: host, call: call, since: c.time}
+	for _, r := range device.TakeOut(&c.freed, s) {
+		h.old = r.V
 		h.old.old = nil
 	}
 	c.forget(s)
-	c.holdings.insert(region[*holding]{s, h})
+	c.holdings.Insert(device.Region[*holding]{Span: s, V: h})
 }
 
 // release is the end of memory that begins at an address. Whoever is not known to be done with it uses it in flight.
 func (c *checker) release(o observer, addr uint64) {
-	r, ok := c.holdings.find(addr)
-	if !ok || r.addr != addr {
+	r, ok := c.holdings.Find(addr)
+	if !ok || r.Addr != addr {
 		return
 	}
-	h := r.v
-	u := &accessed{span: h.span, write: true, n: o.n, time: o.time, call: o.call}
-	for at := c.memory.at(addr); at.ok() && at.get().addr < h.end(); at.next() {
-		l := at.get().v
+	h := r.V
+	u := &accessed{Span: h.Span, write: true, n: o.n, time: o.time, call: o.call}
+	for at := c.memory.At(addr); at.OK() && at.Get().Addr < h.End(); at.Next() {
+		l := at.Get().V
 		for _, x := range append(slices.Clone(l.reads), l.write) {
 			if x.call != nil && !o.after(&x) {
 				c.found(&Finding{Kind: FreedInFlight, Parts: []Part{x.part(), {"frees it", o.call}}, Memory: h.part()})
@@ -481,57 +471,57 @@ func (c *checker) release(o observer, addr uint64) {
 		}
 	}
 	c.sources = slices.DeleteFunc(c.sources, func(x *source) bool {
-		inside := h.holds(x.x.src, 1)
+		inside := h.Holds(x.x.src, 1)
 		if inside && x.call != nil {
 			c.compare(x, o.call)
 		}
 		return inside
 	})
-	c.forget(h.span)
+	c.forget(h.Span)
 	h.freed, h.old = u, nil
-	c.freed.insert(region[*holding]{h.span, h})
+	c.freed.Insert(device.Region[*holding]{Span: h.Span, V: h})
 	if c.freedOld = append(c.freedOld, h); len(c.freedOld) > maxFreed {
 		old := c.freedOld[0]
 		c.freedOld[0] = nil
 		c.freedOld = c.freedOld[1:]
-		if f, ok := c.freed.find(old.addr); ok && f.v == old {
-			c.freed.remove(old.addr)
+		if f, ok := c.freed.Find(old.Addr); ok && f.V == old {
+			c.freed.Remove(old.Addr)
 		}
 	}
 }
 
 // forget drops all that is known about a range.
-func (c *checker) forget(s span) {
-	c.cut(s.addr)
-	c.cut(s.end())
-	takeOut(&c.memory, s)
-	takeOut(&c.holdings, s)
-	for _, r := range takeOut(&c.racy, s) { // its neighbours stay
-		if r.addr < s.addr {
-			c.racy.insert(region[struct{}]{span: span{r.addr, s.addr - r.addr}})
+func (c *checker) forget(s device.Span) {
+	c.cut(s.Addr)
+	c.cut(s.End())
+	device.TakeOut(&c.memory, s)
+	device.TakeOut(&c.holdings, s)
+	for _, r := range device.TakeOut(&c.racy, s) { // its neighbours stay
+		if r.Addr < s.Addr {
+			c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
 		}
-		if r.end() > s.end() {
-			c.racy.insert(region[struct{}]{span: span{s.end(), r.end() - s.end()}})
+		if r.End() > s.End() {
+			c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: s.End(), Size: r.End() - s.End()}})
 		}
 	}
 	for addr := range c.words {
-		if s.holds(addr, 1) {
+		if s.Holds(addr, 1) {
 			delete(c.words, addr)
 		}
 	}
 }
 
 // wordsIn calls a function for each word in a range that streams wait for.
-func (c *checker) wordsIn(s span, f func(w *vector)) {
-	if s.size/8 > uint64(len(c.words)) {
+func (c *checker) wordsIn(s device.Span, f func(w *vector)) {
+	if s.Size/8 > uint64(len(c.words)) {
 		for addr, w := range c.words {
-			if addr+8 > s.addr && addr < s.end() {
+			if addr+8 > s.Addr && addr < s.End() {
 				f(w)
 			}
 		}
 		return
 	}
-	for addr := s.addr / 8 * 8; len(c.words) > 0 && addr < s.end(); addr += 8 {
+	for addr := s.Addr / 8 * 8; len(c.words) > 0 && addr < s.End(); addr += 8 {
 		if w := c.words[addr]; w != nil {
 			f(w)
 		}
@@ -555,21 +545,21 @@ func (c *checker) word(o *observer, w *vector, write bool) {
 	o.host = o.knows.at(0)
 }
 
-func (c *checker) isWord(s span) bool {
-	if s.size > 8 || len(c.words) == 0 {
+func (c *checker) isWord(s device.Span) bool {
+	if s.Size > 8 || len(c.words) == 0 {
 		return false
 	}
-	_, ok := c.words[s.addr/8*8]
-	return ok && s.end() <= s.addr/8*8+8
+	_, ok := c.words[s.Addr/8*8]
+	return ok && s.End() <= s.Addr/8*8+8
 }
 
 // sumOf hashes the bytes that a copy reads; false where they can't be read.
 func (c *checker) sumOf(x *transfer) (uint64, bool) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
-	err := guard(func() {
+	err := device.Guard(func() {
 		for i := range x.height {
-			h.Write(hostBytes(x.src+i*x.spitch, x.width))
+			h.Write(device.Bytes(x.src+i*x.spitch, x.width))
 		}
 	})
 	return h.Sum64(), err == nil
@@ -593,8 +583,8 @@ func (c *checker) compare(x *source, by *Call) {
 	if by != nil {
 		f.Parts = append(f.Parts, Part{"is the first that waits for the copy; the program has changed the bytes before", by})
 	}
-	if h, ok := c.holdings.find(x.x.src); ok {
-		f.Memory = h.v.part()
+	if h, ok := c.holdings.Find(x.x.src); ok {
+		f.Memory = h.V.part()
 	}
 	c.found(f)
 }

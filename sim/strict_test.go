@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -58,7 +60,7 @@ func TestStrictInAnyOrder(t *testing.T) {
 			{HostBufferReused, func(e *env, s, _ acl.Stream, dev, pinned acl.Addr) {
 				e.ok(e.th.MemcpyAsync(dev, 64, pinned, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 				e.pause(s, late)
-				hostBytes(pinned, 64)[63] ^= 1
+				device.Bytes(pinned, 64)[63] ^= 1
 			}},
 		} {
 			e := strictEnv(t, Options{})
@@ -85,7 +87,7 @@ func TestStrictBufferUnderWay(t *testing.T) {
 	ev := e.event()
 	e.ok(e.th.RecordEvent(ev, a))
 	e.ok(e.th.StreamWaitEvent(b, ev))
-	for first := hostBytes(pinned, 1); first[0] == 0 && !*inVirtualTime; {
+	for first := device.Bytes(pinned, 1); first[0] == 0 && !*inVirtualTime; {
 		time.Sleep(50 * time.Microsecond)
 	}
 	e.ok(e.th.MemcpyAsync(to, n, pinned, n, acl.ACL_MEMCPY_HOST_TO_DEVICE, b))
@@ -95,7 +97,7 @@ func TestStrictBufferUnderWay(t *testing.T) {
 
 // pause lets the device finish the work of a stream without the host knowing, unless it is held.
 func (e *env) pause(h acl.Stream, held bool) {
-	s := e.sim.streams.get(uint64(h))
+	s := e.sim.streams.Get(uint64(h))
 	for !held && s.done.Load() < s.submittedTasks() {
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -149,7 +151,7 @@ func TestStrictKnowsOfOrder(t *testing.T) {
 			s, other, dev, host := e.stream(), e.stream(), e.malloc(64), e.pinned(64)
 			e.ok(e.th.MemcpyAsync(dev, 64, host, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 			wait(e, s, other)
-			hostBytes(host, 64)[0] = 7
+			device.Bytes(host, 64)[0] = 7
 			e.ok(e.th.Memcpy(host, 64, dev, 64, acl.ACL_MEMCPY_DEVICE_TO_HOST))
 			e.ok(e.th.FreeHost(host))
 			e.ok(e.th.MemsetAsync(dev, 64, 0, 64, other))
@@ -187,7 +189,7 @@ func TestStrictHostFunctions(t *testing.T) {
 	e := strictEnv(t, Options{Caller: c})
 	s, dev, host := e.stream(), e.malloc(64), e.pinned(64)
 	e.ok(e.th.MemsetAsync(dev, 64, 1, 64, s))
-	e.ok(e.th.LaunchHostFunc(s, c.fn(func(uint64) { hostBytes(host, 64)[0]++ }), 0))
+	e.ok(e.th.LaunchHostFunc(s, c.fn(func(uint64) { device.Bytes(host, 64)[0]++ }), 0))
 	e.ok(e.th.MemcpyAsync(dev, 64, host, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 	e.ok(e.th.SynchronizeStream(s))
 	e.found()
@@ -196,13 +198,13 @@ func TestStrictHostFunctions(t *testing.T) {
 // Memory that was freed and lies where new memory does is not the new memory's.
 func TestStrictFreedAndAllocatedAgain(t *testing.T) {
 	e := strictEnv(t, Options{})
-	s, dev := e.stream(), e.malloc(pageSize)
-	host := e.pinned(pageSize)
+	s, dev := e.stream(), e.malloc(device.PageSize)
+	host := e.pinned(device.PageSize)
 	release := e.hold(s)
-	e.ok(e.th.MemcpyAsync(host, pageSize, dev, pageSize, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	e.ok(e.th.MemcpyAsync(host, device.PageSize, dev, device.PageSize, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
 	e.ok(e.th.FreeHost(host))
 	for range 100 { // the system gives out the addresses again at once, or never
-		if e.pinned(pageSize) == host {
+		if e.pinned(device.PageSize) == host {
 			break
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -110,14 +112,14 @@ func (c *checker) leave(t *Thread, fn api.ID, words []uint64, result uint64, out
 		p := &f.Params[i]
 		switch w := words[p.Word]; {
 		case (p.Role == api.New || p.Role == api.Find) && p.Words == 1 && w != 0 && p.Elem == 8:
-			if h := *(*uint64)(pointer(w)); kindOf(h) != 0 {
+			if h := *(*uint64)(device.Pointer(w)); device.KindOf(h) != 0 {
 				c.mu.Lock()
 				if c.made[h] == nil {
 					c.made[h] = call
 				}
 				c.mu.Unlock()
 			}
-		case p.Role == api.End && kindOf(w) != 0:
+		case p.Role == api.End && device.KindOf(w) != 0:
 			c.mu.Lock()
 			delete(c.made, w)
 			c.mu.Unlock()
@@ -172,8 +174,8 @@ func (t *Thread) on(s *stream, kernel string) *Call {
 }
 
 // leakable are the kinds of objects that a program has to end, with their names.
-var leakable = map[kind]string{kindContext: "a context", kindStream: "a stream", kindEvent: "an event", kindImage: "a binary",
-	kindBinary: "a loaded binary", kindGraph: "a model", kindNotify: "a notify", kindCounter: "a counting notify", kindPhysical: "physical memory", kindPool: "a memory pool"}
+var leakable = map[device.Kind]string{device.KindContext: "a context", device.KindStream: "a stream", device.KindEvent: "an event", device.KindImage: "a binary",
+	device.KindBinary: "a loaded binary", device.KindGraph: "a model", device.KindNotify: "a notify", device.KindCounter: "a counting notify", device.KindPhysical: "physical memory", device.KindPool: "a memory pool"}
 
 // leaks finds what lives still. end is the call that ends the runtime, nil at the end of the process. The caller holds the lock.
 func (c *checker) leaks(end *Call) {
@@ -187,18 +189,18 @@ func (c *checker) leaks(end *Call) {
 	}
 	var all []left
 	for h, call := range c.made {
-		if leakable[kindOf(h)] != "" && c.sim.live(h) {
-			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[kindOf(h)], h, when)})
+		if leakable[device.KindOf(h)] != "" && c.sim.live(h) {
+			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[device.KindOf(h)], h, when)})
 		}
 	}
-	for _, r := range c.holdings.all() {
-		if r.v.what == conditionWord { // the model is what leaks
+	for _, r := range c.holdings.All() {
+		if r.V.what == conditionWord { // the model is what leaks
 			continue
 		}
-		all = append(all, left{r.v.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.v.what, r.size, r.addr, when)})
+		all = append(all, left{r.V.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.V.what, r.Size, r.Addr, when)})
 	}
 	clear(c.made)
-	c.holdings.clear()
+	c.holdings.Clear()
 	slices.SortFunc(all, func(a, b left) int { return int(a.call.InProcess) - int(b.call.InProcess) })
 	for _, l := range all {
 		f := &Finding{Kind: Leak, Parts: []Part{{l.does, l.call}}}
@@ -426,7 +428,7 @@ func (c *checker) taskTouches(s *stream, addr, n uint64, access uint32) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.touch(s.actor.by(), span{addr, n}, access)
+	c.touch(s.actor.by(), device.Span{Addr: addr, Size: n}, access)
 }
 
 // hostTouches is an access of a call that returns when it is done.
@@ -436,19 +438,19 @@ func (c *checker) hostTouches(t *Thread, addr, n uint64, access uint32) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.touch(c.byHost(call), span{addr, n}, access)
+	c.touch(c.byHost(call), device.Span{Addr: addr, Size: n}, access)
 }
 
 // rows calls a function for each side of each row.
-func (x *transfer) rows(f func(s span, access uint32)) {
+func (x *transfer) rows(f func(s device.Span, access uint32)) {
 	if x.height > maxRows {
 		return
 	}
 	for i := range x.height {
 		if x.staged == nil {
-			f(span{x.src + i*x.spitch, x.width}, Read)
+			f(device.Span{Addr: x.src + i*x.spitch, Size: x.width}, device.Read)
 		}
-		f(span{x.dst + i*x.dpitch, x.width}, Write)
+		f(device.Span{Addr: x.dst + i*x.dpitch, Size: x.width}, device.Write)
 	}
 }
 
@@ -461,7 +463,7 @@ func (c *checker) hostCopies(t *Thread, x *transfer) {
 	defer c.mu.Unlock()
 	o := c.byHost(call)
 	o.outs = x.outs()
-	x.rows(func(s span, access uint32) { c.touch(o, s, access) })
+	x.rows(func(s device.Span, access uint32) { c.touch(o, s, access) })
 }
 
 // watch hashes the host buffer that an asynchronous copy will read.
@@ -486,8 +488,8 @@ func (c *checker) watch(s *stream, x *transfer) *source {
 
 // pending tells whether a task that has begun to write the source of a copy is not known to be done.
 func (c *checker) pending(x *transfer) bool {
-	for at := c.memory.at(x.src); at.ok() && at.get().addr < x.src+x.spitch*x.height; at.next() {
-		if w := &at.get().v.write; w.n != 0 && c.host.at(w.n) < w.time {
+	for at := c.memory.At(x.src); at.OK() && at.Get().Addr < x.src+x.spitch*x.height; at.Next() {
+		if w := &at.Get().V.write; w.n != 0 && c.host.at(w.n) < w.time {
 			return true
 		}
 	}
@@ -522,39 +524,39 @@ func (c *checker) taskCopies(s *stream, x *transfer, w *source) {
 		}
 		f := &Finding{Kind: WrongDevice, Parts: []Part{{
 			fmt.Sprintf("copies %d bytes from %#x to %#x, memory of device %d, by a stream of device %d", x.width*x.height, x.src, x.dst, d.id, own.id), a.task.call}}}
-		if h, ok := c.holdings.find(at); ok {
-			p := h.v.part()
+		if h, ok := c.holdings.Find(at); ok {
+			p := h.V.part()
 			p.Does = "makes " + p.Does
 			f.Parts = append(f.Parts, *p)
 		}
 		c.found(f)
 	}
 	o.outs = x.outs()
-	x.rows(func(sp span, access uint32) { c.touch(o, sp, access) })
+	x.rows(func(sp device.Span, access uint32) { c.touch(o, sp, access) })
 }
 
 // outs is what a copy writes, with the gaps between its rows.
-func (x *transfer) outs() []span {
+func (x *transfer) outs() []device.Span {
 	if x.height == 0 {
 		return nil
 	}
-	return []span{{x.dst, (x.height-1)*x.dpitch + x.width}}
+	return []device.Span{{Addr: x.dst, Size: (x.height-1)*x.dpitch + x.width}}
 }
 
 // kernelTouches is the accesses of a kernel.
-func (c *checker) kernelTouches(s *stream, extents []Extent) {
+func (c *checker) kernelTouches(s *stream, extents []device.Extent) {
 	if !c.locked() {
 		return
 	}
 	defer c.mu.Unlock()
 	o := s.actor.by()
 	for _, x := range extents {
-		if x.Access&Write != 0 && x.Size > 0 {
-			o.outs = append(o.outs, span{x.Addr, x.Size})
+		if x.Access&device.Write != 0 && x.Size > 0 {
+			o.outs = append(o.outs, device.Span{Addr: x.Addr, Size: x.Size})
 		}
 	}
 	for _, x := range extents {
-		c.touch(o, span{x.Addr, x.Size}, x.Access)
+		c.touch(o, device.Span{Addr: x.Addr, Size: x.Size}, x.Access)
 	}
 }
 
@@ -582,8 +584,8 @@ func (c *checker) wordAt(addr uint64) *vector {
 	w := c.words[addr]
 	if w == nil {
 		w = &vector{}
-		if r, ok := c.memory.find(addr); ok && r.v.write.call != nil {
-			w.set(r.v.write.n, r.v.write.time)
+		if r, ok := c.memory.Find(addr); ok && r.V.write.call != nil {
+			w.set(r.V.write.n, r.V.write.time)
 		}
 		c.words[addr] = w
 	}
@@ -611,7 +613,7 @@ func (c *checker) gets(t *Thread, addr, n uint64, what string) {
 	host := c.sim.locate(addr).dev == nil && !c.sim.managed.owns(addr)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hold(call, span{addr, n}, what, host)
+	c.hold(call, device.Span{Addr: addr, Size: n}, what, host)
 }
 
 func (c *checker) gone(t *Thread, addr uint64, what ...string) {
@@ -620,13 +622,13 @@ func (c *checker) gone(t *Thread, addr uint64, what ...string) {
 		return
 	}
 	defer c.mu.Unlock()
-	if h, ok := c.holdings.find(addr); ok && slices.Contains(what, h.v.what) {
+	if h, ok := c.holdings.Find(addr); ok && slices.Contains(what, h.V.what) {
 		c.release(c.byHost(call), addr)
 	}
 }
 
 // drops is memory of the runtime's own that ends.
-func (c *checker) drops(s span) {
+func (c *checker) drops(s device.Span) {
 	if !c.locked() {
 		return
 	}
@@ -663,22 +665,22 @@ func (c *checker) failed(s *stream) {
 }
 
 // allGone is the end of a device's memory with its last context. What the program has not freed is a leak.
-func (c *checker) allGone(d *device) {
+func (c *checker) allGone(d *npu) {
 	if !c.locked() {
 		return
 	}
 	defer c.mu.Unlock()
-	for _, r := range d.mem.live.all() {
-		if h, ok := c.holdings.find(r.addr); ok && !c.failures[d] {
+	for _, r := range d.mem.live.All() {
+		if h, ok := c.holdings.Find(r.Addr); ok && !c.failures[d] {
 			f := &Finding{Kind: Leak, Parts: []Part{{
-				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.v.what, h.size, h.addr), h.v.call}}}
+				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.V.what, h.Size, h.Addr), h.V.call}}}
 			if c.resetting != nil {
 				f.Parts = append(f.Parts, Part{"ends the memory of the device", c.resetting})
 			}
 			c.found(f)
 		}
-		c.forget(r.span)
+		c.forget(r.Span)
 	}
-	c.forget(span{d.mem.base, d.mem.end - d.mem.base})
+	c.forget(device.Span{Addr: d.mem.base, Size: d.mem.end - d.mem.base})
 	delete(c.failures, d)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // BinaryGetGlobal returns where a variable of a binary lies on the device, and its size.
@@ -9,36 +10,36 @@ func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	f := t.sim.binaries.get(uint64(binHandle))
+	f := t.sim.binaries.Get(uint64(binHandle))
 	switch {
 	case f == nil:
-		return t.badHandle(kindBinary, uint64(binHandle))
+		return t.badHandle(device.KindBinary, uint64(binHandle))
 	case name == nil:
 		return t.null("name")
 	case dptr == nil && size == nil:
 		return t.null("both dptr and size")
 	}
-	at, e := t.global(f, goString(name))
+	at, e := t.global(f, device.GoString(name))
 	if e != 0 {
 		return e
 	}
 	if dptr != nil {
-		*dptr = at.addr
+		*dptr = at.Addr
 	}
 	if size != nil {
-		*size = at.size
+		*size = at.Size
 	}
 	return acl.ACL_SUCCESS
 }
 
 // global returns where a variable lies on the device.
-func (t *Thread) global(f *kernelBinary, name string) (span, acl.Error) {
+func (t *Thread) global(f *kernelBinary, name string) (device.Span, acl.Error) {
 	g, ok := f.names.Variables[name]
 	if !ok {
-		return span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no variable %q", name)
+		return device.Span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no variable %q", name)
 	}
 	base, e := t.deviceCopy(f)
-	return span{base + g.Offset, g.Size}, e
+	return device.Span{Addr: base + g.Offset, Size: g.Size}, e
 }
 
 // hostSymbol is what an address of the program's stands for: a variable or a kernel of a binary, each by its name. Code that
@@ -51,14 +52,14 @@ type hostSymbol struct {
 
 // registerSymbol lets an address stand for a variable or a kernel.
 func (t *Thread) registerSymbol(bin, symbol acl.Addr, name *byte, kernel bool) acl.Error {
-	f := t.sim.binaries.get(bin)
+	f := t.sim.binaries.Get(bin)
 	switch {
 	case f == nil:
-		return t.badHandle(kindBinary, bin)
+		return t.badHandle(device.KindBinary, bin)
 	case symbol == 0 || name == nil:
 		return t.null("the symbol or its name")
 	}
-	n := goString(name)
+	n := device.GoString(name)
 	if _, ok := f.names.Variables[n]; kernel && !f.has(n) || !kernel && !ok {
 		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no %q", n)
 	}
@@ -75,7 +76,7 @@ func (t *Thread) symbol(at acl.Addr, kernel bool) (*hostSymbol, acl.Error) {
 		return nil, t.null("symbol")
 	}
 	s, ok := t.sim.program.symbols.Load(at)
-	if !ok || s.(*hostSymbol).kernel != kernel || t.sim.binaries.get(s.(*hostSymbol).bin.handle) == nil {
+	if !ok || s.(*hostSymbol).kernel != kernel || t.sim.binaries.Get(s.(*hostSymbol).bin.handle) == nil {
 		if kernel {
 			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "no kernel is registered for %#x", at)
 		}
@@ -85,10 +86,10 @@ func (t *Thread) symbol(at acl.Addr, kernel bool) (*hostSymbol, acl.Error) {
 }
 
 // variable returns where the variable of a symbol lies on the device.
-func (t *Thread) variable(at acl.Addr) (span, acl.Error) {
+func (t *Thread) variable(at acl.Addr) (device.Span, acl.Error) {
 	s, e := t.symbol(at, false)
 	if e != 0 {
-		return span{}, e
+		return device.Span{}, e
 	}
 	return t.global(s.bin, s.name)
 }
@@ -102,7 +103,7 @@ func (t *Thread) GetSymbolAddress(symbol acl.Addr, devPtr *acl.Addr) acl.Error {
 	if devPtr == nil {
 		return t.null("devPtr")
 	}
-	*devPtr = v.addr
+	*devPtr = v.Addr
 	return acl.ACL_SUCCESS
 }
 
@@ -115,7 +116,7 @@ func (t *Thread) GetSymbolSize(symbol acl.Addr, size *uint64) acl.Error {
 	if size == nil {
 		return t.null("size")
 	}
-	*size = v.size
+	*size = v.Size
 	return acl.ACL_SUCCESS
 }
 
@@ -139,10 +140,10 @@ func (t *Thread) part(symbol acl.Addr, count, offset uint64, kind, want acl.Memc
 		return 0, e
 	case kind != want && kind != acl.ACL_MEMCPY_DEFAULT:
 		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: the variable's is %d, or ACL_MEMCPY_DEFAULT", kind, want)
-	case offset > v.size || count > v.size-offset:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes from %d on of a variable of %d bytes", count, offset, v.size)
+	case offset > v.Size || count > v.Size-offset:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes from %d on of a variable of %d bytes", count, offset, v.Size)
 	}
-	return v.addr + offset, acl.ACL_SUCCESS
+	return v.Addr + offset, acl.ACL_SUCCESS
 }
 
 // MemcpyFromSymbol copies from a variable and returns when it is done.

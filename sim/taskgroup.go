@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -51,7 +53,7 @@ func (t *Thread) MdlRICaptureTaskGrpEnd(on acl.Stream, handle *acl.TaskGrp) acl.
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "no task group is open on stream %d", s.id)
 	}
 	delete(c.groups, s)
-	if g.handle = t.sim.groups.add(g); g.handle == 0 {
+	if g.handle = t.sim.groups.Add(g); g.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many task groups")
 	}
 	*handle = acl.TaskGrp(g.handle)
@@ -64,10 +66,10 @@ func (t *Thread) MdlRICaptureTaskUpdateBegin(on acl.Stream, handle acl.TaskGrp) 
 	if e != 0 {
 		return e
 	}
-	g := t.sim.groups.get(uint64(handle))
+	g := t.sim.groups.Get(uint64(handle))
 	switch {
-	case g == nil || t.sim.graphs.get(g.graph.handle) != g.graph:
-		return t.badHandle(kindGroup, uint64(handle))
+	case g == nil || t.sim.graphs.Get(g.graph.handle) != g.graph:
+		return t.badHandle(device.KindGroup, uint64(handle))
 	case s.program.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't update tasks", s.id)
 	}

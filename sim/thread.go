@@ -3,9 +3,13 @@ package sim
 import (
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
 )
+
+const textBufferSize = 4096
 
 // Thread is one thread of the program: its current context, its last error and the text of it. All methods are for
 // the thread that it stands for.
@@ -90,21 +94,21 @@ func (t *Thread) made(id uint32, s *stream, inModel *graphTask) {
 func (t *Thread) End() {
 	t.sim.clock.end(t)
 	for _, l := range t.lists {
-		t.sim.argLists.remove(l.handle)
-		t.sim.text.put(l.block, argBlockSize)
+		t.sim.argLists.Remove(l.handle)
+		t.sim.text.Put(l.block, argBlockSize)
 	}
 	for _, b := range t.blocks {
-		t.sim.text.put(b, argBlockSize)
+		t.sim.text.Put(b, argBlockSize)
 	}
 	if t.buffer != 0 {
-		t.sim.text.put(t.buffer, textBufferSize)
+		t.sim.text.Put(t.buffer, textBufferSize)
 	}
 	*t = Thread{sim: t.sim, id: t.id, tid: t.tid}
 }
 
 func (t *Thread) textBuffer() uint64 {
 	if t.buffer == 0 {
-		t.buffer = t.sim.text.get(textBufferSize)
+		t.buffer = t.sim.text.Get(textBufferSize)
 	}
 	return t.buffer
 }
@@ -144,13 +148,13 @@ func (t *Thread) context() (*context, acl.Error) {
 
 // Init starts the runtime with a configuration file, which counts at the first call.
 func (t *Thread) Init(configPath *byte) acl.Error {
-	c, f := readConfiguration(goString(configPath))
+	c, f := readConfiguration(device.GoString(configPath))
 	if f != nil {
 		return t.failWith(f)
 	}
 	var text config
-	if n := len(c.text); n > 0 && n < textChunk {
-		text = config{t.sim.text.add(c.text), uint64(n)}
+	if n := len(c.text); n > 0 && n < device.ArenaChunk {
+		text = config{t.sim.text.Add(c.text), uint64(n)}
 	}
 	if t.sim.life.inits.Add(1) > 1 {
 		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // A kernel that no library knows writes nothing here, and would have written something on a device. What its arguments point to
@@ -20,104 +22,23 @@ import (
 // Memory that several addresses or processes see has a stain besides: the name of a kernel that may have written any of it. A stain
 // stays as long as the memory.
 
-// unknowns are the marked ranges of a memory. Looking up takes no lock.
-type unknowns struct {
-	mu    sync.Mutex // for changes
-	marks regions[*writer]
-}
-
-// writer is the kernel that would have written a marked range last. The launches of a program mark the same buffers
-// again and again: they change no more than this.
-type writer struct{ kernel atomic.Pointer[string] }
-
-func newWriter(kernel *string) *writer {
-	w := &writer{}
-	w.kernel.Store(kernel)
-	return w
-}
-
 // unknownResults is what was copied to the host and depends on unknown kernels.
 type unknownResults struct {
 	launches sync.Map    // name of a kernel that no library knows → *atomic.Int64
 	any      atomic.Bool // some memory is marked, or was
-	crashed  atomic.Pointer[Crash]
+	crashed  atomic.Pointer[device.Crash]
 	mu       sync.Mutex
 	copies   int64
 	bytes    uint64
 	said     map[string]bool // kernels that were named
 }
 
-// in returns the marked parts of a range.
-func (u *unknowns) in(s span) []region[string] {
-	var found []region[string]
-	for c := u.marks.at(s.addr); c.ok() && c.get().addr < s.end(); c.next() {
-		r := c.get()
-		from, to := max(r.addr, s.addr), min(r.end(), s.end())
-		found = append(found, region[string]{span{from, to - from}, *r.v.kernel.Load()})
-	}
-	return found
-}
-
-// clear takes marks away.
-func (u *unknowns) clear(s span) {
-	if c := u.marks.at(s.addr); !c.ok() || c.get().addr >= s.end() {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.carve(s)
-}
-
-// carve empties a range. The caller holds the lock.
-func (u *unknowns) carve(s span) {
-	for {
-		c := u.marks.at(s.addr)
-		if !c.ok() || c.get().addr >= s.end() {
-			return
-		}
-		r, _ := u.marks.remove(c.get().addr)
-		if r.addr < s.addr {
-			u.marks.insert(region[*writer]{span{r.addr, s.addr - r.addr}, newWriter(r.v.kernel.Load())})
-		}
-		if r.end() > s.end() {
-			u.marks.insert(region[*writer]{span{s.end(), r.end() - s.end()}, newWriter(r.v.kernel.Load())})
-		}
-	}
-}
-
-// set marks a range.
-func (u *unknowns) set(s span, kernel *string) {
-	same := func(r region[*writer]) bool { return *r.v.kernel.Load() == *kernel }
-	if r, ok := u.marks.find(s.addr); s.size == 0 || ok && same(r) && r.holds(s.addr, s.size) {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if r, ok := u.marks.find(s.addr); ok && r.span == s {
-		r.v.kernel.Store(kernel)
-		return
-	}
-	u.carve(s)
-	// Neighbours of the same kernel are one range.
-	if s.addr > 0 {
-		if r, ok := u.marks.find(s.addr - 1); ok && same(r) {
-			u.marks.remove(r.addr)
-			s = span{r.addr, r.size + s.size}
-		}
-	}
-	if r, ok := u.marks.find(s.end()); ok && same(r) {
-		u.marks.remove(r.addr)
-		s.size += r.size
-	}
-	u.marks.insert(region[*writer]{s, newWriter(kernel)})
-}
-
 // marksOf returns the marks of the memory that an address lies in, and whether that is the host's.
-func (s *Sim) marksOf(addr uint64) (u *unknowns, host bool) {
+func (s *Sim) marksOf(addr uint64) (u *device.Marks, host bool) {
 	if d := s.locate(addr).dev; d != nil {
 		return &d.mem.unknown, false
 	}
-	return &s.host.unknown, true
+	return &s.host.Marks, true
 }
 
 // Unknown reports whether bytes depend on memory that a kernel would have written which no library knows, and returns the kernel's name;
@@ -129,13 +50,13 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if c := s.unknowns.crashed.Load(); c != nil {
 		return CrashMark + c.Kernel, true
 	}
-	at := span{addr, size}
+	at := device.Span{Addr: addr, Size: size}
 	if kernel, ok = s.stained(at); ok {
 		return kernel, true
 	}
 	for _, r := range s.marked(at) {
-		if !ok || rank(r.v) > rank(kernel) {
-			kernel, ok = r.v, true
+		if !ok || rank(r.V) > rank(kernel) {
+			kernel, ok = r.V, true
 		}
 	}
 	if s.strict.isRacy(at) && rank(kernel) < rank(RaceMark) {
@@ -155,7 +76,7 @@ func (s *Sim) Mark(addr, size uint64, reason uint8) {
 		return
 	}
 	name := givenMark + string([]byte{reason})
-	s.mark(span{addr, size}, &name)
+	s.mark(device.Span{Addr: addr, Size: size}, &name)
 }
 
 // Given returns the reason of a mark that a caller has set, false for another mark.
@@ -193,18 +114,18 @@ const (
 )
 
 // marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
-func (s *Sim) marked(at span) []region[string] {
-	u, _ := s.marksOf(at.addr)
-	found := u.in(at)
+func (s *Sim) marked(at device.Span) []device.Region[string] {
+	u, _ := s.marksOf(at.Addr)
+	found := u.In(at)
 	if !s.opts.Uninitialised {
 		return found
 	}
 	written := false
 	for _, r := range found {
-		if r.v != "" {
+		if r.V != "" {
 			continue
 		}
-		b := hostBytes(r.addr, r.size)
+		b := device.Bytes(r.Addr, r.Size)
 		first := slices.IndexFunc(b, func(x byte) bool { return x != 0 })
 		if first < 0 {
 			continue
@@ -213,20 +134,20 @@ func (s *Sim) marked(at span) []region[string] {
 		for b[last-1] == 0 {
 			last--
 		}
-		u.clear(span{r.addr + uint64(first), uint64(last - first)})
+		u.Clear(device.Span{Addr: r.Addr + uint64(first), Size: uint64(last - first)})
 		written = true
 	}
 	if written {
-		return u.in(at)
+		return u.In(at)
 	}
 	return found
 }
 
 // mark marks a range.
-func (s *Sim) mark(at span, kernel *string) {
+func (s *Sim) mark(at device.Span, kernel *string) {
 	s.unknowns.any.Store(true)
-	u, _ := s.marksOf(at.addr)
-	u.set(at, kernel)
+	u, _ := s.marksOf(at.Addr)
+	u.Set(at, kernel)
 	if rank(*kernel) == kernelRank {
 		s.stain(at, *kernel)
 	}
@@ -235,7 +156,7 @@ func (s *Sim) mark(at span, kernel *string) {
 var uninitialised = ""
 
 // fresh marks new device memory.
-func (s *Sim) fresh(at span) {
+func (s *Sim) fresh(at device.Span) {
 	if s.opts.Uninitialised {
 		s.mark(at, &uninitialised)
 	}
@@ -264,7 +185,7 @@ func (s *Sim) UnknownResults() (copies int64, bytes uint64) {
 func (s *Sim) known(addr, n uint64) {
 	if s.unknowns.any.Load() {
 		u, _ := s.marksOf(addr)
-		u.clear(span{addr, n})
+		u.Clear(device.Span{Addr: addr, Size: n})
 	}
 }
 
@@ -275,36 +196,36 @@ func (s *Sim) follow(x *transfer) {
 	}
 	to, host := s.marksOf(x.dst)
 	if x.staged != nil {
-		to.clear(span{x.dst, x.width})
+		to.Clear(device.Span{Addr: x.dst, Size: x.width})
 		return
 	}
 	_, fromHost := s.marksOf(x.src)
 	unpinned := false
 	if fromHost {
-		_, pinned := s.host.find(x.src)
+		_, pinned := s.host.Find(x.src)
 		unpinned = !pinned
 	}
 	var kernel string
 	total := uint64(0)
 	for i := range x.height {
-		dst, src := span{x.dst + i*x.dpitch, x.width}, span{x.src + i*x.spitch, x.width}
-		var found []region[string]
+		dst, src := device.Span{Addr: x.dst + i*x.dpitch, Size: x.width}, device.Span{Addr: x.src + i*x.spitch, Size: x.width}
+		var found []device.Region[string]
 		found = s.marked(src)
 		if k, ok := s.stained(src); ok {
-			found = []region[string]{{src, k}}
+			found = []device.Region[string]{{Span: src, V: k}}
 		}
 		if unpinned { // the program may have written it since, but for marks that the caller looks after
-			found = slices.DeleteFunc(found, func(r region[string]) bool { return rank(r.v) != givenRank })
+			found = slices.DeleteFunc(found, func(r device.Region[string]) bool { return rank(r.V) != givenRank })
 		}
 		if len(found) == 0 && s.strict.isRacy(src) {
-			found = []region[string]{{src, RaceMark}}
+			found = []device.Region[string]{{Span: src, V: RaceMark}}
 		}
-		to.clear(dst)
+		to.Clear(dst)
 		for _, r := range found {
-			s.mark(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
-			if rank(r.v) == kernelRank {
-				kernel = r.v
-				total += r.size
+			s.mark(device.Span{Addr: dst.Addr + r.Addr - src.Addr, Size: r.Size}, &r.V)
+			if rank(r.V) == kernelRank {
+				kernel = r.V
+				total += r.Size
 			}
 		}
 	}
@@ -340,36 +261,36 @@ func (s *Sim) reportUnknown(x *transfer, kernel string, n uint64) {
 }
 
 // markUnknown marks what a launch of an unknown kernel may have written: the allocations that its arguments point into.
-func (o *order) markUnknown(d *device, args span) {
-	if d.mem.check(args.addr, args.size, Read) != nil && !d.mem.isArgs(args.addr) {
+func (o *order) markUnknown(d *npu, args device.Span) {
+	if d.mem.check(args.Addr, args.Size, device.Read) != nil && !d.mem.isArgs(args.Addr) {
 		return
 	}
-	block := hostBytes(args.addr, args.size)
+	block := device.Bytes(args.Addr, args.Size)
 	for ; len(block) >= 8; block = block[8:] {
 		p := binary.LittleEndian.Uint64(block)
 		at := d.sim.locate(p).dev
 		if at == nil {
 			continue
 		}
-		if r, ok := at.mem.live.find(p); ok && r.v.access&Write != 0 {
-			d.sim.mark(r.span, &o.fn.name)
+		if r, ok := at.mem.live.Find(p); ok && r.V.access&device.Write != 0 {
+			d.sim.mark(r.Span, &o.fn.name)
 		}
 	}
 }
 
 // spread hands marks on with a kernel that has run: where it has read something unknown, what it wrote is unknown too. args are the
 // kernel's arguments, nil if its extents refer to none. Reading new memory as a workspace spreads nothing.
-func (s *Sim) spread(extents []Extent, args []Arg) {
+func (s *Sim) spread(extents []device.Extent, args []device.Arg) {
 	if !s.unknowns.any.Load() {
 		return
 	}
 	kernel, found := "", false
 	for _, x := range extents {
-		if x.Access&Read == 0 || x.Size == 0 {
+		if x.Access&device.Read == 0 || x.Size == 0 {
 			continue
 		}
 		k, ok := s.Unknown(x.Addr, x.Size)
-		if !ok || k == "" && int(x.Arg) < len(args) && args[x.Arg].Kind == ArgWorkspace {
+		if !ok || k == "" && int(x.Arg) < len(args) && args[x.Arg].Kind == device.ArgWorkspace {
 			continue
 		}
 		if !found || rank(k) > rank(kernel) {
@@ -377,20 +298,20 @@ func (s *Sim) spread(extents []Extent, args []Arg) {
 		}
 	}
 	for _, x := range extents {
-		if x.Access&Write == 0 || x.Size == 0 {
+		if x.Access&device.Write == 0 || x.Size == 0 {
 			continue
 		}
 		if found {
-			s.mark(span{x.Addr, x.Size}, &kernel)
+			s.mark(device.Span{Addr: x.Addr, Size: x.Size}, &kernel)
 		} else {
 			u, _ := s.marksOf(x.Addr)
-			u.clear(span{x.Addr, x.Size})
+			u.Clear(device.Span{Addr: x.Addr, Size: x.Size})
 		}
 	}
 }
 
 // stain keeps the name of a kernel with memory that has several addresses or is shared with other processes.
-func (s *Sim) stain(at span, kernel string) {
+func (s *Sim) stain(at device.Span, kernel string) {
 	s.aliased(at, func(p *physical, x *shared) bool {
 		if p != nil {
 			p.stain.CompareAndSwap(nil, &kernel)
@@ -403,7 +324,7 @@ func (s *Sim) stain(at span, kernel string) {
 }
 
 // stained returns the kernel that may have written memory at one of its other addresses.
-func (s *Sim) stained(at span) (kernel string, ok bool) {
+func (s *Sim) stained(at device.Span) (kernel string, ok bool) {
 	s.aliased(at, func(p *physical, x *shared) bool {
 		if p != nil {
 			if k := p.stain.Load(); k != nil {
@@ -419,20 +340,20 @@ func (s *Sim) stained(at span) (kernel string, ok bool) {
 }
 
 // aliased visits the memory in a range that has several addresses, until visit returns true.
-func (s *Sim) aliased(at span, visit func(*physical, *shared) bool) {
-	d := s.locate(at.addr).dev
+func (s *Sim) aliased(at device.Span, visit func(*physical, *shared) bool) {
+	d := s.locate(at.Addr).dev
 	if d == nil {
 		return
 	}
-	for c := d.mem.live.at(at.addr); c.ok() && c.get().addr < at.end(); c.next() {
-		r := c.get()
-		x := r.v.shared
-		if r.v.phys != nil {
-			x = r.v.phys.shared
+	for c := d.mem.live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
+		r := c.Get()
+		x := r.V.shared
+		if r.V.phys != nil {
+			x = r.V.phys.shared
 		} else if x == nil {
-			x = s.shares.memoryAt(r.span)
+			x = s.shares.memoryAt(r.Span)
 		}
-		if (r.v.phys != nil || x != nil) && visit(r.v.phys, x) {
+		if (r.V.phys != nil || x != nil) && visit(r.V.phys, x) {
 			return
 		}
 	}
@@ -459,7 +380,7 @@ func (l *slot) stainedBy() (kernel string, ok bool) {
 }
 
 // expose prepares memory for being shared: its other sides see the kernels that may have written it.
-func (s *Sim) expose(at span, x *shared, p *physical) {
+func (s *Sim) expose(at device.Span, x *shared, p *physical) {
 	s.unknowns.any.Store(true)
 	if p != nil {
 		if k := p.stain.Load(); k != nil {
@@ -467,12 +388,12 @@ func (s *Sim) expose(at span, x *shared, p *physical) {
 		}
 		return
 	}
-	u, _ := s.marksOf(at.addr)
-	for _, r := range u.in(at) {
-		if rank(r.v) == kernelRank {
-			x.slot.stain(r.v)
-		} else if r.v == uninitialised {
-			u.clear(r.span) // another process may write it unseen
+	u, _ := s.marksOf(at.Addr)
+	for _, r := range u.In(at) {
+		if rank(r.V) == kernelRank {
+			x.slot.stain(r.V)
+		} else if r.V == uninitialised {
+			u.Clear(r.Span) // another process may write it unseen
 		}
 	}
 }

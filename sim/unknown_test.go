@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -13,36 +15,36 @@ import (
 func TestUnknownRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 64
-	var u unknowns
+	var u device.Marks
 	var want [n]string
 	for range 5000 {
 		at := r.Uint64N(n)
-		s := span{at, 1 + r.Uint64N(n-at)}
+		s := device.Span{Addr: at, Size: 1 + r.Uint64N(n-at)}
 		name := ""
 		switch r.IntN(3) {
 		case 0:
-			u.clear(s)
+			u.Clear(s)
 		case 1:
 			name = "a"
-			u.set(s, &name)
+			u.Set(s, &name)
 		case 2:
 			name = "b"
-			u.set(s, &name)
+			u.Set(s, &name)
 		}
-		for i := s.addr; i < s.end(); i++ {
+		for i := s.Addr; i < s.End(); i++ {
 			want[i] = name
 		}
 		for i := range want {
 			got := ""
-			if f := u.in(span{uint64(i), 1}); len(f) > 0 {
-				got = f[0].v
+			if f := u.In(device.Span{Addr: uint64(i), Size: 1}); len(f) > 0 {
+				got = f[0].V
 			}
 			if got != want[i] {
 				t.Fatalf("byte %d is marked %q, want %q", i, got, want[i])
 			}
 		}
 	}
-	if all := u.marks.all(); len(all) > n {
+	if all := u.Ranges.All(); len(all) > n {
 		t.Errorf("%d ranges for %d bytes", len(all), n)
 	}
 }
@@ -140,7 +142,7 @@ func TestUninitialisedMemory(t *testing.T) {
 	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
 	unwritten(c, 8, false)
 	// A kernel may write what its extents do not declare: bytes that are no longer zero were written.
-	hostBytes(c+1000, 8)[3] = 7
+	device.Bytes(c+1000, 8)[3] = 7
 	unwritten(c+1003, 1, false)
 	unwritten(c+1000, 8, true)
 	h := e.pinned(4096)
@@ -160,13 +162,13 @@ func TestUninitialisedMemory(t *testing.T) {
 func TestWorkspaceIsNoInput(t *testing.T) {
 	e := newEnv(t, Options{Uninitialised: true})
 	work, out := e.malloc(4096), e.malloc(4096)
-	args := []Arg{{"work", ArgWorkspace, 8}, {"out", ArgOutput, 8}}
-	extents := []Extent{{work, 4096, Read | Write, 0}, {out, 4096, Write, 1}}
+	args := []device.Arg{{Name: "work", Kind: device.ArgWorkspace, Size: 8}, {Name: "out", Kind: device.ArgOutput, Size: 8}}
+	extents := []device.Extent{{Addr: work, Size: 4096, Access: device.Read | device.Write, Arg: 0}, {Addr: out, Size: 4096, Access: device.Write, Arg: 1}}
 	e.sim.spread(extents, args)
 	if _, ok := e.sim.Unknown(out, 4096); ok {
 		t.Error("what a kernel with a workspace wrote is unknown")
 	}
-	args[0].Kind = ArgInout
+	args[0].Kind = device.ArgInout
 	in := e.malloc(4096)
 	extents[0].Addr = in
 	e.sim.spread(extents, args)

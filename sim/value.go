@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -31,7 +33,7 @@ func (s *stream) cell(addr uint64, access uint32) (*uint64, *failure) {
 	if err := s.ctx.dev.check(addr, 8, access); err != nil {
 		return nil, failed(acl.ACL_ERROR_RT_SYS_DMA, "value on stream %d: %v", s.id, err)
 	}
-	return (*uint64)(pointer(addr)), nil
+	return (*uint64)(device.Pointer(addr)), nil
 }
 
 // ValueWrite stores a word in device memory in the order of a stream.
@@ -56,7 +58,7 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", v.flag)
 	case !v.waits:
 		return task{kind: taskValue, detail: v, run: func(s *stream) (time.Duration, *failure) {
-			p, f := s.cell(v.addr, Write)
+			p, f := s.cell(v.addr, device.Write)
 			if f != nil {
 				return 0, f
 			}
@@ -69,12 +71,12 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 	return task{kind: taskValue, detail: v,
 		begin: func(s *stream) *waiting {
 			return &waiting{met: func() (bool, <-chan struct{}) {
-				p, f := s.cell(v.addr, Read)
+				p, f := s.cell(v.addr, device.Read)
 				return f != nil || valueMet(atomic.LoadUint64(p), v.value, v.flag), nil // run tells of the failure
 			}}
 		},
 		run: func(s *stream) (time.Duration, *failure) {
-			_, f := s.cell(v.addr, Read)
+			_, f := s.cell(v.addr, device.Read)
 			s.ctx.dev.sim.strict.readsWord(s, v.addr)
 			return 0, f
 		}}, acl.ACL_SUCCESS

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
 )
@@ -15,13 +17,13 @@ const (
 )
 
 // reservation is a range of a device's addresses that the program maps physical memory into. It costs nothing.
-type reservation struct{ span }
+type reservation struct{ device.Span }
 
 // physical is memory without an address: a file in memory, which may be mapped at several places and keeps its bytes between
 // them.
 type physical struct {
 	handle uint64
-	dev    *device
+	dev    *npu
 	size   uint64
 	prop   [32]byte // as the program gave it
 	fd     int
@@ -33,11 +35,11 @@ type physical struct {
 	retained atomic.Int32
 }
 
-func newPhysical(d *device, size uint64) (*physical, *failure) {
+func newPhysical(d *npu, size uint64) (*physical, *failure) {
 	if f := d.sim.outOfMemory(); f != nil {
 		return nil, f
 	}
-	fd, err := memfd("aclsim-physical", int64(size))
+	fd, err := device.MemFile("aclsim-physical", int64(size))
 	if err != nil {
 		return nil, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of physical memory: %v", size, err)
 	}
@@ -45,7 +47,7 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 	f := d.mem.takeLocked(size)
 	d.mem.mu.Unlock()
 	if f != nil {
-		closeKept(fd)
+		device.CloseKept(fd)
 		return nil, f
 	}
 	p := &physical{dev: d, size: size, fd: fd}
@@ -56,7 +58,7 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 // release drops a reference. The memory goes with the last one. The caller holds the lock of the device's memory.
 func (p *physical) release() {
 	if p.refs.Add(-1) == 0 {
-		closeKept(p.fd)
+		device.CloseKept(p.fd)
 		switch {
 		case p.shared == nil || p.shared.own:
 			p.dev.mem.used -= min(p.size, p.dev.mem.used)
@@ -70,13 +72,13 @@ func (p *physical) release() {
 func (m *memory) reserveRange(size, want uint64) (uint64, *failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	size = roundUp(size, granularity)
+	size = device.RoundUp(size, granularity)
 	addr, f := m.takeAddresses(size, want)
 	if f == nil {
 		if broken("reservation_costs_nothing") {
 			m.used += size
 		}
-		m.reservations[addr] = &reservation{span{addr, size}}
+		m.reservations[addr] = &reservation{device.Span{Addr: addr, Size: size}}
 	}
 	return addr, f
 }
@@ -85,32 +87,32 @@ func (m *memory) reserveRange(size, want uint64) (uint64, *failure) {
 // something else in the process lies at are passed over. The caller holds the lock.
 func (m *memory) takeAddresses(size, want uint64) (uint64, *failure) {
 	from := m.farCursor
-	if want%granularity == 0 && want >= m.far.addr && want < m.far.end() {
+	if want%granularity == 0 && want >= m.far.Addr && want < m.far.End() {
 		from = want
 	}
 	for around := false; ; {
-		addr := m.gapIn(from, m.far.end(), size, granularity)
+		addr := m.gapIn(from, m.far.End(), size, granularity)
 		switch {
-		case addr != 0 && mapAt(addr, size, unix.PROT_NONE) == nil:
+		case addr != 0 && device.MapAt(addr, size, unix.PROT_NONE) == nil:
 			m.farCursor = addr + size
-			m.foreign.insert(region[struct{}]{span: span{addr, size}})
+			m.foreign.Insert(device.Region[struct{}]{Span: device.Span{Addr: addr, Size: size}})
 			m.hasForeign.Store(true)
-			m.taken.insert(region[struct{}]{span: span{addr, size}})
+			m.taken.Insert(device.Region[struct{}]{Span: device.Span{Addr: addr, Size: size}})
 			return addr, nil
 		case addr != 0:
 			from = addr + giant
 		case around:
 			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no room for %d bytes of addresses", size)
 		default:
-			from, around = m.far.addr, true
+			from, around = m.far.Addr, true
 		}
 	}
 }
 
 // giveBack unmaps the addresses of a reservation. The caller holds the lock.
-func (m *memory) giveBack(s span) {
-	unmap(s.addr, s.size)
-	m.foreign.remove(s.addr)
+func (m *memory) giveBack(s device.Span) {
+	device.Unmap(s.Addr, s.Size)
+	m.foreign.Remove(s.Addr)
 }
 
 // releaseRange ends a reservation where nothing is mapped.
@@ -121,12 +123,12 @@ func (m *memory) releaseRange(addr uint64) error {
 	if r == nil {
 		return fmt.Errorf("no reservation begins at %#x", addr)
 	}
-	if c := m.live.at(addr); c.ok() && c.get().addr < r.end() && !broken("unmap_before_release") {
-		return fmt.Errorf("memory is still mapped at %#x in the reservation at %#x", c.get().addr, addr)
+	if c := m.live.At(addr); c.OK() && c.Get().Addr < r.End() && !broken("unmap_before_release") {
+		return fmt.Errorf("memory is still mapped at %#x in the reservation at %#x", c.Get().Addr, addr)
 	}
 	delete(m.reservations, addr)
-	m.taken.remove(addr)
-	m.giveBack(r.span)
+	m.taken.Remove(addr)
+	m.giveBack(r.Span)
 	return nil
 }
 
@@ -135,21 +137,21 @@ func (m *memory) mapPhysical(addr uint64, p *physical, access uint32) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	end := addr + p.size
-	t, ok := m.taken.find(addr)
-	if !ok || m.reservations[t.addr] == nil || end > t.end() {
+	t, ok := m.taken.Find(addr)
+	if !ok || m.reservations[t.Addr] == nil || end > t.End() {
 		return fmt.Errorf("%d bytes at %#x do not lie in one reservation", p.size, addr)
 	}
-	if c := m.live.at(addr); c.ok() && c.get().addr < end {
-		return fmt.Errorf("memory is mapped at %#x already", c.get().addr)
+	if c := m.live.At(addr); c.OK() && c.Get().Addr < end {
+		return fmt.Errorf("memory is mapped at %#x already", c.Get().Addr)
 	}
-	if _, err := unix.MmapPtr(p.fd, 0, pointer(addr), uintptr(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+	if _, err := unix.MmapPtr(p.fd, 0, device.Pointer(addr), uintptr(p.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 		return err
 	}
 	p.refs.Add(1)
 	if broken("mapped_memory_works") {
 		return nil
 	}
-	m.live.insert(region[block]{span{addr, p.size}, block{how: byMap, access: access, phys: p}})
+	m.live.Insert(device.Region[block]{Span: device.Span{Addr: addr, Size: p.size}, V: block{how: byMap, access: access, phys: p}})
 	return nil
 }
 
@@ -157,44 +159,44 @@ func (m *memory) mapPhysical(addr uint64, p *physical, access uint32) error {
 func (m *memory) unmapPhysical(addr uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.live.find(addr)
-	if !ok || r.addr != addr || r.v.how != byMap {
+	r, ok := m.live.Find(addr)
+	if !ok || r.Addr != addr || r.V.how != byMap {
 		return fmt.Errorf("no mapping begins at %#x", addr)
 	}
-	m.live.remove(addr)
+	m.live.Remove(addr)
 	m.unmapLocked(r)
-	m.remember(r.span)
+	m.remember(r.Span)
 	return nil
 }
 
 // unmapLocked empties the addresses where physical memory was mapped. The caller holds the lock.
-func (m *memory) unmapLocked(r region[block]) {
+func (m *memory) unmapLocked(r device.Region[block]) {
 	if broken("remapped_memory_keeps_bytes") {
-		clear(hostBytes(r.addr, r.size))
+		clear(device.Bytes(r.Addr, r.Size))
 	}
-	_, _ = unix.MmapPtr(-1, 0, pointer(r.addr), uintptr(r.size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
-	r.v.phys.release()
+	_, _ = unix.MmapPtr(-1, 0, device.Pointer(r.Addr), uintptr(r.Size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	r.V.phys.release()
 }
 
 // setAccess changes what may be done with the mappings of a range.
 func (m *memory) setAccess(addr, size uint64, access uint32) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var hit []region[block]
+	var hit []device.Region[block]
 	end := addr + size
 	at := addr
-	for c := m.live.at(addr); at < end; c.next() {
-		if !c.ok() || c.get().addr != at || c.get().v.how != byMap || c.get().end() > end {
+	for c := m.live.At(addr); at < end; c.Next() {
+		if !c.OK() || c.Get().Addr != at || c.Get().V.how != byMap || c.Get().End() > end {
 			return fmt.Errorf("%#x-%#x is no row of whole mappings", addr, end)
 		}
-		hit = append(hit, c.get())
-		at = c.get().end()
+		hit = append(hit, c.Get())
+		at = c.Get().End()
 	}
 	for _, r := range hit {
 		if !broken("read_only_mapping") {
-			r.v.access = access
+			r.V.access = access
 		}
-		m.live.replace(r.addr, r.v)
+		m.live.Replace(r.Addr, r.V)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -27,7 +29,7 @@ func resident(t *testing.T) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n * pageSize
+	return n * device.PageSize
 }
 
 // Physical memory keeps its bytes when it is mapped elsewhere, and mappings that follow each other are one range.
@@ -73,7 +75,7 @@ func TestVirtualMemory(t *testing.T) {
 	e.ok(e.th.MapMem(va+16*unit, unit, 0, h[0], 0))
 	host := e.pageable(64)
 	e.ok(e.th.Memcpy(host, 64, va+17*unit-64, 64, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-	if !bytes.Equal(hostBytes(host, 64), bytes.Repeat([]byte{0x5a}, 64)) {
+	if !bytes.Equal(device.Bytes(host, 64), bytes.Repeat([]byte{0x5a}, 64)) {
 		t.Error("physical memory lost its bytes")
 	}
 

@@ -3,6 +3,8 @@ package sim
 import (
 	"unsafe"
 
+	"github.com/acltrace/acltrace/sim/device"
+
 	"github.com/acltrace/acltrace/api/acl"
 )
 
@@ -33,7 +35,7 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 }
 
 // owner returns the device whose address it is.
-func (t *Thread) owner(addr acl.Addr) (*device, acl.Error) {
+func (t *Thread) owner(addr acl.Addr) (*npu, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
@@ -59,7 +61,7 @@ func (t *Thread) ReleaseMemAddress(virPtr acl.Addr) acl.Error {
 }
 
 // physicalProp checks what physical memory is wanted, and returns its device and its unit.
-func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device, uint64, acl.Error) {
+func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*npu, uint64, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, 0, e
 	}
@@ -124,7 +126,7 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 		return t.failWith(f)
 	}
 	p.prop = *(*[32]byte)(unsafe.Pointer(prop))
-	if p.handle = t.sim.physicals.add(p); p.handle == 0 {
+	if p.handle = t.sim.physicals.Add(p); p.handle == 0 {
 		t.drop(p)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
 	}
@@ -142,9 +144,9 @@ func (t *Thread) physical(h acl.DrvMemHandle) (*physical, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	p := t.sim.physicals.get(uint64(h))
+	p := t.sim.physicals.Get(uint64(h))
 	if p == nil {
-		return nil, t.badHandle(kindPhysical, uint64(h))
+		return nil, t.badHandle(device.KindPhysical, uint64(h))
 	}
 	return p, acl.ACL_SUCCESS
 }
@@ -156,8 +158,8 @@ func (t *Thread) FreePhysical(handle acl.DrvMemHandle) acl.Error {
 		return e
 	}
 	if p.retained.Add(-1) < 0 {
-		if t.sim.physicals.remove(p.handle) == nil {
-			return t.badHandle(kindPhysical, p.handle)
+		if t.sim.physicals.Remove(p.handle) == nil {
+			return t.badHandle(device.KindPhysical, p.handle)
 		}
 		if p.shared != nil && p.shared.own {
 			t.sim.shares.withdraw(p.shared)
@@ -172,14 +174,14 @@ func (t *Thread) FreePhysical(handle acl.DrvMemHandle) acl.Error {
 
 // MapMem maps physical memory into a reservation. The device may read and write it from then on.
 func (t *Thread) MapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemHandle, flags uint64) acl.Error {
-	return t.mapMem(virPtr, size, offset, handle, flags, Read|Write)
+	return t.mapMem(virPtr, size, offset, handle, flags, device.Read|device.Write)
 }
 
 // MemMapNoAccess maps physical memory into a reservation, to be made accessible by aclrtMemSetAccess.
 func (t *Thread) MemMapNoAccess(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemHandle, flags uint64) acl.Error {
 	access := uint32(0)
 	if broken("mapped_without_access") {
-		access = Read | Write
+		access = device.Read | device.Write
 	}
 	return t.mapMem(virPtr, size, offset, handle, flags, access)
 }
@@ -239,14 +241,14 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 	case size == 0 || size > maxAlloc || count == 0 || count > uint64(len(t.sim.devices)):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "access for %d bytes in %d descriptions", size, count)
 	}
-	for _, a := range list(desc, count) {
+	for _, a := range device.List(desc, count) {
 		access := uint32(0)
 		switch a.Flags {
 		case acl.ACL_RT_MEM_ACCESS_FLAGS_NONE:
 		case acl.ACL_RT_MEM_ACCESS_FLAGS_READ:
-			access = Read
+			access = device.Read
 		case acl.ACL_RT_MEM_ACCESS_FLAGS_READWRITE:
-			access = Read | Write
+			access = device.Read | device.Write
 		default:
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "access flags %d are unknown", a.Flags)
 		}
@@ -261,13 +263,13 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 }
 
 // mapping returns the mapping that an address lies in.
-func (t *Thread) mapping(addr acl.Addr) (region[block], *device, acl.Error) {
+func (t *Thread) mapping(addr acl.Addr) (device.Region[block], *npu, acl.Error) {
 	d, e := t.owner(addr)
 	if e != 0 {
-		return region[block]{}, nil, e
+		return device.Region[block]{}, nil, e
 	}
-	r, ok := d.mem.live.find(addr)
-	if !ok || r.v.how != byMap {
+	r, ok := d.mem.live.Find(addr)
+	if !ok || r.V.how != byMap {
 		return r, nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %#x", addr)
 	}
 	return r, d, acl.ACL_SUCCESS
@@ -286,7 +288,7 @@ func (t *Thread) MemGetAccess(virPtr acl.Addr, location *acl.MemLocation, flag *
 		*flag = uint64(acl.ACL_RT_MEM_ACCESS_FLAGS_NONE)
 		return acl.ACL_SUCCESS
 	}
-	*flag = uint64(r.v.access)
+	*flag = uint64(r.V.access)
 	return acl.ACL_SUCCESS
 }
 
@@ -299,11 +301,11 @@ func (t *Thread) MemRetainAllocationHandle(virPtr acl.Addr, handle *acl.DrvMemHa
 	if handle == nil {
 		return t.null("handle")
 	}
-	p := r.v.phys
+	p := r.V.phys
 	d.mem.mu.Lock()
 	defer d.mem.mu.Unlock()
-	if t.sim.physicals.get(p.handle) != p {
-		p.handle = t.sim.physicals.add(p)
+	if t.sim.physicals.Get(p.handle) != p {
+		p.handle = t.sim.physicals.Add(p)
 		p.retained.Store(0)
 	} else {
 		p.retained.Add(1)
@@ -332,15 +334,15 @@ func (t *Thread) MemGetAddressRange(ptr acl.Addr, pbase *acl.Addr, psize *uint64
 	if e != 0 {
 		return e
 	}
-	r, ok := d.mem.live.find(ptr)
+	r, ok := d.mem.live.Find(ptr)
 	if !ok {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", d.mem.notLive(ptr, 1))
 	}
 	if pbase != nil {
-		*pbase = r.addr
+		*pbase = r.Addr
 	}
 	if psize != nil {
-		*psize = r.size
+		*psize = r.Size
 	}
 	return acl.ACL_SUCCESS
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Timeline is a whole trace with its meaning, in memory: for those who go through a small one in another order than that of time. A Walk
@@ -30,9 +29,12 @@ type Timeline struct {
 
 // Load reads a whole trace. Its memory grows with the number of calls, about 110 bytes for each and 130 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
-	w := NewWalk(r, m, nil)
+	w, err := NewWalk(r, m, &WalkOptions{NoSteps: true})
+	if err != nil {
+		return nil, err
+	}
 	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number
-	err := w.Run(&Visitor{
+	err = w.Run(&Visitor{
 		Call: func(h *HostCall, task *Task) error {
 			t.Calls = append(t.Calls, *h)
 			t.Calls[len(t.Calls)-1].Raw = nil
@@ -55,8 +57,8 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 
 // Steps are the steps of a trace, in the order of time.
 type Steps struct {
-	step.Rule
-	List []step.Step
+	StepRule
+	List []Step
 }
 
 // At returns the index of the step that holds a moment, -1 for none.
@@ -71,11 +73,10 @@ func (s *Steps) At(t int64) int {
 // Steps returns the steps that have ended. The first call reads the trace; it may be made from several goroutines.
 func (t *Timeline) Steps() *Steps {
 	t.stepsOnce.Do(func() {
-		w := NewWalk(t.Reader, t.Model, nil)
-		err := w.FindSteps()
+		w, err := NewWalk(t.Reader, t.Model, nil)
 		if err == nil {
-			t.steps.Rule = *w.StepRule()
-			err = w.Run(&Visitor{Step: func(s *step.Step) error {
+			t.steps.StepRule = w.Steps
+			err = w.Run(&Visitor{Step: func(s *Step) error {
 				if !s.Open {
 					t.steps.List = append(t.steps.List, *s)
 				}
@@ -83,7 +84,7 @@ func (t *Timeline) Steps() *Steps {
 			}})
 		}
 		if err != nil {
-			t.steps = Steps{Rule: step.Rule{Source: step.None, Why: err.Error()}}
+			t.steps = Steps{StepRule: StepRule{Source: NoSteps, Why: err.Error()}}
 		}
 	})
 	return &t.steps

@@ -73,7 +73,10 @@ func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) er
 	for _, t := range r.Threads() {
 		l.procs = append(l.procs, t.Process)
 	}
-	w := timeline.NewWalk(r, m, nil)
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		return err
+	}
 	if err := w.Run(&timeline.Visitor{Call: l.call, Task: l.task, Object: l.object}); err != nil {
 		return err
 	}

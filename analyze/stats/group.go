@@ -9,7 +9,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Group sums up calls in one step, thread, stream or kernel. Times are nanoseconds on the host.
@@ -160,7 +159,7 @@ func (g *groups) begin(h *timeline.HostCall) int64 {
 }
 
 // stepped closes an ended step's group.
-func (g *groups) stepped(p *step.Step) error {
+func (g *groups) stepped(p *timeline.Step) error {
 	into := g.live[p.Index]
 	if g.o.By != "step" || into == nil {
 		return nil

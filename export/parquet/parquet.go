@@ -191,14 +191,17 @@ func (b *batches[T]) stop() error {
 
 // Write writes the tables, each into what create returns for its name.
 func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
-	walk := &timeline.WalkOptions{}
+	walk := &timeline.WalkOptions{NoSteps: true}
 	if o != nil {
 		walk.Progress = o.Progress
 	}
-	w := timeline.NewWalk(r, m, walk)
+	w, err := timeline.NewWalk(r, m, walk)
+	if err != nil {
+		return nil, err
+	}
 	var files []io.Closer
 	res := &Result{}
-	err := func() error {
+	err = func() error {
 		x, err := newWriter(w, func(table string) (io.WriteCloser, error) {
 			f, err := create(table)
 			if err == nil {

@@ -58,7 +58,10 @@ func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) 
 
 // writeRanks writes the parts of some ranks.
 func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int, sum *Result) (err error) {
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: o.Progress})
+	if err != nil {
+		return err
+	}
 	var parts []*atomicfile.File
 	defer func() {
 		for _, p := range parts {

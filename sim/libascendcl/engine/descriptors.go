@@ -12,12 +12,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/acltrace/acltrace/sim"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 // keepDescriptors has the face keep the program from closing the descriptors that the engine needs: those of the simulator, and those of Go.
 func keepDescriptors() {
-	sim.KeepDescriptor = keepDescriptor
+	device.KeepDescriptor = keepDescriptor
 	time.Sleep(time.Nanosecond) // Go opens its poller at the first timer
 	for _, fd := range pollDescriptors() {
 		keepDescriptor(fd, true)

@@ -17,11 +17,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim"
+	"github.com/acltrace/acltrace/sim/device"
 )
 
 var (
-	// device is made when the library is opened, with the environment as it is then.
-	device = newSim()
+	// simulator is made when the library is opened, with the environment as it is then.
+	simulator = newSim()
 
 	threadsMu sync.Mutex
 	free      []uint64
@@ -32,7 +33,7 @@ func newSim() *sim.Sim {
 	keepDescriptors()
 	o := optionsFromEnv()
 	o.Caller = caller{}
-	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
+	o.Reserved = device.Span{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
 	if o.VABase == 0 {
 		o.VABase = o.Reserved.Addr
 	}
@@ -56,7 +57,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.
 	if p := threads.Load(); p != nil {
 		all = *p
 	}
-	t := device.NewThread()
+	t := simulator.NewThread()
 	t.SetID(uint64(C.pthread_self()))
 	t.Tell((*uint64)(told))
 	t.Late((*int64)(late))
@@ -111,14 +112,14 @@ func aclsim_clock(thread C.uint64_t, work C.int64_t) C.int64_t {
 		t = (*threads.Load())[thread-1]
 		t.Work(time.Duration(work))
 	}
-	return C.int64_t(device.Now(t))
+	return C.int64_t(simulator.Now(t))
 }
 
 // aclsim_unknown reports whether bytes depend on unknown kernels or on new memory: see aclsim/unknown.h.
 //
 //export aclsim_unknown
 func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
-	name, ok := device.Unknown(uint64(addr), uint64(size))
+	name, ok := simulator.Unknown(uint64(addr), uint64(size))
 	if !ok {
 		return 0
 	}
@@ -145,13 +146,13 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 //
 //export aclsim_mark
 func aclsim_mark(addr, size C.uint64_t, reason C.int) {
-	device.Mark(uint64(addr), uint64(size), uint8(reason))
+	simulator.Mark(uint64(addr), uint64(size), uint8(reason))
 }
 
 // fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
 // simulator and ends the program.
 func fault(f *api.Func, r any) uint64 {
-	err := sim.Fault(r)
+	err := device.Fault(r)
 	if err == nil {
 		panic(r)
 	}

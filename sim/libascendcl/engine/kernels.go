@@ -45,7 +45,7 @@ import (
 	"unsafe"
 
 	"github.com/acltrace/acltrace/internal/kernellib"
-	"github.com/acltrace/acltrace/sim"
+	"github.com/acltrace/acltrace/sim/device"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,15 +59,15 @@ type libraries []*library
 type library struct {
 	path    string
 	once    sync.Once
-	kernels []*sim.Kernel
-	crashed atomic.Pointer[sim.Crash] // after which none of its code runs again: it may hold locks or have written anywhere
+	kernels []*device.Kernel
+	crashed atomic.Pointer[device.Crash] // after which none of its code runs again: it may hold locks or have written anywhere
 }
 
 // besides holds the libraries that were found beside binaries, by path.
 var besides sync.Map
 
 // named returns the libraries of a list of paths, nil for an empty one.
-func named(paths string) sim.Kernels {
+func named(paths string) device.Kernels {
 	var l libraries
 	for path := range strings.SplitSeq(paths, ":") {
 		if path == "" {
@@ -85,7 +85,7 @@ func named(paths string) sim.Kernels {
 }
 
 // beside returns the kernel library of a binary: x.so for x.o. It returns nil if that file does not exist or is no kernel library.
-func beside(binary string) sim.Kernels {
+func beside(binary string) device.Kernels {
 	path, err := filepath.Abs(strings.TrimSuffix(binary, filepath.Ext(binary)) + ".so")
 	if err != nil {
 		return nil
@@ -101,7 +101,7 @@ func beside(binary string) sim.Kernels {
 }
 
 // Lookup finds a kernel by name, or by name and entry. Libraries and their kernels are searched in order.
-func (l libraries) Lookup(name string, entry uint64) *sim.Kernel {
+func (l libraries) Lookup(name string, entry uint64) *device.Kernel {
 	for _, lib := range l {
 		lib.once.Do(lib.open) // all of them, so that the first question reports every library that can't be used
 	}
@@ -114,7 +114,7 @@ func (l libraries) Lookup(name string, entry uint64) *sim.Kernel {
 }
 
 // Lookup is as that of libraries.
-func (l *library) Lookup(name string, entry uint64) *sim.Kernel {
+func (l *library) Lookup(name string, entry uint64) *device.Kernel {
 	l.once.Do(l.open)
 	for _, k := range l.kernels {
 		if k.Name == name && (entry == 0 || k.Entry == 0 || k.Entry == entry) {
@@ -164,25 +164,25 @@ func report(path string) {
 }
 
 // wrap makes a kernel of one that is native code.
-func (l *library) wrap(k *C.aclsim_kernel) *sim.Kernel {
-	w := &sim.Kernel{Name: C.GoString(k.name), Entry: uint64(k.entry), Crashed: l.crashed.Load}
+func (l *library) wrap(k *C.aclsim_kernel) *device.Kernel {
+	w := &device.Kernel{Name: C.GoString(k.name), Entry: uint64(k.entry), Crashed: l.crashed.Load}
 	for _, a := range unsafe.Slice(k.args, k.num_args) {
-		w.Args = append(w.Args, sim.Arg{Name: C.GoString(a.name), Kind: sim.ArgKind(a.kind), Size: uint32(a.size)})
+		w.Args = append(w.Args, device.Arg{Name: C.GoString(a.name), Kind: device.ArgKind(a.kind), Size: uint32(a.size)})
 	}
-	run := func(x *sim.Launch, from, to uint32) {
+	run := func(x *device.Launch, from, to uint32) {
 		c := launch(x)
 		l.check(w, C.kernel_run(k, &c, C.uint32_t(from), C.uint32_t(to)))
 	}
 	if k.flags&C.ACLSIM_PARALLEL != 0 {
 		w.Blocks = run
 	} else {
-		w.Run = func(l *sim.Launch) { run(l, 0, l.NumBlocks) }
+		w.Run = func(l *device.Launch) { run(l, 0, l.NumBlocks) }
 	}
 	if k.extents != nil {
-		w.Extents = func(x *sim.Launch, to []sim.Extent) []sim.Extent { return l.extents(w, k, x, to) }
+		w.Extents = func(x *device.Launch, to []device.Extent) []device.Extent { return l.extents(w, k, x, to) }
 	}
 	if k.duration != nil {
-		w.Duration = func(x *sim.Launch) time.Duration {
+		w.Duration = func(x *device.Launch) time.Duration {
 			c := launch(x)
 			var ns C.uint64_t
 			l.check(w, C.kernel_duration(k, &c, &ns))
@@ -193,11 +193,11 @@ func (l *library) wrap(k *C.aclsim_kernel) *sim.Kernel {
 }
 
 // check ends the use of the library if a kernel of it has crashed.
-func (l *library) check(k *sim.Kernel, c C.native_crash) {
+func (l *library) check(k *device.Kernel, c C.native_crash) {
 	if c.signal == 0 {
 		return
 	}
-	crash := &sim.Crash{Kernel: k.Name, Signal: unix.SignalName(unix.Signal(c.signal)), Address: uint64(c.address)}
+	crash := &device.Crash{Kernel: k.Name, Signal: unix.SignalName(unix.Signal(c.signal)), Address: uint64(c.address)}
 	if l.crashed.CompareAndSwap(nil, crash) {
 		warn("%v; no kernel of %s runs again in this process, and results from here on are unproved", crash, l.path)
 		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
@@ -208,7 +208,7 @@ func (l *library) check(k *sim.Kernel, c C.native_crash) {
 	}
 }
 
-func launch(l *sim.Launch) C.aclsim_launch {
+func launch(l *device.Launch) C.aclsim_launch {
 	c := C.aclsim_launch{args: unsafe.Pointer(unsafe.SliceData(l.Args)), args_size: C.uint64_t(len(l.Args)), num_blocks: C.uint32_t(l.NumBlocks)}
 	for i := range 3 {
 		c.grid[i], c.block[i] = C.uint32_t(l.Grid[i]), C.uint32_t(l.Block[i])
@@ -216,7 +216,7 @@ func launch(l *sim.Launch) C.aclsim_launch {
 	return c
 }
 
-func (l *library) extents(w *sim.Kernel, k *C.aclsim_kernel, x *sim.Launch, to []sim.Extent) []sim.Extent {
+func (l *library) extents(w *device.Kernel, k *C.aclsim_kernel, x *device.Launch, to []device.Extent) []device.Extent {
 	c := launch(x)
 	out := make([]C.aclsim_extent, 16)
 	var n C.uint32_t
@@ -228,7 +228,7 @@ func (l *library) extents(w *sim.Kernel, k *C.aclsim_kernel, x *sim.Launch, to [
 		n = min(n, all)
 	}
 	for _, x := range out[:n] {
-		to = append(to, sim.Extent{Addr: uint64(x.addr), Size: uint64(x.size), Access: uint32(x.access), Arg: uint32(x.arg)})
+		to = append(to, device.Extent{Addr: uint64(x.addr), Size: uint64(x.size), Access: uint32(x.access), Arg: uint32(x.arg)})
 	}
 	return to
 }

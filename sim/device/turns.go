@@ -1,4 +1,4 @@
-package sim
+package device
 
 import (
 	"slices"
@@ -9,10 +9,10 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// sharing is what the tasks of a device share in real time, by the rule of virtual time. A task's work is done at once, on as many
+// Turns is what the tasks of a device share in real time, by the rule of virtual time. A task's work is done at once, on as many
 // of the host's cores as there are; it is its time that waits for the device's. Streams run ahead of the clock by up to slack, so what
 // a task has held is there again a little too soon: free says from when.
-type sharing struct {
+type Turns struct {
 	limits [virtual.RunGraph]bool // whether the model limits anything for a kind; constant
 
 	mu     sync.Mutex
@@ -33,8 +33,8 @@ type turn struct {
 	cancel bool
 }
 
-func newSharing(m *model.Model) *sharing {
-	x := &sharing{shares: virtual.NewShares(m)}
+func NewTurns(m *model.Model) *Turns {
+	x := &Turns{shares: virtual.NewShares(m)}
 	x.free.cube, x.free.vector, x.free.slots = make(units, m.Cores.Cube), make(units, m.Cores.Vector), make(units, m.Streams)
 	x.limits[virtual.Kernel] = m.Cores.Cube+m.Cores.Vector+m.Streams > 0
 	x.limits[virtual.Copy] = m.Streams > 0
@@ -46,9 +46,9 @@ func newSharing(m *model.Model) *sharing {
 	return x
 }
 
-// take waits until a task of a stream has what it needs for a time d, from a moment on, and returns when on the device that is; false
+// Take waits until a task of a stream has what it needs for a time d, from a moment on, and returns when on the device that is; false
 // where the stream's work is discarded meanwhile.
-func (x *sharing) take(s *stream, n virtual.Need, at, d time.Duration) (time.Duration, bool) {
+func (x *Turns) Take(priority uint32, stop <-chan struct{}, n virtual.Need, at, d time.Duration) (time.Duration, bool) {
 	if !x.limits[n.Kind] {
 		return at, true
 	}
@@ -66,13 +66,13 @@ func (x *sharing) take(s *stream, n virtual.Need, at, d time.Duration) (time.Dur
 	} else {
 		x.turns = append(x.turns, w)
 	}
-	x.shares.Wait(id, int32(s.priority), n)
+	x.shares.Wait(id, int32(priority), n)
 	x.next()
 	x.mu.Unlock()
 	select {
 	case at = <-w.start:
 		return at, true
-	case <-s.life.stop:
+	case <-stop:
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,8 +83,8 @@ func (x *sharing) take(s *stream, n virtual.Need, at, d time.Duration) (time.Dur
 	return at, false
 }
 
-// give gives back what a task has taken.
-func (x *sharing) give(n virtual.Need) {
+// Give gives back what a task has taken.
+func (x *Turns) Give(n virtual.Need) {
 	if !x.limits[n.Kind] {
 		return
 	}
@@ -95,7 +95,7 @@ func (x *sharing) give(n virtual.Need) {
 }
 
 // next begins the tasks whose turn has come. The caller holds the lock.
-func (x *sharing) next() {
+func (x *Turns) next() {
 	for again := true; again; {
 		again = false
 		x.shares.Next(func(id int32) {
@@ -113,7 +113,7 @@ func (x *sharing) next() {
 }
 
 // hold notes until when a task holds what it has, and returns from when on.
-func (x *sharing) hold(n virtual.Need, at, d time.Duration) time.Duration {
+func (x *Turns) hold(n virtual.Need, at, d time.Duration) time.Duration {
 	f := &x.free
 	at = f.slots.from(1, at)
 	if n.Kind == virtual.Copy {

@@ -1,4 +1,4 @@
-package sim
+package device
 
 import "golang.org/x/sys/unix"
 
@@ -6,8 +6,8 @@ import "golang.org/x/sys/unix"
 // closed. Set it before New.
 var KeepDescriptor = func(fd int, keep bool) {}
 
-// memfd makes a file in memory that the simulator keeps open.
-func memfd(name string, size int64) (int, error) {
+// MemFile makes a file in memory that the simulator keeps open.
+func MemFile(name string, size int64) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -20,8 +20,8 @@ func memfd(name string, size int64) (int, error) {
 	return fd, nil
 }
 
-// closeKept closes a descriptor that KeepDescriptor was called for.
-func closeKept(fd int) {
+// CloseKept closes a descriptor that KeepDescriptor was called for.
+func CloseKept(fd int) {
 	KeepDescriptor(fd, false)
 	unix.Close(fd)
 }

@@ -1,4 +1,4 @@
-package sim
+package device
 
 import (
 	"sync"
@@ -12,62 +12,62 @@ import (
 const (
 	handleMark  = 0x16 << 42
 	numberBits  = 20
-	maxHandles  = 1 << numberBits
+	MaxHandles  = 1 << numberBits
 	generations = 1 << 13
 )
 
-type kind uint64
+type Kind uint64
 
 const (
-	kindContext kind = 1 + iota
-	kindStream
-	kindEvent
-	kindImage
-	kindBinary
-	kindFunction
-	kindArgs
-	kindParam
-	kindGraph
-	kindGroup
-	kindNotify
-	kindPhysical
-	kindPool
-	kindCounter
-	kindLabel
-	kindLabelList
-	kindGraphTask
-	kindCondition
-	kindAllocator
-	kindBuffer
-	kindDataset
-	kindException
+	KindContext Kind = 1 + iota
+	KindStream
+	KindEvent
+	KindImage
+	KindBinary
+	KindFunction
+	KindArgs
+	KindParam
+	KindGraph
+	KindGroup
+	KindNotify
+	KindPhysical
+	KindPool
+	KindCounter
+	KindLabel
+	KindLabelList
+	KindGraphTask
+	KindCondition
+	KindAllocator
+	KindBuffer
+	KindDataset
+	KindException
 )
 
 var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter",
 	"model", "task group", "notify", "physical memory", "memory pool", "counting notify",
 	"label", "label list", "task of a model", "condition", "allocator description", "data buffer", "dataset", "exception"}
 
-func (k kind) String() string { return kindNames[k] }
+func (k Kind) String() string { return kindNames[k] }
 
-func makeHandle(k kind, gen, n uint64) uint64 {
+func NewHandle(k Kind, gen, n uint64) uint64 {
 	return handleMark | uint64(k)<<37 | gen%generations<<24 | n<<4
 }
 
-// kindOf returns the kind of a handle, 0 for what is none.
-func kindOf(h uint64) kind {
+// KindOf returns the kind of a handle, 0 for what is none.
+func KindOf(h uint64) Kind {
 	if h>>42 != 0x16 || h&15 != 0 {
 		return 0
 	}
-	if k := kind(h >> 37 & 31); int(k) < len(kindNames) {
+	if k := Kind(h >> 37 & 31); int(k) < len(kindNames) {
 		return k
 	}
 	return 0
 }
 
-// table holds the live objects of one kind. Looking up takes no lock. Numbers of ended objects are given out again in
+// Table holds the live objects of one kind. Looking up takes no lock. Numbers of ended objects are given out again in
 // the order in which they ended, with another generation.
-type table[T any] struct {
-	kind  kind
+type Table[T any] struct {
+	Kind  Kind
 	mu    sync.Mutex
 	free  []uint64 // numbers, oldest first
 	gens  []uint64
@@ -79,8 +79,8 @@ type entry[T any] struct {
 	obj    *T
 }
 
-// add makes a handle for an object; 0 where there are too many.
-func (t *table[T]) add(o *T) uint64 {
+// Add makes a handle for an object; 0 where there are too many.
+func (t *Table[T]) Add(o *T) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var cells []*atomic.Pointer[entry[T]]
@@ -93,7 +93,7 @@ func (t *table[T]) add(o *T) uint64 {
 		t.free = t.free[1:]
 	} else {
 		n = uint64(len(t.gens))
-		if n == maxHandles {
+		if n == MaxHandles {
 			return 0
 		}
 		t.gens = append(t.gens, 0)
@@ -107,18 +107,18 @@ func (t *table[T]) add(o *T) uint64 {
 			t.cells.Store(&cells)
 		}
 	}
-	h := makeHandle(t.kind, t.gens[n], n)
+	h := NewHandle(t.Kind, t.gens[n], n)
 	cells[n].Store(&entry[T]{h, o})
 	return h
 }
 
-// get returns the live object of a handle, nil where there is none.
-func (t *table[T]) get(h uint64) *T {
-	if kindOf(h) != t.kind {
+// Get returns the live object of a handle, nil where there is none.
+func (t *Table[T]) Get(h uint64) *T {
+	if KindOf(h) != t.Kind {
 		return nil
 	}
 	cells := t.cells.Load()
-	n := h >> 4 & (maxHandles - 1)
+	n := h >> 4 & (MaxHandles - 1)
 	if cells == nil || n >= uint64(len(*cells)) {
 		return nil
 	}
@@ -128,15 +128,15 @@ func (t *table[T]) get(h uint64) *T {
 	return nil
 }
 
-// live returns the number of live objects.
-func (t *table[T]) live() int {
+// Live returns the number of live objects.
+func (t *Table[T]) Live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.gens) - len(t.free)
 }
 
-// each calls a function for the live objects.
-func (t *table[T]) each(f func(*T)) {
+// Each calls a function for the live objects.
+func (t *Table[T]) Each(f func(*T)) {
 	cells := t.cells.Load()
 	if cells == nil {
 		return
@@ -148,15 +148,15 @@ func (t *table[T]) each(f func(*T)) {
 	}
 }
 
-// remove ends a handle and returns its object, nil where it was not live.
-func (t *table[T]) remove(h uint64) *T {
+// Remove ends a handle and returns its object, nil where it was not live.
+func (t *Table[T]) Remove(h uint64) *T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := t.get(h)
+	o := t.Get(h)
 	if o == nil {
 		return nil
 	}
-	n := h >> 4 & (maxHandles - 1)
+	n := h >> 4 & (MaxHandles - 1)
 	(*t.cells.Load())[n].Store(nil)
 	t.gens[n]++
 	t.free = append(t.free, n)

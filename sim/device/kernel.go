@@ -1,4 +1,4 @@
-package sim
+package device
 
 import (
 	"fmt"
@@ -43,8 +43,8 @@ func (c *Crash) Error() string {
 	return fmt.Sprintf("kernel %s crashed in its own code: %s at address %#x", c.Kernel, c.Signal, c.Address)
 }
 
-// crashed returns the crash of the kernel's library, if any.
-func (k *Kernel) crashed() *Crash {
+// Crash returns the crash of the kernel's library, if any.
+func (k *Kernel) Crash() *Crash {
 	if k.Crashed == nil {
 		return nil
 	}
@@ -93,8 +93,8 @@ type Launch struct {
 // minParallel is the number of bytes from which on the blocks of a launch are worth several goroutines.
 const minParallel = 64 << 10
 
-// do does the work of a launch that touches so many bytes.
-func (k *Kernel) do(l *Launch, bytes uint64) {
+// Do does the work of a launch that touches so many bytes.
+func (k *Kernel) Do(l *Launch, bytes uint64) {
 	width := min(uint32(runtime.GOMAXPROCS(0)), l.NumBlocks)
 	switch {
 	case k.Blocks == nil:
@@ -114,11 +114,11 @@ func (k *Kernel) do(l *Launch, bytes uint64) {
 	}
 }
 
-// offset returns where an argument lies in the block; for the number of arguments, where the block ends.
-func (k *Kernel) offset(arg int) uint64 {
+// Offset returns where an argument lies in the block; for the number of arguments, where the block ends.
+func (k *Kernel) Offset(arg int) uint64 {
 	at := uint64(0)
 	for i, a := range k.Args {
-		at = roundUp(at, uint64(max(a.Size, 1)))
+		at = RoundUp(at, uint64(max(a.Size, 1)))
 		if i == arg {
 			return at
 		}
@@ -127,9 +127,19 @@ func (k *Kernel) offset(arg int) uint64 {
 	return at
 }
 
-func (k *Kernel) argName(i uint32) string {
+func (k *Kernel) ArgName(i uint32) string {
 	if int(i) < len(k.Args) {
 		return k.Args[i].Name
 	}
 	return "of unknown name"
+}
+
+func AccessName(a uint32) string {
+	switch a {
+	case Read:
+		return "read"
+	case Write:
+		return "written"
+	}
+	return "read and written"
 }

@@ -1,0 +1,63 @@
+package device
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file:
+// asleep in a system call it would keep others from running.
+var Alarms alarmList
+
+type alarmList struct {
+	mu   sync.Mutex
+	free []*alarm
+	dead []*alarm // never closed: the program has closed them, and may have files of its own by their numbers
+}
+
+type alarm struct {
+	fd   int
+	file *os.File
+}
+
+func (l *alarmList) Sleep(d time.Duration) {
+	a := l.take()
+	if a == nil {
+		time.Sleep(d)
+		return
+	}
+	var ended [8]byte
+	err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
+	if err == nil {
+		_, err = a.file.Read(ended[:])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.dead = append(l.dead, a)
+		return
+	}
+	l.free = append(l.free, a)
+}
+
+func (l *alarmList) take() *alarm {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		a := l.free[n-1]
+		l.free = l.free[:n-1]
+		return a
+	}
+	if len(l.dead) > 0 {
+		return nil // of a program that closes what it does not know
+	}
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	KeepDescriptor(fd, true)
+	return &alarm{fd, os.NewFile(uintptr(fd), "timer")}
+}
