@@ -35,6 +35,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // sums are what a trace and each form of it must have in common. Times are nanoseconds.
@@ -48,8 +49,8 @@ type sums struct {
 // told are the sums of a walk, in which nothing is left out.
 func told(t *testing.T, r *format.Reader) *sums {
 	t.Helper()
-	w, err := timeline.NewWalk(r, acl.Model, nil)
-	if err != nil {
+	w := timeline.NewWalk(r, acl.Model, nil)
+	if err := w.FindSteps(); err != nil {
 		t.Fatal(err)
 	}
 	s := &sums{}
@@ -73,7 +74,7 @@ func told(t *testing.T, r *format.Reader) *sums {
 			}
 			return nil
 		},
-		Step: func(p *timeline.Step) error {
+		Step: func(p *step.Step) error {
 			if !p.Open {
 				s.steps++
 			}
@@ -213,10 +214,7 @@ func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
 // outer is the time in calls that lie in no other one of their thread.
 func outer(t *testing.T, r *format.Reader) (sum int64) {
 	t.Helper()
-	w, err := timeline.NewWalk(r, acl.Model, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := timeline.NewWalk(r, acl.Model, nil)
 	open := map[uint32][]int64{} // ends of calls
 	if err := w.Run(&timeline.Visitor{Call: func(c *timeline.HostCall, _ *timeline.Task) error {
 		ends := slices.DeleteFunc(open[c.Thread], func(end int64) bool { return end <= c.Start })

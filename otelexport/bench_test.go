@@ -31,11 +31,8 @@ func listen(tb testing.TB, tl *timeline.Timeline) *script {
 	tb.Helper()
 	s := &script{tl: tl}
 	add := func(f func(v *timeline.Visitor) error) error { s.tells = append(s.tells, f); return nil }
-	w, err := timeline.NewWalk(tl.Reader, tl.Model, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	err = w.Run(&timeline.Visitor{
+	w := timeline.NewWalk(tl.Reader, tl.Model, nil)
+	err := w.Run(&timeline.Visitor{
 		Lane: func(i int, l *timeline.Lane) error {
 			l = &timeline.Lane{Process: l.Process, Name: l.Name, Device: l.Device}
 			return add(func(v *timeline.Visitor) error { return v.Lane(i, l) })
@@ -93,10 +90,7 @@ func BenchmarkWalk(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
 	calls, began := 0, processor()
 	for b.Loop() {
-		w, err := timeline.NewWalk(tl.Reader, tl.Model, &timeline.WalkOptions{NoSteps: true})
-		if err != nil {
-			b.Fatal(err)
-		}
+		w := timeline.NewWalk(tl.Reader, tl.Model, nil)
 		if err := w.Run(&timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) error { calls++; return nil }}); err != nil {
 			b.Fatal(err)
 		}

@@ -112,8 +112,8 @@ func TestSoakCollector(t *testing.T) {
 	_, endpoint, _ := startCollector(t, "nop")
 	r := testtrace.Decoding(t, 10_000_000, true)
 	tasks := 0
-	w, err := timeline.NewWalk(r, acl.Model, nil)
-	if err != nil {
+	w := timeline.NewWalk(r, acl.Model, nil)
+	if err := w.FindSteps(); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Run(&timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 const schemaURL = semconv.SchemaURL
@@ -83,10 +84,10 @@ type lane struct {
 type part struct {
 	ids
 	number         int
-	step           int            // -1 for none
-	ended          *timeline.Step // the step, once it has ended; nil for none
-	first, last    bool           // of its step
-	continued      bool           // by another part
+	step           int        // -1 for none
+	ended          *step.Step // the step, once it has ended; nil for none
+	first, last    bool       // of its step
+	continued      bool       // by another part
 	spans, bytes   int
 	calls          int
 	extent         extent
@@ -159,10 +160,13 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	if x.resources, err = newResources(r, m); err != nil {
 		return nil, err
 	}
-	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: x.o.NoSteps}); err != nil {
-		return nil, err
+	x.w = timeline.NewWalk(r, m, nil)
+	if !x.o.NoSteps {
+		if err := x.w.FindSteps(); err != nil {
+			return nil, err
+		}
 	}
-	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", x.w.Steps.Source)
+	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", x.w.StepRule().Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	x.inherit()
@@ -588,7 +592,7 @@ func (x *exporter) emitRange(in *member, r *timeline.Range) {
 }
 
 // stepEnded takes note of a step, which its parts have waited for.
-func (x *exporter) stepEnded(s *timeline.Step) error {
+func (x *exporter) stepEnded(s *step.Step) error {
 	ended := *s
 	for len(x.inStep) > 0 && x.inStep[0].step <= s.Index {
 		p := x.inStep[0]
@@ -690,7 +694,7 @@ func (x *exporter) complete(p *part) {
 	if s := p.ended; s != nil && p.origin.title == "" {
 		b = putNumber(b, spanAttributes, "acl.step", int64(p.step))
 		b = putText(b, spanAttributes, "acl.step.name", valid(s.Name))
-		b = putText(b, spanAttributes, "acl.step.source", string(x.w.Steps.Source))
+		b = putText(b, spanAttributes, "acl.step.source", string(x.w.StepRule().Source))
 		if !s.Typical {
 			b = putTrue(b, spanAttributes, "acl.step.differs")
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // LiveOptions say what a Live hands on.
@@ -31,7 +32,7 @@ type LiveOptions struct {
 	Spans bool
 	Every int // 0: none of the others
 	Slow  time.Duration
-	// StepMarker tells steps apart, as timeline.NewStepCounter has it; "" looks for them.
+	// StepMarker tells steps apart, as step.NewCounter has it; "" looks for them.
 	StepMarker string
 	Layout     string // as in Options, and the next two
 	// MaxSpans and MaxBytes are of one trace.
@@ -55,7 +56,7 @@ type LiveResult struct {
 	Spans       int    // of those that were sent
 	SendError   error  // the last one
 	FirstTrace  string // id of the first trace that was sent
-	StepsSource timeline.StepSource
+	StepsSource step.Source
 }
 
 // Live hands on what a recording shows while it goes on: metrics, and spans of chosen steps. It is a record.Follower.
@@ -83,7 +84,7 @@ type Live struct {
 	mu    sync.Mutex // of what follows
 	rs    *resources
 	meter *meter
-	feed  *timeline.Feed
+	feed  *timeline.LiveWalk
 	held  []*liveCall // that others may come before
 	spent []*liveBatch
 	gaps  []format.Gap // that belong to no process yet
@@ -163,7 +164,7 @@ func NewLive(o *LiveOptions) (*Live, error) {
 		}
 		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
 	}
-	l.feed = timeline.NewFeed(o.Model, v, &timeline.FeedOptions{StepMarker: o.StepMarker})
+	l.feed = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
 	if l.spans != nil {
 		l.spans.x.w = &l.feed.Walk
 	}
@@ -305,7 +306,7 @@ func (l *Live) End(at int64) {
 func (l *Live) Result() (*LiveResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.res.Calls, l.res.StepsSource = l.feed.Calls, l.feed.Steps.Source
+	l.res.Calls, l.res.StepsSource = l.feed.Calls, l.feed.StepRule().Source
 	return &l.res, l.err
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A spanSampler keeps the newest calls, cuts out those of steps and requests that are chosen when these have ended, and
@@ -193,11 +194,11 @@ func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 }
 
 // step takes a step that has ended.
-func (s *spanSampler) step(st *timeline.Step) error {
+func (s *spanSampler) step(st *step.Step) error {
 	if st.Open {
 		return nil
 	}
-	if s.x.w.Steps.Source == timeline.Told {
+	if s.x.w.StepRule().Source == step.ByMarker {
 		s.steps = st.Index // as --steps counts them
 	}
 	u := &liveUnit{origin: s.x.origin, number: s.steps, from: st.From, to: st.To, name: st.Name, typical: st.Typical}
@@ -306,7 +307,7 @@ func (s *spanSampler) encode(u *liveUnit) error {
 			return err
 		}
 	}
-	if err := x.stepEnded(&timeline.Step{Index: u.number, Name: u.name, From: u.from, To: u.to, Typical: u.typical}); err != nil {
+	if err := x.stepEnded(&step.Step{Index: u.number, Name: u.name, From: u.from, To: u.to, Typical: u.typical}); err != nil {
 		return err
 	}
 	if p := x.part; p != nil {

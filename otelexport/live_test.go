@@ -32,6 +32,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // serving is what testdata/serve.c is asked to do.
@@ -167,10 +168,7 @@ func same(t *testing.T, l *Live, r *format.Reader) map[string]value {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := timeline.NewWalk(r, acl.Model, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := timeline.NewWalk(r, acl.Model, nil)
 	// Live a process is named when it comes: the first of a name has no number.
 	procs := rs.procs
 	for i := range procs {
@@ -522,7 +520,7 @@ func TestLiveSteps(t *testing.T) {
 					Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Env: env, Block: true})
 				same(t, l, r)
 				out, _ := l.Result()
-				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != timeline.Found || out.FirstTrace != upstream || out.Warnings() != nil {
+				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != step.Found || out.FirstTrace != upstream || out.Warnings() != nil {
 					t.Errorf("%+v", out)
 				}
 				s.stop()
@@ -565,7 +563,7 @@ func TestLiveStepMarker(t *testing.T) {
 	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, LiveOptions{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: Lanes, Endpoint: endpoint[GRPC], Protocol: GRPC}, record.Options{Block: true})
 	same(t, l, r)
 	out, _ := l.Result()
-	if out.Steps != 24 || out.Sent != 24 || out.StepsSource != timeline.Told {
+	if out.Steps != 24 || out.Sent != 24 || out.StepsSource != step.ByMarker {
 		t.Errorf("%+v", out)
 	}
 	s.stop()

@@ -360,10 +360,7 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if err != nil {
 		return "", 0, err
 	}
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: o.Progress})
-	if err != nil {
-		return "", 0, err
-	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
 	x := newMeter(rs, m, r.Threads())
 	for _, g := range r.Gaps() {
 		x.gap(&g)

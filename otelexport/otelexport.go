@@ -10,7 +10,7 @@
 //
 // # Traces
 //
-// Each step of a recording (timeline.Step) becomes one trace with a root span "step", which takes the whole time of the
+// Each step of a recording (step.Step) becomes one trace with a root span "step", which takes the whole time of the
 // step. What is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows
 // the last step may lie in its trace. More than MaxSpans spans or MaxBytes become several traces, each with whole calls
 // in the order of their beginnings. Each root is linked to the root before it and to the one behind it; a device task

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A request is what a thread does in a range that names a parent, as spans under that parent, beside those that the
@@ -75,5 +76,5 @@ func (x *exporter) inRequests(c *timeline.HostCall, t *timeline.Task) []*request
 // over ends a request: nothing more comes into it but the ends of its tasks.
 func (q *request) over() {
 	q.part = nil
-	q.stepEnded(&timeline.Step{From: q.named.From, To: q.named.To, Typical: true})
+	q.stepEnded(&step.Step{From: q.named.From, To: q.named.To, Typical: true})
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 func TestATraceForEachStep(t *testing.T) {
@@ -64,7 +64,7 @@ func TestATraceForEachStep(t *testing.T) {
 		if len(all) != res.Traces || limit == DefaultMaxSpans && res.Traces != 1+steps || limit < DefaultMaxSpans && res.Traces < 3*steps {
 			t.Errorf("%d traces for %d steps", res.Traces, steps)
 		}
-		if i, ok := stepOf[res.StepTraceID].(int64); !ok || i != int64(slices.IndexFunc(list, func(s timeline.Step) bool { return s.Typical })) {
+		if i, ok := stepOf[res.StepTraceID].(int64); !ok || i != int64(slices.IndexFunc(list, func(s step.Step) bool { return s.Typical })) {
 			t.Errorf("the step to be shown is %v", stepOf[res.StepTraceID])
 		}
 		if perTrace[whole[0].Trace] != 0 {
@@ -75,7 +75,7 @@ func TestATraceForEachStep(t *testing.T) {
 
 // A user is shown the first of the steps that are like most others, whichever order they end in, and one that differs where all do.
 func TestStepToShow(t *testing.T) {
-	differs, typical := &timeline.Step{}, &timeline.Step{Typical: true}
+	differs, typical := &step.Step{}, &step.Step{Typical: true}
 	for want, parts := range map[byte][]part{
 		0: {{number: 1, first: true}, {number: 2, ended: typical}},
 		1: {{number: 2, first: true, ended: differs}, {number: 1, first: true, ended: differs}, {number: 3, first: true, ended: differs}},

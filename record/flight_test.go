@@ -134,11 +134,11 @@ func TestFlightRecorder(t *testing.T) {
 	}
 	// The graph that was captured before everything that has left the ring has its tasks.
 	tasks, runs := 0, 0
-	w, err := timeline.NewWalk(r, acl.Model, nil)
-	if err != nil {
+	w := timeline.NewWalk(r, acl.Model, nil)
+	if err := w.FindSteps(); err != nil {
 		t.Fatal(err)
 	}
-	err = w.Run(&timeline.Visitor{
+	err := w.Run(&timeline.Visitor{
 		Graph: func(_ *timeline.Object, g timeline.Graph) error {
 			tasks += len(g.Tasks())
 			return nil

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"golang.org/x/sys/unix"
 
@@ -77,7 +78,7 @@ type Options struct {
 	RingBytes   int           // of each thread's ring; default 8 MiB
 	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
 	Steps       *StepRange    // record these steps alone, nil for all
-	StepMarker  string        // what tells steps apart: see timeline.NewStepCounter
+	StepMarker  string        // what tells steps apart: see step.NewCounter
 	State       string        // folder for the list of kernel libraries that were loaded; default statedir.Path
 	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool          // leave out copies below SmallestCopy

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // StepRange are the steps to record, counted from 0.
@@ -30,7 +31,7 @@ func ParseSteps(s string) (*StepRange, error) {
 	return &StepRange{First: a, Last: b}, nil
 }
 
-// A chooser keeps the calls of the steps that are wanted, counted in each process by a timeline.StepCounter. Outside of
+// A chooser keeps the calls of the steps that are wanted, counted in each process by a step.Counter. Outside of
 // these only those calls are kept that what comes later needs to be understood.
 type chooser struct {
 	o    StepRange
@@ -44,7 +45,7 @@ type chooser struct {
 var stepsGrace = 5 * time.Second
 
 type counted struct {
-	*timeline.StepCounter
+	*step.Counter
 	left     uint64 // calls that were left out, and in no gap yet
 	from, to int64  // times of these
 }
@@ -58,7 +59,7 @@ func (s *chooser) wanted(f *api.Func, c *format.Call, pieces []probe.Piece) (boo
 	process := s.r.b.threadRows[c.Thread].Process
 	n := s.of[process]
 	if n == nil {
-		n = &counted{StepCounter: timeline.NewStepCounter(s.r.o.Model, s.r.o.StepMarker)}
+		n = &counted{Counter: step.NewCounter(s.r.o.Model, s.r.o.StepMarker)}
 		s.of[process] = n
 	}
 	was, in := n.At(), n.See(f, c.Thread, rangeName(f, pieces))

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // What --steps A:B keeps is what the steps of a trace of everything have, however steps are told apart.
@@ -24,14 +25,14 @@ func TestSteps(t *testing.T) {
 		processes int
 		ranges    []string
 		marker    string
-		source    timeline.StepSource // of the whole trace
+		source    step.Source // of the whole trace
 	}{
-		"ranges":                  {1, []string{"train step"}, "", timeline.Marked},
-		"ranges by a marker":      {1, []string{"lap"}, "lap", timeline.Marked},
-		"waits":                   {1, nil, "", timeline.Found},
-		"calls of a function":     {1, nil, "aclrtSynchronizeStream", timeline.Found},
-		"ranges of two processes": {2, []string{"Iteration"}, "", timeline.Marked},
-		"waits of two processes":  {2, nil, "", timeline.Found},
+		"ranges":                  {1, []string{"train step"}, "", step.Marked},
+		"ranges by a marker":      {1, []string{"lap"}, "lap", step.Marked},
+		"waits":                   {1, nil, "", step.Found},
+		"calls of a function":     {1, nil, "aclrtSynchronizeStream", step.Found},
+		"ranges of two processes": {2, []string{"Iteration"}, "", step.Marked},
+		"waits of two processes":  {2, nil, "", step.Found},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := append([]string{program, kernels, fmt.Sprint(c.processes), "40"}, c.ranges...)

@@ -253,10 +253,7 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	w, err := timeline.NewWalk(r, cuda.Model, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := timeline.NewWalk(r, cuda.Model, nil)
 	n := map[int]int{}
 	err = w.Run(&timeline.Visitor{Task: func(x *timeline.Task) error {
 		if x.Fn.Task == kind {

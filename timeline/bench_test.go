@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // used is the time for which the process had a processor.
@@ -33,10 +34,7 @@ func BenchmarkWalk(b *testing.B) {
 			best := time.Hour
 			for b.Loop() {
 				began := used()
-				w, err := timeline.NewWalk(r, acl.Model, &timeline.WalkOptions{NoSteps: true})
-				if err != nil {
-					b.Fatal(err)
-				}
+				w := timeline.NewWalk(r, acl.Model, nil)
 				if err := w.Run(v); err != nil {
 					b.Fatal(err)
 				}
@@ -92,14 +90,16 @@ func BenchmarkSteps(b *testing.B) {
 	r := testtrace.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader
 	best := [2]time.Duration{time.Hour, time.Hour}
 	for b.Loop() {
-		for i, o := range []*timeline.WalkOptions{{NoSteps: true}, nil} {
+		for i, find := range []bool{false, true} {
 			began := used()
-			w, err := timeline.NewWalk(r, acl.Model, o)
-			if err != nil {
-				b.Fatal(err)
+			w := timeline.NewWalk(r, acl.Model, nil)
+			if find {
+				if err := w.FindSteps(); err != nil {
+					b.Fatal(err)
+				}
 			}
 			n := 0
-			if err := w.Run(&timeline.Visitor{Step: func(s *timeline.Step) error { n++; return nil }}); err != nil || n != steps*i {
+			if err := w.Run(&timeline.Visitor{Step: func(s *step.Step) error { n++; return nil }}); err != nil || n != steps*i {
 				b.Fatalf("%d steps: %v", n, err)
 			}
 			best[i] = min(best[i], used()-began)

@@ -82,7 +82,7 @@ func TestCapturedInto(t *testing.T) {
 		t.Errorf("tasks of the graph come after %v, want %v", after, want)
 	}
 	tasks := 0
-	f := timeline.NewFeed(acl.Model, &timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}, nil)
+	f := timeline.NewLiveWalk(acl.Model, &timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}, nil)
 	f.Thread(format.Thread{})
 	for c, err := range tl.Reader.CallsByStart(nil) {
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Timeline is a whole trace with its meaning, in memory: for those who go through a small one in another order than that of time. A Walk
@@ -29,12 +30,9 @@ type Timeline struct {
 
 // Load reads a whole trace. Its memory grows with the number of calls, about 110 bytes for each and 130 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
-	w, err := NewWalk(r, m, &WalkOptions{NoSteps: true})
-	if err != nil {
-		return nil, err
-	}
+	w := NewWalk(r, m, nil)
 	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number
-	err = w.Run(&Visitor{
+	err := w.Run(&Visitor{
 		Call: func(h *HostCall, task *Task) error {
 			t.Calls = append(t.Calls, *h)
 			t.Calls[len(t.Calls)-1].Raw = nil
@@ -57,8 +55,8 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 
 // Steps are the steps of a trace, in the order of time.
 type Steps struct {
-	StepRule
-	List []Step
+	step.Rule
+	List []step.Step
 }
 
 // At returns the index of the step that holds a moment, -1 for none.
@@ -73,10 +71,11 @@ func (s *Steps) At(t int64) int {
 // Steps returns the steps that have ended. The first call reads the trace; it may be made from several goroutines.
 func (t *Timeline) Steps() *Steps {
 	t.stepsOnce.Do(func() {
-		w, err := NewWalk(t.Reader, t.Model, nil)
+		w := NewWalk(t.Reader, t.Model, nil)
+		err := w.FindSteps()
 		if err == nil {
-			t.steps.StepRule = w.Steps
-			err = w.Run(&Visitor{Step: func(s *Step) error {
+			t.steps.Rule = *w.StepRule()
+			err = w.Run(&Visitor{Step: func(s *step.Step) error {
 				if !s.Open {
 					t.steps.List = append(t.steps.List, *s)
 				}
@@ -84,7 +83,7 @@ func (t *Timeline) Steps() *Steps {
 			}})
 		}
 		if err != nil {
-			t.steps = Steps{StepRule: StepRule{Source: NoSteps, Why: err.Error()}}
+			t.steps = Steps{Rule: step.Rule{Source: step.None, Why: err.Error()}}
 		}
 	})
 	return &t.steps

@@ -20,25 +20,22 @@ type Range struct {
 	Open            bool    // nothing in the trace shows the end, or only after a million more ranges: To is the end of the trace
 }
 
-// note takes in a call that names a time, and returns what begins there.
-func (w *Walk) note(process uint32, e *Event) (*Range, error) {
-	if w.feed != nil {
-		return w.feed.note(process, e), nil
-	}
-	if w.ahead == nil || e.Fn.Range == api.RangeEnd {
+// note implements rangeSource: it returns a range at the call that begins it.
+func (a *ahead) note(process uint32, e *Event) (*Range, error) {
+	if e.Fn.Range == api.RangeEnd {
 		return nil, nil
 	}
 	c, r := e.Call, rangeOf(process, e)
 	if r.Mark {
 		return r, nil
 	}
-	end, err := w.ahead.end()
+	end, err := a.end()
 	if err != nil {
 		return nil, err
 	}
 	r.To, r.End, r.EndThread = end.at, end.call, end.thread
 	if end.open {
-		r.Open, r.To, r.End, r.EndThread = true, max(w.End, r.From), NoCall, c.Thread
+		r.Open, r.To, r.End, r.EndThread = true, max(a.w.End, r.From), NoCall, c.Thread
 	}
 	return r, nil
 }
@@ -59,6 +56,7 @@ func rangeOf(process uint32, e *Event) *Range {
 // ahead reads the calls that begin and end ranges ahead of a Walk, so that a range is known as a whole where it begins. It
 // holds those that lie between what has been asked for and its end.
 type ahead struct {
+	w     *Walk // for the end of the trace
 	next  func() (*format.Call, error, bool)
 	stop  func()
 	s     *State

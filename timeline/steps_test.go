@@ -14,18 +14,20 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // program launches kernels by their numbers on one stream, with times that jitter.
 type program struct {
 	*teller
-	r *rand.Rand
+	r  *rand.Rand
+	on uint64 // stream
 }
 
 const kernels = 40
 
 func newProgram(t *testing.T) *program {
-	p := &program{tell(t), rand.New(rand.NewPCG(1, 2))}
+	p := &program{tell(t), rand.New(rand.NewPCG(1, 2)), strA}
 	p.stream(strA)
 	p.stream(strB)
 	for i := range uint64(kernels) {
@@ -37,17 +39,17 @@ func newProgram(t *testing.T) *program {
 func (p *program) launch(kernels ...int) {
 	for _, k := range kernels {
 		p.now += p.r.Int64N(500)
-		p.call("aclrtLaunchKernel", testtrace.A(fn+uint64(k), 1, devA, 0, strA))
+		p.call("aclrtLaunchKernel", testtrace.A(fn+uint64(k), 1, devA, 0, p.on))
 	}
 }
 
 func (p *program) sync() {
 	p.now += p.r.Int64N(5000)
-	p.call("aclrtSynchronizeStream", testtrace.A(strA))
+	p.call("aclrtSynchronizeStream", testtrace.A(p.on))
 }
 
 func (p *program) toHost() {
-	p.call("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, strA))
+	p.call("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, p.on))
 }
 
 // layers are so many layers of six kernels each between a head and a tail.
@@ -63,7 +65,7 @@ func TestSteps(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		tell   func(p *program)
-		source timeline.StepSource
+		source step.Source
 		want   int
 		first  int // kernel that the first step launches first
 	}{
@@ -73,7 +75,7 @@ func TestSteps(t *testing.T) {
 				p.layers(12)
 				p.sync()
 			}
-		}, timeline.Found, 7, 0},
+		}, step.Found, 7, 0},
 		{"with a copy to the host and a synchronization in the middle", func(p *program) {
 			for range 7 {
 				p.layers(4)
@@ -82,14 +84,24 @@ func TestSteps(t *testing.T) {
 				p.launch(9, 10, 11)
 				p.sync()
 			}
-		}, timeline.Found, 7, 0},
+		}, step.Found, 7, 0},
+		{"with a stream for each request", func(p *program) {
+			for i := range uint64(7) {
+				p.on = strA + 0x10000 + i
+				p.stream(p.on)
+				p.layers(12)
+				p.toHost()
+				p.sync()
+				p.call("aclrtDestroyStream", testtrace.A(p.on))
+			}
+		}, step.Found, 7, 0},
 		{"without any", func(p *program) {
 			p.launch(20, 21, 22)
 			for range 9 {
 				p.layers(30)
 			}
 			p.sync()
-		}, timeline.Found, 9, 0},
+		}, step.Found, 9, 0},
 		{"many in a time between two synchronizations", func(p *program) {
 			for range 5 {
 				for range 20 {
@@ -98,7 +110,7 @@ func TestSteps(t *testing.T) {
 				p.toHost()
 				p.sync()
 			}
-		}, timeline.Found, 100, 0},
+		}, step.Found, 100, 0},
 		{"with more now and then", func(p *program) {
 			for i := range 40 {
 				p.layers(6)
@@ -111,7 +123,7 @@ func TestSteps(t *testing.T) {
 				p.launch(9)
 				p.sync()
 			}
-		}, timeline.Found, 40, 0},
+		}, step.Found, 40, 0},
 		{"without any, and with more now and then", func(p *program) {
 			for i := range 40 {
 				p.layers(6)
@@ -124,7 +136,7 @@ func TestSteps(t *testing.T) {
 				p.launch(9)
 			}
 			p.sync()
-		}, timeline.Found, 40, 0},
+		}, step.Found, 40, 0},
 		{"behind others to warm up", func(p *program) {
 			p.launch(20, 21, 22, 20, 23)
 			p.sync()
@@ -135,7 +147,7 @@ func TestSteps(t *testing.T) {
 				p.layers(5)
 				p.sync()
 			}
-		}, timeline.Found, 10, -1},
+		}, step.Found, 10, -1},
 		{"with an evaluation after every tenth", func(p *program) {
 			for i := range 40 {
 				p.layers(5)
@@ -145,12 +157,12 @@ func TestSteps(t *testing.T) {
 					p.sync()
 				}
 			}
-		}, timeline.Found, 40, 0},
+		}, step.Found, 40, 0},
 		{"random launches", func(p *program) {
 			for range 800 {
 				p.launch(p.r.IntN(8))
 			}
-		}, timeline.NoSteps, 0, 0},
+		}, step.None, 0, 0},
 		{"random launches with synchronizations", func(p *program) {
 			for range 40 {
 				for range 50 {
@@ -158,19 +170,19 @@ func TestSteps(t *testing.T) {
 				}
 				p.sync()
 			}
-		}, timeline.NoSteps, 0, 0},
+		}, step.None, 0, 0},
 		{"one kernel again and again", func(p *program) {
 			for range 100 {
 				p.launch(1)
 			}
 			p.sync()
-		}, timeline.NoSteps, 0, 0},
+		}, step.None, 0, 0},
 		{"two that are alike", func(p *program) {
 			for range 2 {
 				p.layers(12)
 				p.sync()
 			}
-		}, timeline.NoSteps, 0, 0},
+		}, step.None, 0, 0},
 		{"few in a long program", func(p *program) {
 			for range 500 {
 				p.launch(p.r.IntN(20))
@@ -179,8 +191,8 @@ func TestSteps(t *testing.T) {
 				p.layers(2)
 				p.sync()
 			}
-		}, timeline.NoSteps, 0, 0},
-		{"nothing", func(p *program) { p.sync() }, timeline.NoSteps, 0, 0},
+		}, step.None, 0, 0},
+		{"nothing", func(p *program) { p.sync() }, step.None, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProgram(t)
@@ -230,7 +242,7 @@ func checkSteps(t *testing.T, tl *timeline.Timeline) {
 			}
 			return nil
 		},
-		Step: func(x *timeline.Step) error {
+		Step: func(x *step.Step) error {
 			if x.Open != (told == len(s.List)) || !x.Open && *x != s.List[told] || x.Index != told {
 				t.Errorf("step %d is %+v", told, x)
 			}
@@ -293,7 +305,7 @@ func TestMarkedSteps(t *testing.T) {
 	for _, x := range s.List {
 		names = append(names, x.Name)
 	}
-	if want := []string{"step 0", "step 1", "step 2", "step 3"}; s.Source != timeline.Marked || !slices.Equal(names, want) {
+	if want := []string{"step 0", "step 1", "step 2", "step 3"}; s.Source != step.Marked || !slices.Equal(names, want) {
 		t.Errorf("%s %q, want %q", s.Source, names, want)
 	}
 	checkSteps(t, tl)
@@ -316,7 +328,7 @@ func TestTokensAreSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := tl.Steps()
-	if s.Source != timeline.Found || len(s.List) != 6 {
+	if s.Source != step.Found || len(s.List) != 6 {
 		t.Fatalf("%d steps, %s (%s)", len(s.List), s.Source, s.Why)
 	}
 	checkSteps(t, tl)
@@ -352,7 +364,7 @@ func TestStepsOfAnything(t *testing.T) {
 			}
 		}
 		tl := p.Load()
-		if s := tl.Steps(); len(s.List) > 0 == (s.Source == timeline.NoSteps) || len(s.List) > 0 && len(s.List) < 3 {
+		if s := tl.Steps(); len(s.List) > 0 == (s.Source == step.None) || len(s.List) > 0 && len(s.List) < 3 {
 			t.Errorf("seed %d: %d steps, %s", seed, len(s.List), s.Source)
 		}
 		checkSteps(t, tl)
@@ -361,14 +373,14 @@ func TestStepsOfAnything(t *testing.T) {
 
 // A single range is a step where its name says so, and nothing repeats.
 func TestOneStep(t *testing.T) {
-	for name, want := range map[string]timeline.StepSource{"ProfilerStep#13": timeline.Marked, "warm up": timeline.NoSteps} {
+	for name, want := range map[string]step.Source{"ProfilerStep#13": step.Marked, "warm up": step.None} {
 		p := newProgram(t)
 		p.call("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
 		p.launch(1, 2, 3, 4)
 		p.sync()
 		p.call("mstxRangeEnd", testtrace.A(1))
 		tl := p.Load()
-		if s := tl.Steps(); s.Source != want || want == timeline.Marked && (len(s.List) != 1 || s.List[0].Name != name) {
+		if s := tl.Steps(); s.Source != want || want == step.Marked && (len(s.List) != 1 || s.List[0].Name != name) {
 			t.Errorf("%s: %s %+v", name, s.Source, s.List)
 		}
 	}

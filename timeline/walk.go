@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Walk goes once through a trace and tells a Visitor what it holds, in the order of time. NewWalk prepares one, which reads little; Run
@@ -22,43 +23,64 @@ type Walk struct {
 	// Start is when the first call began, End when the last one ended, as the index of the file has it, or a measured task so far.
 	Start, End int64
 	Calls      uint64 // that the index of the file counts
-	Steps      StepRule
 	Lanes      []Lane // that have been used so far: a lane is there before anything is told that names it
 	// PeakDevice is the greatest sum of live device allocations so far, in bytes.
 	PeakDevice uint64
 	// GivenUp counts the tasks whose end the Walk has not waited for: see Task.Open.
 	GivenUp uint64
 
-	o        WalkOptions
-	v        Visitor
-	schema   *format.Schema
-	s        *State
-	names    []string // of functions, by id
-	threads  []format.Thread
-	lanes    map[laneKey]*lane
-	latest   *lane // that was used
-	byIndex  []*lane
-	records  map[*Object]record
-	failed   map[uint32]attempt // by thread, the launch that it has tried last
-	graphs   *graphs            // nil where nobody wants to know of them
-	ended    []*Task            // that the visitor has not been told of
-	single   Task               // one that has ended with its call
-	whole    int64              // until when no call is missing that changes what later ones mean
-	host     HostCall
-	until    []int64 // by thread, the end of its calls so far
-	tasks    int     // so far
-	seen     int     // objects
-	shown    int     // lanes
-	pending  int     // tasks, on all lanes
-	wanted   int     // of these, those that the visitor may be told of
-	used     map[place]uint64
-	total    uint64
-	depth    depths
-	ahead    *ahead
-	steps    *stepper
-	meter    meter
-	learning bool
-	feed     *Feed // whose Walk it is, nil for one through a trace
+	o      WalkOptions
+	v      Visitor
+	s      *State
+	host   HostCall // the current call
+	seen   int      // objects
+	whole  int64    // until when the trace lacks no call that changes the meaning of later calls
+	meter  meter
+	depth  depths
+	graphs *graphs // nil if no visitor wants graphs
+
+	ranges  rangeSource  // nil if nobody wants ranges
+	steps   *step.Finder // nil if nobody wants steps, or there are none
+	noSteps step.Rule    // StepRule if steps is nil
+
+	schema  *format.Schema
+	names   []string // of functions, by id
+	threads []format.Thread
+	until   []int64 // by thread, the end of its calls so far
+
+	laneTable
+	taskQueue
+	memoryUse
+}
+
+// laneTable are the lanes so far.
+type laneTable struct {
+	lanes   map[laneKey]*lane
+	latest  *lane   // most recently used lane
+	byIndex []*lane // as Walk.Lanes
+	shown   int     // number of lanes that the visitor knows
+}
+
+// taskQueue are the tasks whose end is not known, and what decides on their ends.
+type taskQueue struct {
+	tasks   int // number of tasks so far
+	pending int // tasks without an end, on all lanes
+	wanted  int // of these, in the window
+	records map[*Object]record
+	failed  map[uint32]attempt // by thread, its latest launch if that failed
+	ended   []*Task            // not yet reported
+	single  Task               // a task that has ended with its call
+}
+
+// memoryUse is the device memory in use.
+type memoryUse struct {
+	used  map[place]uint64
+	total uint64
+}
+
+// A rangeSource makes ranges of the calls that begin and end them. It returns nil for a call that does not make one known.
+type rangeSource interface {
+	note(process uint32, e *Event) (*Range, error)
 }
 
 // WalkOptions change what a Walk tells; nil stands for the zero value.
@@ -68,9 +90,9 @@ type WalkOptions struct {
 	// beginning, since what they count has begun there. To is 0 for no limit; behind it the Walk reads on only until
 	// the tasks have ended that were issued before it.
 	From, To int64
-	NoSteps  bool                  // don't look for steps, which takes up to half a second, or four where there are none
 	Stacks   bool                  // calls have the data that Stacks learns from
 	Progress func(done, total int) // called now and then with the number of calls
+
 }
 
 // A Visitor is told of the parts of a trace as they become known. What it is given is valid until it returns, and must not be changed. A
@@ -88,7 +110,7 @@ type Visitor struct {
 	// Range is told of a range, or a moment, just before the call that begins it.
 	Range func(*Range) error
 	// Step is told of a step behind its last call and before the first call after it.
-	Step func(*Step) error
+	Step func(*step.Step) error
 	// Memory is told of changes of the device memory in use, Depth of the tasks that streams hold. All points together
 	// are in the order of time.
 	Memory func(*MemoryPoint) error
@@ -108,31 +130,16 @@ const (
 	maxAhead = 1 << 20
 )
 
-// NewWalk prepares a Walk through a trace. Unless the options say otherwise it finds out from the beginning of the trace how steps are
-// known, which reads up to half a million calls or some more, and eight times that where there are none.
-func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
-	w := newWalk(r, m)
+// NewWalk prepares a Walk through a trace. It reads nothing but the index.
+func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
+	w := newWalk(m)
+	w.Reader, w.schema, w.s, w.threads = r, r.Schema(), NewState(m).Read(r), r.Threads()
 	if o != nil {
 		w.o = *o
 	}
 	if w.o.To == 0 {
 		w.o.To = math.MaxInt64
 	}
-	w.Steps = StepRule{Source: NoSteps}
-	if w.o.NoSteps {
-		return w, nil
-	}
-	rule, err := learn(r, m)
-	if err != nil {
-		return nil, err
-	}
-	w.Steps, w.steps = *rule, newStepper(rule)
-	return w, nil
-}
-
-func newWalk(r *format.Reader, m *api.Model) *Walk {
-	w := &Walk{Reader: r, Model: m, o: WalkOptions{To: math.MaxInt64}, schema: r.Schema(), s: NewState(m).Read(r), threads: r.Threads(), lanes: map[laneKey]*lane{},
-		records: map[*Object]record{}, failed: map[uint32]attempt{}, used: map[place]uint64{}}
 	first := true
 	for c := range r.Chunks() {
 		if c.Calls == 0 {
@@ -146,6 +153,14 @@ func newWalk(r *format.Reader, m *api.Model) *Walk {
 	}
 	w.whole = wholeUntil(r)
 	return w
+}
+
+func newWalk(m *api.Model) *Walk {
+	return &Walk{
+		Model: m, o: WalkOptions{To: math.MaxInt64}, s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
+		laneTable: laneTable{lanes: map[laneKey]*lane{}}, memoryUse: memoryUse{used: map[place]uint64{}},
+		taskQueue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
+	}
 }
 
 // wholeUntil is the time until which a trace lacks no call that changes what later ones mean: those that pin memory.
@@ -173,9 +188,11 @@ func (w *Walk) Run(v *Visitor) error {
 	if v.Graph != nil {
 		w.graphs = newGraphs()
 	}
-	if w.v.Range != nil || w.learning || w.steps != nil && w.Steps.Source == Marked {
-		w.ahead = newAhead(w.Reader, w.Model)
-		defer w.ahead.close()
+	if w.v.Range != nil || w.StepRule().Source == step.Marked {
+		a := newAhead(w.Reader, w.Model)
+		a.w = w
+		defer a.close()
+		w.ranges = a
 	}
 	err := w.run()
 	if err == nil {
@@ -307,8 +324,10 @@ func (w *Walk) call(c *format.Call) error {
 		if ok {
 			switch {
 			case f.Range != api.NoRange:
-				if named, err = w.note(process, e); err != nil {
-					return err
+				if w.ranges != nil {
+					if named, err = w.ranges.note(process, e); err != nil {
+						return err
+					}
 				}
 			case e.Captured != nil:
 				w.laneOf(process, e) // whoever looks, so that streams have the same names for all
@@ -330,19 +349,12 @@ func (w *Walk) call(c *format.Call) error {
 			}
 		}
 	}
-	if w.feed != nil {
-		w.feed.learn(h, task, named)
-	}
 	if w.steps != nil {
-		if w.steps.counters != nil {
-			w.steps.count(w.Model, process, e)
-		} else {
-			w.steps.see(h, task, named)
-		}
+		w.seeStep(process, e, h, task, named)
 		if err := w.passSteps(c.Start); err != nil {
 			return err
 		}
-		h.Step = w.steps.at()
+		h.Step = w.steps.At()
 		if task != nil {
 			task.Step = h.Step
 		}
@@ -800,27 +812,8 @@ func (w *Walk) finish() error {
 		}
 	}
 	if w.steps != nil {
-		w.steps.finish(w.End)
+		w.steps.Finish(w.End)
 		return w.passSteps(math.MaxInt64)
 	}
 	return nil
-}
-
-// passSteps tells of the steps that have ended by a moment.
-func (w *Walk) passSteps(now int64) error {
-	for {
-		step := w.steps.pass(now)
-		if step == nil {
-			return nil
-		}
-		if w.feed != nil {
-			w.feed.idle = 0
-		}
-		if w.v.Step == nil || !w.within(step.From, step.To) {
-			continue
-		}
-		if err := w.v.Step(step); err != nil {
-			return err
-		}
-	}
 }

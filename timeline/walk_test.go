@@ -13,8 +13,8 @@ import (
 // walk goes through a trace.
 func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timeline.Visitor) *timeline.Walk {
 	t.Helper()
-	w, err := timeline.NewWalk(tl.Reader, acl.Model, o)
-	if err != nil {
+	w := timeline.NewWalk(tl.Reader, acl.Model, o)
+	if err := w.FindSteps(); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Run(v); err != nil {

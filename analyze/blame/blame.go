@@ -293,11 +293,8 @@ func (b *blamer) flight() error {
 	}
 	calls := map[int]uint64{}
 	over := false
-	w, err := timeline.NewWalk(b.r, b.m, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		return err
-	}
-	err = w.Run(&timeline.Visitor{
+	w := timeline.NewWalk(b.r, b.m, nil)
+	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			over = over || h.Start > b.until
 			if k != nil && !over && k.Process == b.process {

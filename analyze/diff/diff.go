@@ -15,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // Options are New's parameters. nil means the zero value.
@@ -162,13 +163,13 @@ type run struct {
 // newRun reads a trace.
 func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	x := &run{series: map[diffKey]*series{}}
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
-	if err != nil {
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	if err := w.FindSteps(); err != nil {
 		return nil, err
 	}
 	var lengths stats.Histogram
 	steps := 0
-	err = w.Run(&timeline.Visitor{
+	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			x.Calls++
 			host := float64(h.End - h.Start)
@@ -185,7 +186,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			}
 			return nil
 		},
-		Step: func(p *timeline.Step) error {
+		Step: func(p *step.Step) error {
 			if !p.Open {
 				steps++
 			}

@@ -73,10 +73,7 @@ func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) er
 	for _, t := range r.Threads() {
 		l.procs = append(l.procs, t.Process)
 	}
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		return err
-	}
+	w := timeline.NewWalk(r, m, nil)
 	if err := w.Run(&timeline.Visitor{Call: l.call, Task: l.task, Object: l.object}); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Group sums up calls in one step, thread, stream or kernel. Times are nanoseconds on the host.
@@ -159,7 +160,7 @@ func (g *groups) begin(h *timeline.HostCall) int64 {
 }
 
 // stepped closes an ended step's group.
-func (g *groups) stepped(p *timeline.Step) error {
+func (g *groups) stepped(p *step.Step) error {
 	into := g.live[p.Index]
 	if g.o.By != "step" || into == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // Stats sums up a trace, as `acltrace stats --json` prints it. Times are nanoseconds. Percentiles over more than 512 times
@@ -311,8 +312,8 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if o.By != "" && !slices.Contains(By, o.By) {
 		return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", o.By)
 	}
-	var err error
-	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress}); err != nil {
+	x.w = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}
 	x.within.w, x.within.named.model = x.w, x.w.Model
@@ -323,6 +324,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.Run(v); err != nil {
 		return nil, err
 	}
+	var err error
 	if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}
@@ -578,7 +580,7 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-func (x *summer) step(p *timeline.Step) error {
+func (x *summer) step(p *step.Step) error {
 	x.within.step(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
@@ -619,7 +621,7 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 
 // SumSteps sums up count steps, given the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
-	return Steps{Source: string(w.Steps.Source), Why: w.Steps.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
+	return Steps{Source: string(w.StepRule().Source), Why: w.StepRule().Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}
 }
 

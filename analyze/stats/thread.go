@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // Thread divides a typical step's mean time on one thread. WaitingNS to OwnNS add up to the step's time, except for
@@ -127,7 +128,7 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 
 // step ends a step. A call may begin before the step or end after it. The last step's end is known late, and later
 // calls may have been added to it: such a step does not count.
-func (x *within) step(p *timeline.Step) {
+func (x *within) step(p *step.Step) {
 	counts := p.Typical && !p.Open && x.latest < p.To
 	if counts {
 		x.n, x.took = x.n+1, x.took+p.To-p.From

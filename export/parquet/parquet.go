@@ -191,17 +191,14 @@ func (b *batches[T]) stop() error {
 
 // Write writes the tables, each into what create returns for its name.
 func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
-	walk := &timeline.WalkOptions{NoSteps: true}
+	walk := &timeline.WalkOptions{}
 	if o != nil {
 		walk.Progress = o.Progress
 	}
-	w, err := timeline.NewWalk(r, m, walk)
-	if err != nil {
-		return nil, err
-	}
+	w := timeline.NewWalk(r, m, walk)
 	var files []io.Closer
 	res := &Result{}
-	err = func() error {
+	err := func() error {
 		x, err := newWriter(w, func(table string) (io.WriteCloser, error) {
 			f, err := create(table)
 			if err == nil {

@@ -58,10 +58,7 @@ func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) 
 
 // writeRanks writes the parts of some ranks.
 func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int, sum *Result) (err error) {
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: o.Progress})
-	if err != nil {
-		return err
-	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
 	var parts []*atomicfile.File
 	defer func() {
 		for _, p := range parts {

@@ -162,8 +162,8 @@ func TestSlices(t *testing.T) {
 				t.Errorf("%s bracketed tasks, %d in the result, want %d", got[3][0][0], res.Bracketed, bracketed)
 			}
 			points := 0
-			w, err := timeline.NewWalk(tl.Reader, acl.Model, nil)
-			if err != nil {
+			w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+			if err := w.FindSteps(); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Run(&timeline.Visitor{

@@ -37,6 +37,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // Sample types, in this order.
@@ -136,15 +137,12 @@ func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) error {
 
 func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, error) {
 	m := r.Meta()
-	walk := &timeline.WalkOptions{NoSteps: true}
+	walk := &timeline.WalkOptions{}
 	if o != nil {
 		walk.Progress = o.Progress
 	}
 	walk.Stacks = slices.ContainsFunc(r.Processes(), func(p format.Process) bool { return len(p.Maps) > 0 })
-	w, err := timeline.NewWalk(r, model, walk)
-	if err != nil {
-		return nil, err
-	}
+	w := timeline.NewWalk(r, model, walk)
 	b := &builder{
 		w: w, procs: r.Processes(), threads: r.Threads(), device: model.Accelerator.Kind,
 		frames: map[frame]*profile.Location{}, functions: map[frame]*profile.Function{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
@@ -171,7 +169,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 		b.stacks, b.maps, b.code = timeline.NewStacks(r), map[*format.Mapping]*profile.Mapping{}, map[code]*profile.Location{}
 	}
 	unfinished := 0
-	err = w.Run(&timeline.Visitor{Range: b.enter, Call: func(c *timeline.HostCall, k *timeline.Task) error {
+	err := w.Run(&timeline.Visitor{Range: b.enter, Call: func(c *timeline.HostCall, k *timeline.Task) error {
 		if c.Flags&format.Unfinished != 0 {
 			unfinished++
 		}
@@ -237,7 +235,7 @@ func (t *phases) leave(now int64) bool {
 func (b *builder) name(t *phases) {
 	t.path, t.ends = "", math.MaxInt64
 	for _, r := range t.open {
-		t.path += phaseMark + cmp.Or(strings.TrimRight(timeline.Stem(r.Name), " #:_-"), "range")
+		t.path += phaseMark + cmp.Or(strings.TrimRight(step.Stem(r.Name), " #:_-"), "range")
 		t.ends = min(t.ends, r.To)
 	}
 	if !b.paths[t.path] && len(b.paths) == maxPaths {

@@ -118,12 +118,9 @@ func (l *Limits) Check(r *format.Reader, m *api.Model) error {
 
 // graphTasks is how many tasks all runs of graphs have, math.MaxUint64 if there are more.
 func graphTasks(r *format.Reader, m *api.Model) (uint64, error) {
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		return 0, err
-	}
+	w := timeline.NewWalk(r, m, nil)
 	sizes, total := map[*timeline.Object]uint64{}, uint64(0)
-	err = w.Run(&timeline.Visitor{
+	err := w.Run(&timeline.Visitor{
 		Graph: func(o *timeline.Object, g timeline.Graph) error {
 			sizes[o] = g.Size()
 			return nil

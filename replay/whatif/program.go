@@ -199,15 +199,12 @@ func tagged(tag uint64) (call, task int, again bool) {
 
 // newProgram makes the program of a trace.
 func newProgram(r *format.Reader, m *api.Model) (*program, error) {
-	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
-		return nil, err
-	}
+	w := timeline.NewWalk(r, m, nil)
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
 		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
 		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, runs: map[int32]int32{}, records: map[int32]int32{}, sources: map[int32]int32{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []compile.Unsupported{}}
 	p.kernel("", 0)
-	err = w.Run(&timeline.Visitor{
+	err := w.Run(&timeline.Visitor{
 		Call: p.call,
 		Task: func(k *timeline.Task) error {
 			t := p.tasks.at(k.Index)

@@ -26,6 +26,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // MaxRows is how many rows the tasks of a stream may take that overlap.
@@ -213,8 +214,8 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	if s.o.To == 0 {
 		s.o.To = math.MaxInt64
 	}
-	var err error
-	if s.W, err = timeline.NewWalk(r, m, &timeline.WalkOptions{From: s.o.From, To: s.o.To, Progress: s.o.Progress}); err != nil {
+	s.W = timeline.NewWalk(r, m, &timeline.WalkOptions{From: s.o.From, To: s.o.To, Progress: s.o.Progress})
+	if err := s.W.FindSteps(); err != nil {
 		return nil, err
 	}
 	s.Processes = r.Processes()
@@ -670,12 +671,12 @@ func (s *Scene) rangeOf(r *timeline.Range) error {
 	return s.v.Slice(l)
 }
 
-func (s *Scene) step(p *timeline.Step) error {
+func (s *Scene) step(p *step.Step) error {
 	if p.Open {
 		return nil // what lies behind the last step
 	}
 	if s.stepRow == nil {
-		s.stepRow = s.row(Row{Kind: Steps, Process: s.process(s.W.Steps.Process), Thread: -1, Lane: -1, Name: "steps"})
+		s.stepRow = s.row(Row{Kind: Steps, Process: s.process(s.W.StepRule().Process), Thread: -1, Lane: -1, Name: "steps"})
 	}
 	name := p.Name
 	if name == "" {
@@ -684,7 +685,7 @@ func (s *Scene) step(p *timeline.Step) error {
 	k := &s.keys
 	l := s.begin(s.stepRow, s.Sym(name), k.catStep, p.From, max(p.From, p.To))
 	l.num(k.step, uint64(p.Index))
-	l.text(k.source, s.Sym(string(s.W.Steps.Source)))
+	l.text(k.source, s.Sym(string(s.W.StepRule().Source)))
 	if !p.Typical {
 		l.yes(k.untypical)
 	}

@@ -18,73 +18,14 @@ type changes struct {
 
 func (c *changes) none() bool { return len(c.leaves)+len(c.before)+len(c.after) == 0 }
 
-// changes is what a call does to objects that the shim knows.
+// changes returns the statements for a call of f.
 func (m *model) changes(f *api.Func) *changes {
 	var c changes
-	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
-	for _, p := range f.Params {
-		size := m.cSize(f, &p)
-		switch p.Role {
-		case api.New:
-			switch p.Object {
-			case api.Host:
-				add(&c.after, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
-			case api.Device, api.Reservation:
-				fn := "shim_device_new"
-				if p.HostVisible {
-					fn = "shim_visible_new"
-				}
-				add(&c.after, "%s(%s, *(uint64_t *)%s, %s);", fn, farMemory[p.Object], p.Name, size)
-			case api.ArgsList:
-				add(&c.after, "shim_buffers_reset(*%s);", p.Name)
-			}
-		case api.Buffer:
-			add(&c.after, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
-		case api.Place:
-			if p.Object == api.ArgsList {
-				add(&c.after, "shim_buffers_reset(%s);", p.Name)
-			}
-		case api.Scratch:
-			// A list that the call makes has its arguments there.
-			for _, q := range f.Params {
-				if q.Role == api.New {
-					add(&c.after, "shim_buffers_reset(*%s);", q.Name)
-					add(&c.after, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
-				}
-			}
-		case api.Map:
-			if p.Object == api.Registered {
-				add(&c.after, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
-			}
-		case api.Struct:
-			for _, field := range m.structOf(f, &p).nested {
-				size := strings.ReplaceAll(field.size, "@", p.Name+"->")
-				switch {
-				case field.stored && field.makes == api.Device:
-					add(&c.after, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, size)
-				case field.makes == api.Graph && f.Graph >= 0:
-					add(&c.after, "shim_graph_parts(%s, %s->%s, %s);", f.Params[f.Graph].Name, p.Name, field.field, size)
-				}
-			}
-		case api.End:
-			if m.queried(p.Object) {
-				add(&c.before, "shim_forget(%s);", p.Name)
-			}
-			switch p.Object {
-			case api.Host, api.Registered:
-				add(&c.before, "shim_host_end((uint64_t)%s, %t);", p.Name, p.Object == api.Registered)
-			case api.Device, api.Reservation:
-				add(&c.before, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
-			case api.Event:
-				add(&c.before, "shim_event_ends(%s);", p.Name)
-			case api.Stream:
-				add(&c.before, "shim_stream_ended();")
-				add(&c.leaves, "shim_leaving(STREAM_ENDS, %s, 0);", p.Name)
-			case api.Context:
-				add(&c.leaves, "shim_leaving(CONTEXT_ENDS, %s, 0);", p.Name)
-			case api.Graph:
-				add(&c.before, "shim_graph_ended(%s);", p.Name)
-			}
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Role == api.End {
+			c.ended(m, p)
+		} else {
+			c.made(m, f, p)
 		}
 	}
 	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
@@ -97,6 +38,82 @@ func (m *model) changes(f *api.Func) *changes {
 	default:
 		add(&c.leaves, "shim_leaving(DEVICE_ENDS, NULL, %s);", end)
 	}
+	c.graphs(m, f)
+	return &c
+}
+
+// made adds the statements for a parameter with something that the call makes.
+func (c *changes) made(m *model, f *api.Func, p *api.Param) {
+	size := m.cSize(f, p)
+	switch p.Role {
+	case api.New:
+		switch p.Object {
+		case api.Host:
+			add(&c.after, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
+		case api.Device, api.Reservation:
+			fn := "shim_device_new"
+			if p.HostVisible {
+				fn = "shim_visible_new"
+			}
+			add(&c.after, "%s(%s, *(uint64_t *)%s, %s);", fn, farMemory[p.Object], p.Name, size)
+		case api.ArgsList:
+			add(&c.after, "shim_buffers_reset(*%s);", p.Name)
+		}
+	case api.Buffer:
+		add(&c.after, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
+	case api.Place:
+		if p.Object == api.ArgsList {
+			add(&c.after, "shim_buffers_reset(%s);", p.Name)
+		}
+	case api.Scratch:
+		// A list that the call makes has its arguments there.
+		for _, q := range f.Params {
+			if q.Role == api.New {
+				add(&c.after, "shim_buffers_reset(*%s);", q.Name)
+				add(&c.after, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
+			}
+		}
+	case api.Map:
+		if p.Object == api.Registered {
+			add(&c.after, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
+		}
+	case api.Struct:
+		for _, field := range m.structOf(f, p).nested {
+			size := strings.ReplaceAll(field.size, "@", p.Name+"->")
+			switch {
+			case field.stored && field.makes == api.Device:
+				add(&c.after, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, size)
+			case field.makes == api.Graph && f.Graph >= 0:
+				add(&c.after, "shim_graph_parts(%s, %s->%s, %s);", f.Params[f.Graph].Name, p.Name, field.field, size)
+			}
+		}
+	}
+}
+
+// ended adds the statements for a parameter whose object the call ends.
+func (c *changes) ended(m *model, p *api.Param) {
+	if m.queried(p.Object) {
+		add(&c.before, "shim_forget(%s);", p.Name)
+	}
+	switch p.Object {
+	case api.Host, api.Registered:
+		add(&c.before, "shim_host_end((uint64_t)%s, %t);", p.Name, p.Object == api.Registered)
+	case api.Device, api.Reservation:
+		add(&c.before, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
+	case api.Event:
+		add(&c.before, "shim_event_ends(%s);", p.Name)
+	case api.Stream:
+		add(&c.before, "shim_stream_ended();")
+		add(&c.leaves, "shim_leaving(STREAM_ENDS, %s, 0);", p.Name)
+	case api.Context:
+		add(&c.leaves, "shim_leaving(CONTEXT_ENDS, %s, 0);", p.Name)
+	case api.Graph:
+		add(&c.before, "shim_graph_ended(%s);", p.Name)
+	}
+}
+
+// graphs adds the statements for graphs that the call captures, copies or changes.
+func (c *changes) graphs(m *model, f *api.Func) {
 	switch f.Capture {
 	case api.CaptureBegin:
 		add(&c.before, "shim_capture(true);")
@@ -118,7 +135,7 @@ func (m *model) changes(f *api.Func) *changes {
 			add(&c.after, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
 		}
 	}
-	// What one graph has, another gets: as a part of its own, or in the place of what it had.
+	// One graph gets the content of another: as a part of its own, or in place of its old content.
 	if into, from := f.Graphs(); into >= 0 && from >= 0 {
 		if f.Graph < 0 {
 			add(&c.after, "shim_graph_ended(%s);", f.Params[into].Name)
@@ -129,43 +146,6 @@ func (m *model) changes(f *api.Func) *changes {
 		graph, node := inGraph(f)
 		add(&c.after, "shim_graph_records(%s, %s, %s);", graph, node, m.uses(f, int(f.Event), api.Event))
 	}
-	return &c
-}
-
-// inGraph are the graph that a call puts its task into, NULL for that of the node, and the node.
-func inGraph(f *api.Func) (graph, node string) {
-	graph, node = "NULL", "NULL"
-	for i, p := range f.Params {
-		switch {
-		case i == int(f.Graph) && p.Object == api.Graph:
-			graph = p.Name
-		case p.Object == api.Node && p.Role == api.New:
-			node = "*" + p.Name
-		case p.Object == api.Node && p.Role == api.Use:
-			node = p.Name
-		}
-	}
-	return graph, node
-}
-
-func graphOf(f *api.Func) int {
-	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
-}
-
-// only has statements done where all of the conditions hold, those that are not "".
-func only(conditions, statements []string) []string {
-	if len(statements) == 0 {
-		return nil
-	}
-	conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
-	return []string{fmt.Sprintf("if (%s) {\n\t\t%s\n\t}", strings.Join(conditions, " && "), strings.Join(statements, "\n\t\t"))}
-}
-
-func not(condition string) string {
-	if condition == "" {
-		return "false"
-	}
-	return "!(" + condition + ")"
 }
 
 // overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -106,13 +106,23 @@ func (m *model) goField(f field) string {
 	return m.goType(t)
 }
 
+// genGo writes the Go package of a runtime that is simulated in Go: numbers, constants, types, the interface API, and the table.
 func genGo(m *model, w *writer) error {
 	all := m
 	if m.upper != nil {
 		m = m.upper
 	}
 	w.f("// "+marker+"\n\npackage acl\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.Name)
-	used := m.used()
+	m.goConstants(w)
+	m.goTypes(w)
+	m.goInterface(w)
+	m.goCall(w)
+	genTable(all, w)
+	return nil
+}
+
+// goConstants writes the numbers of functions, the enumerations and the error codes.
+func (m *model) goConstants(w *writer) {
 	w.f("// Numbers of the functions in trace files.\nconst (")
 	for _, f := range m.Funcs {
 		w.f("Fn%s api.ID = %d // %s", m.fnName(f.Name), f.ID, f.Name)
@@ -137,6 +147,11 @@ func genGo(m *model, w *writer) error {
 		w.f("%s Error = %d", e.Name, e.Value)
 	}
 	w.f(")\n")
+}
+
+// goTypes writes the handles and structures that modelled functions use.
+func (m *model) goTypes(w *writer) {
+	used := m.used()
 	for _, t := range m.typedefs {
 		if (t.def == "handle" || t.def == "object" && m.structByName(t.name) == nil) && used[t.name] {
 			w.f("// %s is %s, a handle.\ntype %s uint64\n", m.goName(t.name), t.name, m.goName(t.name))
@@ -165,7 +180,10 @@ func genGo(m *model, w *writer) error {
 		}
 		w.f("var _ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", s.size, n)
 	}
+}
 
+// goInterface writes the interface with a method for each simulated function.
+func (m *model) goInterface(w *writer) {
 	w.f("// API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -179,7 +197,10 @@ func genGo(m *model, w *writer) error {
 		w.f("// %s is %s: %s\n%s(%s)%s", m.fnName(f.Name), f.Name, f.Doc, m.fnName(f.Name), strings.Join(ps, ", "), m.goReturn(f))
 	}
 	w.f("}\n")
+}
 
+// goCall writes the function that calls a method with the words of a call.
+func (m *model) goCall(w *writer) {
 	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where API has no method for it.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
@@ -205,9 +226,6 @@ func genGo(m *model, w *writer) error {
 		}
 	}
 	w.f("}\nreturn 0, false\n}\n")
-
-	genTable(all, w)
-	return nil
 }
 
 // genModel writes the table alone, for a runtime that is not simulated in Go.
@@ -218,35 +236,10 @@ func genModel(m *model, w *writer) error {
 }
 
 // genTable writes the table of a runtime.
-func genTable(all *model, w *writer) {
-	m := all
-	if m.upper != nil {
-		m = m.upper
-	}
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nRefused: %d,\nConstants: %d,\nOwnStream: %d,\nNonBlocking: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Refused, m.Constants, m.OwnStream, m.NonBlocking, m.Numbers, m.Simulator, m.Faults)
-	for i := range all.Funcs {
-		genFunc(w, &all.Funcs[i])
-	}
-	w.f("},\nEnums: []api.Enum{")
-	for _, e := range all.Enums {
-		if e.Type == "#define" {
-			continue
-		}
-		w.f("{Type: %q, Values: []api.EnumValue{", e.Type)
-		for _, v := range e.Values {
-			w.f("{Name: %q, Value: %d},", v.Name, v.Value)
-		}
-		w.f("}},")
-	}
-	w.f("},\nLayouts: []api.Layout{")
-	for i := range all.Layouts {
-		genLayout(w, &all.Layouts[i])
-	}
-	w.f("},\nErrors: []api.EnumValue{")
-	for _, v := range all.Errors {
-		w.f("{Name: %q, Value: %d},", v.Name, v.Value)
-	}
-	w.f("},\n}).Init()")
+func genTable(m *model, w *writer) {
+	table := m.Model
+	table.Enums = slices.DeleteFunc(slices.Clone(m.Enums), func(e api.Enum) bool { return e.Type == "#define" })
+	w.f("// Model is the table of this runtime.\nvar Model = (&%s).Init()", literal(reflect.ValueOf(table), true))
 }
 
 // fnName is the name of a function's method and, behind Fn, of its number. Where a function of the acl prefix and one of
@@ -289,148 +282,4 @@ func (m *model) goWord(p api.Param) string {
 		return fmt.Sprintf("*(*float32)(unsafe.Pointer(&%s))", word)
 	}
 	return fmt.Sprintf("%s(%s)", t, word)
-}
-
-func goStack(s api.Stack) string {
-	if s == api.Replace {
-		return ""
-	}
-	return fmt.Sprintf(" Stack: %d,", s)
-}
-
-func goItem(ctype string) string {
-	if ctype == "" {
-		return ""
-	}
-	return fmt.Sprintf(", ItemType: %q", ctype)
-}
-
-func goMembers(ms []api.Member) string {
-	return strings.ReplaceAll(fmt.Sprintf("%#v", ms), "api.Member{Name", "{Name")
-}
-
-// genLayout writes what is shown of a structure.
-func genLayout(w *writer, s *api.Layout) {
-	w.f("{Type: %q, Size: %d,", s.Type, s.Size)
-	if s.Tag == nil {
-		w.f("Members: %s},", goMembers(s.Members))
-		return
-	}
-	w.f("Tag: &%#v,\nPrefix: %q,\nCases: map[int64][]api.Member{", *s.Tag, s.Prefix)
-	for _, v := range slices.Sorted(maps.Keys(s.Cases)) {
-		w.f("%d: %s,", v, strings.TrimPrefix(goMembers(s.Cases[v]), "[]api.Member"))
-	}
-	w.f("}},")
-}
-
-func goFields(fields []api.Field) string {
-	if len(fields) == 0 {
-		return ""
-	}
-	s := ", Fields: []api.Field{"
-	for _, f := range fields {
-		s += fmt.Sprintf("{Offset: %d, Object: %q, Item: %d, String: %t", f.Offset, f.Object, f.Item, f.String)
-		if f.Unit != 0 {
-			s += fmt.Sprintf(", Unit: %d, Count: %#v, Unless: %#v", f.Unit, f.Count, f.Unless)
-		}
-		if f.Tag.Size != 0 {
-			s += fmt.Sprintf(", Tag: %#v, Case: %d", f.Tag, f.Case)
-		}
-		if f.New {
-			s += ", New: true"
-		}
-		if f.Type != "" {
-			s += fmt.Sprintf(", Type: %q", f.Type)
-		}
-		for _, is := range []struct {
-			name string
-			so   bool
-		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"OmitOnReplay", f.OmitOnReplay}, {"Stored", f.Stored}} {
-			if is.so {
-				s += ", " + is.name + ": true"
-			}
-		}
-		s += "},"
-	}
-	return s + "}"
-}
-
-func goBlock(p *api.Param) string {
-	s := ""
-	if p.Before > 0 {
-		s += fmt.Sprintf(", Before: %d", p.Before)
-	}
-	if p.Machine {
-		s += ", Machine: true"
-	}
-	if p.Token != 0 {
-		s += fmt.Sprintf(", Token: %d", p.Token)
-	}
-	if p.Always {
-		s += ", Always: true"
-	}
-	if p.RangeQuery {
-		s += ", RangeQuery: true"
-	}
-	if p.Cookie {
-		s += ", Cookie: true"
-	}
-	if p.RefCounted {
-		s += ", RefCounted: true"
-	}
-	if p.Hosts.Bits != 0 {
-		s += fmt.Sprintf(", Hosts: %#v", p.Hosts)
-	}
-	if p.HostVisible {
-		s += ", HostVisible: true"
-	}
-	if p.OmitOnReplay {
-		s += ", OmitOnReplay: true"
-	}
-	if p.CopyDesc != nil {
-		s += fmt.Sprintf(", CopyDesc: &%#v", *p.CopyDesc)
-	}
-	return s
-}
-
-func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Initializes: %t, PollsCallbacks: %t, Collective: %t, Composite: %t, Annotation: %t, HostCallback: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d,%s Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Initializes, f.PollsCallbacks, f.Collective, f.Composite, f.Annotation, f.HostCallback, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, goStack(f.Stack), f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
-	if f.Form != nil {
-		w.f("Form: &%#v,", *f.Form)
-	}
-	if f.OwnStream {
-		w.f("OwnStream: true,")
-	}
-	if f.Subscribes != "" {
-		w.f("Subscribes: %q,", f.Subscribes)
-	}
-	if f.Edit != api.NoEdit {
-		w.f("Edit: %d,", f.Edit)
-	}
-	if f.Keeps != nil {
-		w.f("Keeps: %#v,", f.Keeps)
-	}
-	if f.SkipOnReplay {
-		w.f("SkipOnReplay: true,")
-	}
-	if f.ReplayError != "" {
-		w.f("ReplayError: %q,", f.ReplayError)
-	}
-	if len(f.Params) > 0 {
-		w.f("Params: []api.Param{")
-		for _, p := range f.Params {
-			size := fmt.Sprintf("api.Size{Unit: %d, Pitch: %d", p.Size.Unit, p.Size.Pitch)
-			if len(p.Size.Mul) > 0 {
-				size += fmt.Sprintf(", Mul: %s", strings.Replace(fmt.Sprintf("%#v", p.Size.Mul), "[]byte", "[]uint8", 1))
-			}
-			if p.Size.Stored {
-				size += ", Stored: true"
-			}
-			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Width: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s%s%s},",
-				p.Name, p.Type, p.Word, p.Words, p.Width, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goItem(p.ItemType), goFields(p.Fields), goBlock(&p))
-		}
-		w.f("},")
-	}
-	w.f("},")
 }

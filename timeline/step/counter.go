@@ -1,4 +1,4 @@
-package timeline
+package step
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A StepCounter counts the steps of a process call by call, without a look at what comes later, which the steps of a
+// A Counter counts the steps of a process call by call, without a look at what comes later, which the steps of a
 // Walk are learnt from: it is for who has to know at once. Calls of a thread come in their order, those of different
 // threads in any.
 //
@@ -15,7 +15,7 @@ import (
 // ranges and marks, each of which begins one. Without a marker ranges with "step" or "iter" in their names do, else a
 // step ends where a thread waits for the device behind a launch, by the function with which one does so first. Ranges
 // that come later than that change nothing: what was counted stays counted.
-type StepCounter struct {
+type Counter struct {
 	marker   string
 	by       countBy
 	function api.ID          // with byFunction
@@ -32,9 +32,9 @@ const (
 	byFunction
 )
 
-// NewStepCounter returns a counter of steps that a marker tells apart, "" for none.
-func NewStepCounter(m *api.Model, marker string) *StepCounter {
-	c := &StepCounter{marker: marker, busy: map[uint32]bool{}}
+// NewCounter returns a counter of steps that a marker tells apart, "" for none.
+func NewCounter(m *api.Model, marker string) *Counter {
+	c := &Counter{marker: marker, busy: map[uint32]bool{}}
 	if marker == "" {
 		return c
 	}
@@ -48,13 +48,13 @@ func NewStepCounter(m *api.Model, marker string) *StepCounter {
 }
 
 // At is the step that goes on, from 0; -1 before the first one.
-func (c *StepCounter) At() int { return c.at }
+func (c *Counter) At() int { return c.at }
 
 // Launched reports whether anything was launched.
-func (c *StepCounter) Launched() bool { return c.launched }
+func (c *Counter) Launched() bool { return c.launched }
 
 // By is what tells steps apart, in words.
-func (c *StepCounter) By(m *api.Model) string {
+func (c *Counter) By(m *api.Model) string {
 	switch {
 	case c.by == byFunction:
 		return "calls of " + m.Func(c.function).Name
@@ -68,7 +68,7 @@ func (c *StepCounter) By(m *api.Model) string {
 
 // See takes in a call, with the name of the range or mark where it is one, and returns the step that the call belongs
 // to: the one that it begins or ends, else the one that goes on.
-func (c *StepCounter) See(f *api.Func, thread uint32, name string) int {
+func (c *Counter) See(f *api.Func, thread uint32, name string) int {
 	if f.Range == api.RangeBegin || f.Range == api.Mark {
 		if c.names(name) && c.by != byFunction {
 			if c.by == byRange {
@@ -100,7 +100,7 @@ func waits(f *api.Func) bool {
 	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
 }
 
-func (c *StepCounter) names(name string) bool {
+func (c *Counter) names(name string) bool {
 	if c.marker != "" {
 		return strings.HasPrefix(name, c.marker)
 	}

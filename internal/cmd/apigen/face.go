@@ -1,0 +1,72 @@
+package main
+
+import "strings"
+
+// nothing is what a function that fails returns, if that is no error code.
+func (m *model) nothing(ctype string) string {
+	for _, e := range m.Enums {
+		for _, v := range e.Values {
+			if e.Type == ctype && (strings.HasSuffix(v.Name, "_UNDEFINED") || strings.HasSuffix(v.Name, "_NONE")) {
+				return v.Name
+			}
+		}
+	}
+	return "0"
+}
+
+func genFace(m *model, w *writer) error {
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("#include \"face.h\"")
+	switch {
+	case m.further != nil:
+		for _, h := range m.further {
+			w.f("#include \"%s\"", h.include())
+		}
+	case m.Name != "acl":
+		w.f("#include \"%s_gen.h\"", m.Name)
+	}
+	w.f("")
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
+		if !f.Simulated {
+			for _, p := range f.Params {
+				if p.Name != "..." {
+					w.f("\t(void)%s;", p.Name)
+				}
+			}
+			switch {
+			case f.RetVoid:
+				w.f("\tface_does_nothing(\"%s\");", f.Name)
+			case f.RetError:
+				w.f("\treturn face_unsupported(\"%s\");", f.Name)
+			default:
+				w.f("\tface_does_nothing(\"%s\");\n\treturn %s;", f.Name, m.nothing(f.Return))
+			}
+			w.f("}\n")
+			continue
+		}
+		if m.meanings[f.Name].Tells == lastTask && m.Name == "acl" {
+			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
+		}
+		m.words(w, f, "w")
+		words := "w"
+		if f.Words == 0 {
+			words = "NULL"
+		}
+		switch {
+		case f.RetVoid:
+			w.f("\tface_ask(%d, %s);", f.ID, words)
+		case f.Return == "float":
+			w.f("\treturn ((union { uint32_t u; float f; }){.u = (uint32_t)face_ask(%d, %s)}).f;", f.ID, words)
+		case strings.HasSuffix(f.Return, "*") || m.handle(f.Return):
+			w.f("\treturn (%s)(uintptr_t)face_ask(%d, %s);", f.Return, f.ID, words)
+		case !f.RetError:
+			w.f("\treturn (%s)face_ask(%d, %s);", f.Return, f.ID, words)
+		default:
+			w.f("\treturn (%s)face_call(%d, %s);", f.Return, f.ID, words)
+		}
+		w.f("}\n")
+	}
+	return nil
+}

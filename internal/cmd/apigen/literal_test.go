@@ -1,0 +1,29 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// The tables named every field of every function, also those that it did not have: 9,042 times `false`.
+func TestLiteralHasNoZeroFields(t *testing.T) {
+	v := api.Func{Name: "f\"", Task: api.Copy, Stream: -1, Form: &api.Form{Tag: 2}, Keeps: []string{"a"},
+		Params: []api.Param{{Name: "p", Role: api.Use, Size: api.Size{Mul: []uint8{1, 2}}}}}
+	want := `api.Func{Name: "f\"", Params: []api.Param{{Name: "p", Role: 1, Size: api.Size{Mul: []byte{1, 2}}}}, Task: 2, Keeps: []string{"a"}, Stream: -1,
+		Form: &api.Form{Tag: 2}}`
+	if got := literal(reflect.ValueOf(v), true); squeeze(got) != squeeze(want) {
+		t.Errorf("literal %s, want %s", got, want)
+	}
+	cases := map[int64][]api.Member{3: nil, -1: {{Offset: 4}}}
+	if got, want := literal(reflect.ValueOf(cases), true), `map[int64][]api.Member{-1: {{Offset: 4}}, 3: {}}`; got != want {
+		t.Errorf("literal %s, want %s", got, want)
+	}
+}
+
+// squeeze removes the differences in layout.
+func squeeze(s string) string {
+	return strings.NewReplacer("{ ", "{", ", }", "}").Replace(strings.Join(strings.Fields(s), " "))
+}

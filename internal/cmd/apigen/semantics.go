@@ -1,0 +1,393 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"go.yaml.in/yaml/v3"
+)
+
+// direction is an enumeration that says where a copy goes: its values that declare what is read, or written, to be the host's.
+type direction struct{ Reads, Writes []uint8 }
+
+// direct gives the copies with a parameter of an enumeration its meaning.
+func (m *model) direct(enum string, d direction) error {
+	bits := func(values []uint8) (b uint16) {
+		for _, v := range values {
+			b |= 1 << v
+		}
+		return b
+	}
+	found := false
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		kind := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Type == enum })
+		if kind < 0 {
+			continue
+		}
+		for n := range f.Params {
+			switch p := &f.Params[n]; p.Role {
+			case api.Reads:
+				p.Hosts, found = api.Kinds{Param: uint8(kind), Bits: bits(d.Reads)}, true
+			case api.Writes:
+				p.Hosts, found = api.Kinds{Param: uint8(kind), Bits: bits(d.Writes)}, true
+			}
+		}
+	}
+	if !found {
+		return errors.New("no copy has a parameter of this type")
+	}
+	return nil
+}
+
+type semantics struct {
+	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
+	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
+	Begins, Reports, Meets                                                bool
+	meaning                                                               `yaml:",inline"`
+	Keeps                                                                 []string
+	Inject                                                                []int
+	Params                                                                map[string]string
+}
+
+// document is the content of semantics.yaml.
+type document struct {
+	Layer       layer
+	Device      []uint64
+	Environment []string
+	DeviceName  string `yaml:"device_name"`
+	Accelerator api.Accelerator
+	Shim        string
+	Installed   api.Installed
+	Simulator   api.Simulator
+	Faults      api.Faults
+	Exhausted   [2]int32
+	Pending     int32
+	Refused     int32
+	Constants   uint64
+	OwnStream   uint64 `yaml:"own_stream"`
+	NonBlocking uint64 `yaml:"non_blocking"`
+	Numbers     []api.Object
+	Variants    []string
+	Aliases     map[string]string
+	Unmodelled  map[string][]string // by the reason why, patterns of names
+	Copies      map[string]block
+	Directions  map[string]direction
+	Tagged      map[string]tagged
+	Structs     map[string]map[string]string
+	Shown       map[string]shown
+	Functions   map[string]*semantics
+	Unsimulated map[string][]string // by the reason why
+	Simulated   []string            // where not all of the layer is
+}
+
+func (m *model) loadSemantics() error {
+	file := filepath.Join(m.dir, "semantics.yaml")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var doc document
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&doc); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	m.describe(&doc)
+	for _, step := range []func(*document) error{m.applyStructs, m.applyFunctions, m.applyGroups} {
+		if err := step(&doc); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// describe sets the description of the layer and its runtime.
+func (m *model) describe(doc *document) {
+	m.layer = doc.Layer
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
+	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
+	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
+	m.OwnStream, m.NonBlocking = doc.OwnStream, doc.NonBlocking
+	m.Pending, m.Refused, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Refused, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
+		f.HostCallback = doc.Layer.Called
+	}
+	for _, e := range m.Enums {
+		if e.Type == doc.Layer.Errors {
+			m.Errors = append(m.Errors, e.Values...)
+		}
+	}
+	if len(doc.Device) == 2 {
+		m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
+	}
+}
+
+// applyStructs applies the keys about structures.
+func (m *model) applyStructs(doc *document) error {
+	for name, fields := range doc.Structs {
+		if err := m.nest(name, fields); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for name, b := range doc.Copies {
+		if err := m.block(name, &b); err != nil {
+			return fmt.Errorf("copies: %s: %w", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Shown)) {
+		s, err := m.shown(name, doc.Shown[name])
+		if err != nil {
+			return fmt.Errorf("shown: %s: %w", name, err)
+		}
+		m.Layouts = append(m.Layouts, *s)
+	}
+	return nil
+}
+
+// applyFunctions applies the keys about single functions.
+func (m *model) applyFunctions(doc *document) error {
+	for name, s := range doc.Functions {
+		f := m.find(name)
+		if f == nil {
+			return fmt.Errorf("%s is not in functions.tsv", name)
+		}
+		if s == nil {
+			s = &semantics{}
+		}
+		if err := m.apply(f, s); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f.Simulated = doc.Layer.Simulated
+	}
+	for _, name := range doc.Simulated {
+		f := m.find(name)
+		if f == nil {
+			return fmt.Errorf("simulated: %s is not in functions.tsv", name)
+		}
+		f.Simulated = true
+	}
+	return nil
+}
+
+// applyGroups applies the keys about several functions at once. They follow from those about single functions.
+func (m *model) applyGroups(doc *document) error {
+	if err := m.vary(doc.Variants); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Tagged)) {
+		if err := m.tell(name, doc.Tagged[name]); err != nil {
+			return fmt.Errorf("tagged: %s: %w", name, err)
+		}
+	}
+	for name, d := range doc.Directions {
+		if err := m.direct(name, d); err != nil {
+			return fmt.Errorf("directions: %s: %w", name, err)
+		}
+	}
+	if err := m.explain(doc.Unmodelled); err != nil {
+		return fmt.Errorf("unmodelled: %w", err)
+	}
+	m.unsimulated = doc.Unsimulated
+	for _, names := range doc.Unsimulated {
+		for _, name := range names {
+			f := m.find(name)
+			if f == nil || !f.Modelled {
+				return fmt.Errorf("unsimulated: %s is not modelled", name)
+			}
+			f.Simulated = false
+		}
+	}
+	return nil
+}
+
+// vary gives functions whose names end in one of some ends what the function without it means.
+func (m *model) vary(ends []string) error {
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		for _, end := range ends {
+			name, ok := strings.CutSuffix(f.Name, end)
+			if !ok || f.Modelled {
+				continue
+			}
+			of := m.find(name)
+			if of == nil || len(of.Params) != len(f.Params) {
+				return fmt.Errorf("%s: there is no %s with the same parameters", f.Name, name)
+			}
+			v := *of
+			v.ID, v.Name, v.Since, v.Doc, v.Params = f.ID, f.Name, f.Since, f.Doc, slices.Clone(of.Params)
+			v.OwnStream = of.Stream >= 0 || of.Task == api.Copy || of.Task == api.Fill
+			*f = v
+			m.meanings[f.Name] = m.meanings[name]
+			for _, p := range f.Params {
+				if c := m.factors[factorKey{name, p.Name}]; c != nil {
+					m.factors[factorKey{f.Name, p.Name}] = c
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// explain notes why functions have no semantics.
+func (m *model) explain(reasons map[string][]string) error {
+	for why, patterns := range reasons {
+		for _, pattern := range patterns {
+			found := false
+			for i := range m.Funcs {
+				ok, err := path.Match(pattern, m.Funcs[i].Name)
+				if err != nil {
+					return fmt.Errorf("%s: %w", pattern, err)
+				}
+				if have := m.why[m.Funcs[i].Name]; ok && have != "" && have != why {
+					return fmt.Errorf("%s has two reasons", m.Funcs[i].Name)
+				}
+				if ok && !m.Funcs[i].Modelled {
+					m.why[m.Funcs[i].Name], found = why, true
+				}
+			}
+			if !found {
+				return fmt.Errorf("%s is no function without semantics", pattern)
+			}
+		}
+	}
+	return nil
+}
+
+// apply gives a function its semantics.
+func (m *model) apply(f *api.Func, s *semantics) error {
+	for _, step := range []func(*api.Func, *semantics) error{applyNames, m.applyRelated, m.applyParams, applyPlaces} {
+		if err := step(f, s); err != nil {
+			return err
+		}
+	}
+	f.Initializes, f.PollsCallbacks, f.Collective = s.Begins, s.Reports, s.Meets
+	f.Keeps, f.Modelled = s.Keeps, true
+	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
+		f.ReplayError = s.Replay
+	}
+	return nil
+}
+
+// applyNames parses the keys whose values are names.
+func applyNames(f *api.Func, s *semantics) error {
+	var ok bool
+	if f.Task, ok = api.ParseTask(s.Task); !ok {
+		return fmt.Errorf("no task %q", s.Task)
+	}
+	if f.Sync, ok = api.ParseSync(s.Sync); !ok {
+		return fmt.Errorf("no sync %q", s.Sync)
+	}
+	if f.Capture, ok = api.ParseCapture(s.Capture); !ok {
+		return fmt.Errorf("capture neither begins nor ends: %q", s.Capture)
+	}
+	if f.Edit, ok = api.ParseEdit(s.Edit); !ok {
+		return fmt.Errorf("no edit of a graph %q", s.Edit)
+	}
+	if f.Range, ok = api.ParseRange(s.Range); !ok {
+		return fmt.Errorf("no range %q", s.Range)
+	}
+	if f.Shares, ok = api.ParseShare(s.Shares); !ok {
+		return fmt.Errorf("no way to share %q", s.Shares)
+	}
+	if f.Stack, ok = api.ParseStack(s.Stack); !ok {
+		return fmt.Errorf("stack: no %s", s.Stack)
+	}
+	return nil
+}
+
+// applyRelated checks and sets the keys that name other functions, and those of the shim alone.
+func (m *model) applyRelated(f *api.Func, s *semantics) error {
+	if s.StandIn != "" && m.find(s.StandIn) == nil {
+		return fmt.Errorf("standin: %s is not in functions.tsv", s.StandIn)
+	}
+	if s.Subscribes != "" && m.find(s.Subscribes) == nil {
+		return fmt.Errorf("subscribes: %s is not in functions.tsv", s.Subscribes)
+	}
+	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
+	switch {
+	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
+		return fmt.Errorf("ends: no parameter %s", s.Ends)
+	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
+		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
+	case s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }):
+		return errors.New("keeps: it has no parameter that is a file")
+	}
+	answer, _, _ := strings.Cut(s.Answers, "=")
+	for _, p := range []string{s.Finds, s.Passes, answer} {
+		if p != "" && f.Param(p) < 0 {
+			return fmt.Errorf("no parameter %s", p)
+		}
+	}
+	m.meanings[f.Name] = s.meaning
+	if len(s.Inject) == 2 {
+		m.injected[f.Name] = [2]int(s.Inject)
+	}
+	return nil
+}
+
+// applyParams gives the parameters and the returned value their roles.
+func (m *model) applyParams(f *api.Func, s *semantics) error {
+	if s.Ret != "" {
+		var p api.Param
+		if err := m.role(f, &p, s.Ret); err != nil {
+			return fmt.Errorf("ret: %w", err)
+		}
+		f.Ret, f.RetObject, f.RetVolatile = p.Role, p.Object, p.Volatile
+	}
+	for i := range f.Params {
+		p := &f.Params[i]
+		text, ok := s.Params[p.Name]
+		if !ok {
+			var err error
+			if text, err = m.implied(f, i); err != nil {
+				return err
+			}
+		}
+		delete(s.Params, p.Name)
+		if err := m.role(f, p, text); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		switch {
+		case p.Role != api.Use:
+		case p.Object == api.Stream:
+			f.Stream = int8(i)
+		case p.Object == api.Event || p.Object == api.Notify || p.Object == api.Counter:
+			if f.Task == api.Record || f.Task == api.Wait || f.Task == api.Reset || f.Sync != api.NoSync {
+				f.Event = int8(i)
+			}
+		}
+	}
+	for name := range s.Params {
+		return fmt.Errorf("no parameter %s", name)
+	}
+	return nil
+}
+
+// applyPlaces sets the numbers of the parameters that keys name.
+func applyPlaces(f *api.Func, s *semantics) error {
+	for _, c := range []struct {
+		key, param string
+		to         *int8
+	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"entry", s.Entry, &f.Entry}, {"names", s.Names, &f.Names}, {"graph", s.Graph, &f.Graph}} {
+		if c.param == "" {
+			continue
+		}
+		i := f.Param(c.param)
+		if i < 0 {
+			return fmt.Errorf("%s: no parameter %s", c.key, c.param)
+		}
+		*c.to = int8(i)
+	}
+	return nil
+}

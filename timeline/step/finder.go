@@ -1,0 +1,141 @@
+package step
+
+import (
+	"math"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// A Finder cuts a trace into steps, call by call. Its memory is bounded.
+type Finder struct {
+	rule  *Rule
+	steps *stepper // nil while the rule is not known
+	live  *live    // nil if the rule does not change
+}
+
+// New returns a Finder by a rule.
+func New(rule *Rule) *Finder { return &Finder{rule: rule, steps: newStepper(rule)} }
+
+// NewByMarker returns a Finder by a marker, see Counter.
+func NewByMarker(marker string) *Finder { return New(&Rule{Source: ByMarker, marker: marker}) }
+
+// NewLive returns a Finder that learns its rule from the calls that it is given, and learns it again if steps stop coming. lanes returns the lanes
+// so far.
+func NewLive(lanes func() []Lane) *Finder {
+	f := &Finder{live: &live{lanes: lanes}}
+	f.relearn()
+	return f
+}
+
+// Rule returns the rule of the steps. The rule of a live Finder changes.
+func (f *Finder) Rule() *Rule { return f.rule }
+
+// Counts reports whether steps are counted by a marker: then Count takes the calls, otherwise See.
+func (f *Finder) Counts() bool { return f.rule.Source == ByMarker }
+
+// At returns the index of the current step, -1 if there is none.
+func (f *Finder) At() int {
+	if f.steps == nil {
+		return -1
+	}
+	return f.steps.at()
+}
+
+// Pass goes on to a moment and returns a step that has ended by then, nil if there are no more. The step is valid until the next call.
+func (f *Finder) Pass(now int64) *Step {
+	if f.steps == nil {
+		return nil
+	}
+	s := f.steps.pass(now)
+	if s != nil && f.live != nil {
+		f.live.idle = 0
+	}
+	return s
+}
+
+// See takes in a call: its op, nil if it has none, and the range that it names, nil if it names none. A range is given to a live Finder with the
+// call that ends it, otherwise with the call that begins it.
+func (f *Finder) See(op *Op, named *Range) {
+	if f.live != nil {
+		f.learn(op, named)
+	}
+	if f.steps != nil {
+		f.steps.see(op, named)
+	}
+}
+
+// Count takes in a call of a process if steps are counted by a marker. name is the name of the range or mark that the call begins.
+func (f *Finder) Count(m *api.Model, process uint32, fn *api.Func, c *format.Call, name string) {
+	f.steps.count(m, process, fn, c, name)
+}
+
+// Finish ends the current step at the end of the trace: as a typical step if it holds one, otherwise as an open step.
+func (f *Finder) Finish(end int64) {
+	if f.steps != nil {
+		f.steps.finish(end)
+	}
+}
+
+const (
+	// firstLook is how many ops a live Finder first examines. A rule counts if twice as many ops show the same; a step that does not end in a wait
+	// of the host must be shown by sureLook ops, since a layer may repeat as well as a step.
+	firstLook, sureLook = 64, 1 << 14
+	// lostSteps is the number of ops without a step after which steps are learned anew.
+	lostSteps = 1 << 17
+)
+
+// live is how a live Finder learns its rule.
+type live struct {
+	lanes   func() []Lane
+	learner *Learner // nil while the rule is known
+	was     *Rule    // by half of the ops
+	next    int      // number of ops at which the steps are examined again
+	idle    int      // ops since the last step
+}
+
+func (f *Finder) relearn() {
+	l := f.live
+	*l = live{lanes: l.lanes, learner: &Learner{lanes: l.lanes, groups: map[groupKey]*group{}}, next: firstLook}
+	f.rule, f.steps = &Rule{Source: None}, nil
+}
+
+// learn takes in a call while the rule is not known. Afterwards it counts ops without a step.
+func (f *Finder) learn(op *Op, named *Range) {
+	v := f.live
+	l := v.learner
+	if l == nil {
+		if op == nil {
+			return
+		}
+		if v.idle++; v.idle > lostSteps {
+			f.relearn()
+		}
+		return
+	}
+	if named != nil {
+		l.Range(named)
+	}
+	if op == nil {
+		return
+	}
+	if l.ops = append(l.ops, *op); len(l.ops) < v.next {
+		return
+	}
+	rule := l.marked(2)
+	if rule == nil {
+		rule = l.repeated()
+	}
+	switch {
+	case rule.Source == None:
+		rule = nil
+	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.after || v.next >= sureLook):
+		rule.early = math.MaxInt64 // it is over
+		v.learner = nil
+		f.rule, f.steps = rule, newStepper(rule)
+		return
+	}
+	if v.was, v.next = rule, 2*v.next; v.next > maxLearned {
+		f.relearn()
+	}
+}

@@ -1,0 +1,262 @@
+package step
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// maxLearned is how many ops are examined at once for steps, 20 MiB. maxTries is how often.
+const (
+	maxLearned = 1 << 19
+	maxTries   = 8
+)
+
+// A Learner makes out the Rule of a trace from its beginning. It takes the ops of calls, and ranges in any order.
+type Learner struct {
+	lanes  func() []Lane // so far
+	ops    []Op
+	groups map[groupKey]*group
+	all    []*group
+	tries  int
+	best   *Rule // so far
+}
+
+// NewLearner returns a Learner for a trace with a number of calls. lanes returns the lanes so far; Op.Lane is an index into them.
+func NewLearner(lanes func() []Lane, calls uint64) *Learner {
+	return &Learner{lanes: lanes, groups: map[groupKey]*group{}, ops: make([]Op, 0, min(calls, maxLearned))}
+}
+
+// Op takes in an op. It returns false if the rule is known, or will not be found.
+func (l *Learner) Op(op Op) (more bool) {
+	if len(l.ops) == maxLearned && (l.judge() || l.tries == maxTries) {
+		return false
+	}
+	l.ops = append(l.ops, op)
+	return true
+}
+
+// Rule returns the rule at the end of the trace, or as soon as Op has returned false. Its Source is None if there is none.
+func (l *Learner) Rule() *Rule {
+	if was := l.best; len(l.ops) > 0 && (was == nil || was.Source == None) && l.tries < maxTries {
+		if !l.judge() && was != nil {
+			l.best = was
+		}
+	}
+	if l.best == nil {
+		l.best = &Rule{Source: None, Why: "nothing is launched"}
+	}
+	return l.best
+}
+
+// judge makes out the rule of the ops so far, drops them, and reports whether there is one.
+func (l *Learner) judge() bool {
+	rule := l.marked(2)
+	if rule == nil {
+		rule = l.repeated()
+	}
+	if rule.Source == None {
+		rule = cmp.Or(l.marked(1), rule)
+	}
+	if l.tries++; l.tries > 1 {
+		rule.early = math.MaxInt64 // not the first cut of the trace
+	}
+	l.best, l.ops = rule, l.ops[:0]
+	return rule.Source != None
+}
+
+// Stem is a name without its numbers: "step 12" and "step 13" are of one kind.
+func Stem(name string) string {
+	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r >= '0' && r <= '9' }), "#")
+}
+
+// groupKey is what ranges have in common that may mark steps, a group what is known of them.
+type groupKey struct {
+	process      uint32
+	domain, name string
+}
+
+type group struct {
+	groupKey
+	ranges   []marks
+	launches int
+	named    bool
+	overlaps bool // nested, or of several threads
+}
+
+type marks struct {
+	from, to int64
+	begin    uint64
+}
+
+// Range takes in a range.
+func (l *Learner) Range(r *Range) {
+	if r.To <= r.From {
+		return
+	}
+	k := groupKey{r.Process, r.Domain, Stem(r.Name)}
+	g := l.groups[k]
+	if g == nil {
+		g = &group{groupKey: k}
+		l.groups[k] = g
+		l.all = append(l.all, g)
+	}
+	if n := len(g.ranges); n > 0 && r.From < g.ranges[n-1].to {
+		g.overlaps, g.ranges = true, g.ranges[:1]
+	}
+	if !g.overlaps && len(g.ranges) < maxLearned {
+		g.ranges = append(g.ranges, marks{r.From, r.To, r.Begin})
+	}
+}
+
+// marked returns how at least so many ranges of the program mark steps, nil where none do. One alone does where its
+// name says so: a profiler is told to look at a single step.
+func (l *Learner) marked(least int) *Rule {
+	var all []*group
+	for _, g := range l.all {
+		if !g.overlaps && len(g.ranges) >= least && (len(g.ranges) > 1 || namesStep(g.name)) {
+			all = append(all, g)
+		}
+	}
+	// Of what is left, each group is a list of ranges in the order of time; one whose first lies within another one's is inner.
+	within := func(in, out *group) bool {
+		r := in.ranges[0]
+		i := sort.Search(len(out.ranges), func(i int) bool { return out.ranges[i].from > r.from }) - 1
+		if i < 0 || in.process != out.process || in == out {
+			return false
+		}
+		o := out.ranges[i]
+		return o.begin != r.begin && r.to <= o.to && (r.from > o.from || r.begin > o.begin)
+	}
+	lanes, issued := l.lanes(), map[uint32][]int64{} // begins of launches, by process
+	for i := range l.ops {
+		if d := &l.ops[i]; d.Class == Launch && len(all) > 0 {
+			p := lanes[d.Lane].Process
+			issued[p] = append(issued[p], d.Start)
+		}
+	}
+	var best *group
+	for _, g := range all {
+		if slices.ContainsFunc(all, func(o *group) bool { return within(g, o) }) {
+			continue
+		}
+		at := func(v int64) int {
+			i, _ := slices.BinarySearch(issued[g.process], v)
+			return i
+		}
+		g.launches = 0
+		for _, r := range g.ranges {
+			g.launches += at(r.to) - at(r.from)
+		}
+		if g.launches == 0 || 2*g.launches < len(issued[g.process]) {
+			continue
+		}
+		g.named = namesStep(g.name)
+		if best == nil || g.named && !best.named || g.named == best.named && g.launches > best.launches {
+			best = g
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &Rule{Source: Marked, Process: best.process, domain: best.domain, stem: best.name}
+}
+
+// rhythm returns the pulses of a lane, or of a thread for anyLane.
+func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
+	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), beat: beat{lane: lane, threads: map[uint32]bool{}}}
+	if lane == anyLane {
+		r.beat.threads[thread] = true
+	}
+	for i := range l.ops {
+		if d := &l.ops[i]; d.Lane == int32(lane) && d.Class == Launch {
+			r.beat.threads[d.Thread] = true
+		}
+	}
+	ids := map[uint64]int32{}
+	for i := range l.ops {
+		d := &l.ops[i]
+		id, ok := r.beat.pulse(d)
+		if !ok {
+			continue
+		}
+		at, ok := ids[id]
+		if !ok {
+			at = int32(len(r.symbols))
+			ids[id] = at
+			r.symbols = append(r.symbols, symbol{id: id, class: d.Class, first: len(r.pulses)})
+		}
+		if d.Class == Launch {
+			r.launches++
+		}
+		r.symbols[at].count++
+		r.pulses = append(r.pulses, pulse{at, int32(i)})
+	}
+	return r
+}
+
+// repeated finds steps from repetition: on the lane or on the thread with the most launches. The thread comes first if it launches mostly on other
+// lanes, as in a server with a stream for each request.
+func (l *Learner) repeated() *Rule {
+	lanes := l.lanes()
+	lane, onLane := most(l.ops, func(d *Op) int { return int(d.Lane) })
+	if lane < 0 {
+		return &Rule{Source: None, Why: "nothing is launched"}
+	}
+	process := lanes[lane].Process
+	thread, ofThread := most(l.ops, func(d *Op) int { return int(d.Thread) })
+	byLane := func() *Rule { return l.rhythm(lane, 0).rule(process) }
+	byThread := func() *Rule { return l.rhythm(anyLane, uint32(thread)).rule(l.processOf(thread, lanes)) }
+	tries := []func() *Rule{byLane, byThread}
+	if 2*onLane < ofThread {
+		slices.Reverse(tries)
+	}
+	for _, try := range tries {
+		if rule := try(); rule != nil {
+			return rule
+		}
+	}
+	return &Rule{Source: None, Process: process,
+		Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", lanes[lane].Name, minSteps)}
+}
+
+// most returns the key with the most launches, the lowest of several and -1 if nothing is launched, and their number.
+func most(ops []Op, key func(*Op) int) (best, launches int) {
+	counts := map[int]int{}
+	for i := range ops {
+		if d := &ops[i]; d.Class == Launch {
+			counts[key(d)]++
+		}
+	}
+	best = -1
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		if counts[k] > launches {
+			best, launches = k, counts[k]
+		}
+	}
+	return best, launches
+}
+
+// processOf returns the process of a thread that launches something.
+func (l *Learner) processOf(thread int, lanes []Lane) uint32 {
+	i := slices.IndexFunc(l.ops, func(d Op) bool { return d.Class == Launch && int(d.Thread) == thread })
+	return lanes[l.ops[i].Lane].Process
+}
+
+// rule returns the rule of the best cut of a rhythm, nil if there is none.
+func (r *rhythm) rule(process uint32) *Rule {
+	c := r.choose()
+	if c == nil {
+		return nil
+	}
+	rule := &Rule{Source: Found, Process: process, lane: r.beat.lane, threads: r.beat.threads, symbol: r.symbols[c.symbol].id, after: r.symbols[c.symbol].ends(),
+		like: c.likeness(), early: math.MaxInt64}
+	if first := c.at[0]; c.added {
+		rule.early = r.ops[r.pulses[first].op].Start
+	}
+	return rule
+}

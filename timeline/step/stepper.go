@@ -1,0 +1,212 @@
+package step
+
+import (
+	"math"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// A stepper cuts a trace into steps by a rule, call by call. It holds one step, at most twice as long as a typical one.
+type stepper struct {
+	rule *Rule
+	beat beat
+	// Of the step that goes on:
+	open  bool
+	step  Step
+	index int      // of the next one
+	until int64    // end of the latest one
+	due   []bounds // to come, in the order of time
+	begun int64    // start of the latest call
+	told  Step
+
+	// Of the pulses behind the last cut:
+	ids      []uint64
+	n        int
+	hash     uint64
+	short    uint64 // hash without what ends steps
+	early    bool   // no cut so far, and a step before the first one
+	nth      int64  // end of the last pulse of a usual step
+	behind   int64  // start of the pulse behind it, -1 for none
+	memo     map[uint64]bool
+	overlaps int64 // of marked steps: the end of the latest one
+
+	counters map[uint32]*Counter // with a marker, by process
+	chosen   bool                // a process has shown a step: its steps they are
+}
+
+// bounds are a moment between steps.
+type bounds struct {
+	at      int64
+	typical bool // the one before
+	ends    bool // one
+	opens   bool // one
+	open    bool // the trace ends
+	name    string
+}
+
+// maxMemo bounds how many different steps are remembered.
+const maxMemo = 1 << 16
+
+func newStepper(rule *Rule) *stepper {
+	if rule.Source == None {
+		return nil
+	}
+	s := &stepper{rule: rule, beat: beat{lane: rule.lane, threads: rule.threads}, hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}}
+	if rule.Source == Found && rule.early != math.MaxInt64 {
+		s.due = append(s.due, bounds{at: rule.early, opens: true})
+		s.early = true
+	}
+	if rule.Source == ByMarker {
+		s.counters = map[uint32]*Counter{}
+	}
+	return s
+}
+
+// at returns the index of the step that goes on, -1 for none.
+func (s *stepper) at() int {
+	if s.open {
+		return s.index
+	}
+	return -1
+}
+
+// pass goes on to a moment and returns a step that has ended by then, nil when there are no more.
+func (s *stepper) pass(now int64) *Step {
+	if now != math.MaxInt64 {
+		s.begun = now
+	}
+	for len(s.due) > 0 && s.due[0].at <= now {
+		b := s.due[0]
+		s.due = s.due[:copy(s.due, s.due[1:])]
+		ended := s.open && b.ends && b.at > s.step.From && (!b.open || s.begun >= s.step.From)
+		if ended {
+			s.told = s.step
+			s.told.To, s.told.Typical, s.told.Open = b.at, b.typical, b.open
+			s.until = b.at
+			s.index++
+		}
+		s.open = b.opens
+		if b.opens {
+			s.step = Step{Index: s.index, Name: b.name, From: max(b.at, s.until)}
+		}
+		if ended {
+			return &s.told
+		}
+	}
+	return nil
+}
+
+// see takes in a call: its op, nil if it has none, and the range that it begins or ends, nil if it does neither.
+func (s *stepper) see(d *Op, named *Range) {
+	if s.rule.Source == Marked {
+		if r := named; r != nil && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && Stem(r.Name) == s.rule.stem {
+			s.overlaps = r.To
+			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true})
+		}
+		return
+	}
+	if d == nil {
+		return
+	}
+	id, ok := s.beat.pulse(d)
+	if !ok {
+		return
+	}
+	if id == s.rule.symbol && !s.rule.after {
+		s.cut(d.Start)
+	}
+	n := s.rule.like.bag.n
+	switch s.n++; {
+	case s.n == n:
+		s.nth = max(d.End, d.Start+1)
+	case s.n == n+1:
+		s.behind = d.Start
+	}
+	if len(s.ids) <= 2*n {
+		s.ids = append(s.ids, id)
+	}
+	s.hash = Mix(s.hash, id)
+	if d.Class < CopyOut {
+		s.short = Mix(s.short, id)
+	}
+	if id == s.rule.symbol && s.rule.after {
+		s.cut(max(d.End, d.Start+1))
+	}
+}
+
+// count takes in a call of a process, for a marker; name is that of the range that it begins. The first step of a program that has no
+// begin of its own is not reported.
+func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.Call, name string) {
+	if f == nil || s.chosen && process != s.rule.Process {
+		return
+	}
+	c := s.counters[process]
+	if c == nil {
+		c = NewCounter(m, s.rule.marker)
+		s.counters[process] = c
+	}
+	was := c.At()
+	in := c.See(f, call.Thread, name)
+	if c.At() == was {
+		return
+	}
+	if !s.chosen {
+		s.chosen, s.rule.Process, s.index = true, process, c.At()
+	}
+	at := call.Start
+	if in == was {
+		at, name = max(call.End, at+1), ""
+	}
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: true, name: name})
+}
+
+// cut ends a step and begins another one.
+func (s *stepper) cut(at int64) {
+	typical := s.early || s.typical()
+	s.early = false
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical})
+	s.ids, s.n, s.hash, s.short, s.behind = s.ids[:0], 0, stepHash, stepHash, -1
+}
+
+func (s *stepper) typical() bool {
+	l := &s.rule.like
+	switch {
+	case l.how == sameTasks:
+		return s.short == l.hash
+	case s.hash == l.hash:
+		return true
+	case l.how == same:
+		return false
+	}
+	like, known := s.memo[s.hash]
+	if !known {
+		if len(s.memo) == maxMemo {
+			clear(s.memo)
+		}
+		like = l.bag.like(s.ids)
+		s.memo[s.hash] = like
+	}
+	return like
+}
+
+// finish ends what goes on at the end of a trace: as a step, where it holds one, else as one that is open.
+func (s *stepper) finish(end int64) {
+	if s.rule.Source == Marked {
+		return
+	}
+	if s.rule.Source == ByMarker {
+		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
+		return
+	}
+	n := s.rule.like.bag.n
+	if s.n >= n && s.rule.like.bag.like(s.ids[:n]) {
+		at := s.nth
+		if s.behind >= 0 {
+			at = s.behind
+		}
+		s.due = append(s.due, bounds{at: at, ends: true, typical: true})
+		return
+	}
+	s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
+}
