@@ -1387,7 +1387,7 @@ func TestFunctionTable(t *testing.T) {
 		}
 	}
 	// A structure that does not fit goes to the stack whole; only x86-64 uses the registers that it left.
-	f := &api.Func{Name: "f", Return: "void", RetVoid: true, Stream: -1, Words: 11, Params: []api.Param{
+	f := &api.Func{Name: "f", Return: "void", RetVoid: true, Meaning: api.Meaning{Stream: -1}, Words: 11, Params: []api.Param{
 		{Name: "a", Type: "size_t", Width: 8, Word: 0, Words: 1}, {Name: "b", Type: "size_t", Width: 8, Word: 1, Words: 1}, {Name: "c", Type: "size_t", Width: 8, Word: 2, Words: 1},
 		{Name: "d", Type: "size_t", Width: 8, Word: 3, Words: 1}, {Name: "e", Type: "size_t", Width: 8, Word: 4, Words: 1},
 		{Name: "g", Type: "dim3", Width: 12, Word: 5, Words: 2}, {Name: "h", Type: "uint32_t", Width: 4, Word: 7, Words: 1}, {Name: "i", Type: "dim3", Width: 12, Word: 8, Words: 2}, {Name: "j", Type: "bool", Width: 1, Word: 10, Words: 1},

@@ -31,7 +31,7 @@ func (m *model) changes(f *api.Func) *changes {
 	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
 		add(&c.after, "shim_set_device(%s);", f.Params[f.Selects].Name)
 	}
-	switch end := m.meanings[f.Name].Ends; end {
+	switch end := f.Ends; end {
 	case "":
 	case "all":
 		add(&c.leaves, "shim_leaving(ALL_ENDS, NULL, 0);")

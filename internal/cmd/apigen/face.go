@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // nothing is what a function that fails returns, if that is no error code.
 func (m *model) nothing(ctype string) string {
@@ -46,7 +50,7 @@ func genFace(m *model, w *writer) error {
 			w.f("}\n")
 			continue
 		}
-		if m.meanings[f.Name].Tells == lastTask && m.Name == "acl" {
+		if f.Tells == api.LastTask && m.Name == "acl" {
 			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
 		}
 		m.words(w, f, "w")

@@ -41,6 +41,7 @@ func (m *model) tell(name string, t tagged) error {
 			}
 			f := *base
 			f.Name, f.ReplayError, f.Params = base.Name+":"+form, what.Replay, slices.Clone(base.Params)
+			f.CaptureRules = api.CaptureRules{Modelled: base.Modelled}
 			f.Form = &api.Form{Param: int8(n), Tag: what.Value}
 			var ok bool
 			if f.Task, ok = api.ParseTask(what.Task); !ok {

@@ -10,10 +10,10 @@ import (
 
 // The tables named every field of every function, also those that it did not have: 9,042 times `false`.
 func TestLiteralHasNoZeroFields(t *testing.T) {
-	v := api.Func{Name: "f\"", Task: api.Copy, Stream: -1, Form: &api.Form{Tag: 2}, Keeps: []string{"a"},
-		Params: []api.Param{{Name: "p", Role: api.Use, Size: api.Size{Mul: []uint8{1, 2}}}}}
-	want := `api.Func{Name: "f\"", Params: []api.Param{{Name: "p", Role: 1, Size: api.Size{Mul: []byte{1, 2}}}}, Task: 2, Keeps: []string{"a"}, Stream: -1,
-		Form: &api.Form{Tag: 2}}`
+	v := api.Func{Name: "f\"", Form: &api.Form{Tag: 2}, Params: []api.Param{{Name: "p", Role: api.Use, Memory: api.Memory{Size: api.Size{Mul: []uint8{1, 2}}}}},
+		Meaning: api.Meaning{Task: api.Copy, Stream: -1}, ReplayRules: api.ReplayRules{Keeps: []string{"a"}}}
+	want := `api.Func{Name: "f\"", Params: []api.Param{{Name: "p", Role: 1, Memory: api.Memory{Size: api.Size{Mul: []byte{1, 2}}}}}, Form: &api.Form{Tag: 2},
+		Meaning: api.Meaning{Task: 2, Stream: -1}, ReplayRules: api.ReplayRules{Keeps: []string{"a"}}}`
 	if got := literal(reflect.ValueOf(v), true); squeeze(got) != squeeze(want) {
 		t.Errorf("literal %s, want %s", got, want)
 	}

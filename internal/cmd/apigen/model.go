@@ -24,8 +24,6 @@ type model struct {
 	enumSet  map[string]bool
 	impl     map[string]string         // name of the same function in the library below, where the runtime is split
 	factors  map[factorKey][]string    // of the size behind a parameter, in C, that no number and no parameter tells
-	injected map[string][2]int         // module and slot of a function in the tables of an injection
-	meanings map[string]meaning        // of functions
 	forms    []api.Func                // of the functions of the layer, see tagged
 	arms     map[factorKey]*structType // of a form: what lies behind the parameter with the tag
 	why      map[string]string         // a function has no semantics
@@ -99,25 +97,6 @@ func (m *model) structByName(name string) *structType {
 	}
 	return nil
 }
-
-// meaning is what only the shim has to know of a function.
-type meaning struct {
-	// Ends says what is no more after the call: `all`, or the device that a parameter has the number of.
-	Ends string
-	// Tells says what the call tells a thread of its own last calls.
-	Tells string
-	// Finds is the parameter with the name of a function that the call answers with, Passes the one with what names a table of
-	// functions that are known by no name.
-	Finds, Passes string
-	// Answers is PARAM=VALUE: what the call stores behind the parameters after that one counts only where it has stored the value there.
-	Answers string
-}
-
-const (
-	lastTask      = "task"
-	lastError     = "error"
-	lastErrorOnce = "error once" // which it is told no second time
-)
 
 func (m *model) find(name string) *api.Func {
 	for i := range m.Funcs {
@@ -219,8 +198,6 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.impl, l.impl)
 		maps.Copy(m.factors, l.factors)
 		maps.Copy(m.arms, l.arms)
-		maps.Copy(m.injected, l.injected)
-		maps.Copy(m.meanings, l.meanings)
 		maps.Copy(m.why, l.why)
 	}
 	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })

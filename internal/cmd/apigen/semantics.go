@@ -52,9 +52,8 @@ type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
 	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
 	Begins, Reports, Meets                                                bool
-	meaning                                                               `yaml:",inline"`
+	api.CaptureRules                                                      `yaml:",inline"`
 	Keeps                                                                 []string
-	Inject                                                                []int
 	Params                                                                map[string]string
 }
 
@@ -228,7 +227,6 @@ func (m *model) vary(ends []string) error {
 			v.ID, v.Name, v.Since, v.Doc, v.Params = f.ID, f.Name, f.Since, f.Doc, slices.Clone(of.Params)
 			v.OwnStream = of.Stream >= 0 || of.Task == api.Copy || of.Task == api.Fill
 			*f = v
-			m.meanings[f.Name] = m.meanings[name]
 			for _, p := range f.Params {
 				if c := m.factors[factorKey{name, p.Name}]; c != nil {
 					m.factors[factorKey{f.Name, p.Name}] = c
@@ -318,7 +316,7 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
 		return fmt.Errorf("ends: no parameter %s", s.Ends)
-	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
+	case !slices.Contains([]string{"", api.LastTask, api.LastError, api.LastErrorOnce}, s.Tells):
 		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
 	case s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }):
 		return errors.New("keeps: it has no parameter that is a file")
@@ -329,10 +327,10 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 			return fmt.Errorf("no parameter %s", p)
 		}
 	}
-	m.meanings[f.Name] = s.meaning
-	if len(s.Inject) == 2 {
-		m.injected[f.Name] = [2]int(s.Inject)
+	if s.Inject != nil && len(s.Inject) != 2 {
+		return errors.New("inject: want a module and a slot")
 	}
+	f.CaptureRules = s.CaptureRules
 	return nil
 }
 

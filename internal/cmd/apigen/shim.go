@@ -62,7 +62,7 @@ func genShim(m *model, w *writer) error {
 		names = append(names, m.genEntries(w, f)...)
 	}
 	m.genCounted(w)
-	if len(m.injected) > 0 {
+	if slices.ContainsFunc(m.Funcs, func(f api.Func) bool { return f.Inject != nil }) {
 		names = append(names, shimName{"InitInjectionMstx", "{\"InitInjectionMstx\", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real, 0}"})
 	}
 	slices.SortFunc(names, func(a, b shimName) int { return strings.Compare(a.name, b.name) })
@@ -75,8 +75,7 @@ func genShim(m *model, w *writer) error {
 	w.f("const char shim_build[] __attribute__((used)) = \"acltrace shim: ring \" SHIM_STRING(RING_VERSION) \", functions %016x\";", m.Checksum())
 	w.f("const struct shim_injected shim_injected[] = {")
 	for i := range m.Funcs {
-		if at, ok := m.injected[m.Funcs[i].Name]; ok {
-			n := m.Funcs[i].Name
+		if at, n := m.Funcs[i].Inject, m.Funcs[i].Name; at != nil {
 			w.f("\t{\"%s\", %d, %d, (void *)inject_%s, &inside_%s.real},", n, at[0], at[1], n, n)
 		}
 	}
@@ -128,7 +127,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	target("second", f.Name)
 	w.f("static %s(%s)\n{\n\t%sother_%s(%s&second_%s);\n}\n", cDecl(f.Return, "copy_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
 	names := []shimName{{f.Name, fmt.Sprintf("{\"%s\", (void *)%s, &target_%s.real, (void *)copy_%s, &second_%s.real, %d}", f.Name, f.Name, f.Name, f.Name, f.Name, version(f.Since))}}
-	if _, ok := m.injected[f.Name]; ok {
+	if f.Inject != nil {
 		target("inside", f.Name)
 		w.f("static %s(%s)\n{\n\t%sother_%s(%s&inside_%s);\n}\n", cDecl(f.Return, "inject_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
 	}
@@ -198,18 +197,18 @@ func (m *model) genCounted(w *writer) {
 
 // owns is how what a function tells a thread of its own last calls is put right: the shim's are none of them.
 func (m *model) owns(f *api.Func) string {
-	switch m.meanings[f.Name].Tells {
-	case lastTask:
+	switch f.Tells {
+	case api.LastTask:
 		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_last_task(%s);", f.Params[0].Name)
-	case lastError:
+	case api.LastError:
 		return "ret = shim_last_error(ret, false);"
-	case lastErrorOnce:
+	case api.LastErrorOnce:
 		return "ret = shim_last_error(ret, true);"
 	}
-	switch k := m.meanings[f.Name]; {
-	case k.Finds != "":
-		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_found(%s, pfn, cudaVersion, flags);", k.Finds)
-	case k.Passes != "":
+	switch {
+	case f.Finds != "":
+		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_found(%s, pfn, cudaVersion, flags);", f.Finds)
+	case f.Passes != "":
 		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_passed(\"%s\");", f.Name)
 	}
 	if made := m.parameters(f); made != "" {
@@ -262,7 +261,7 @@ func (m *model) always(f *api.Func) bool {
 
 // endsFunctions reports whether functions are no more after a call.
 func (m *model) endsFunctions(f *api.Func) bool {
-	return m.meanings[f.Name].Ends != "" || slices.ContainsFunc(f.Params, func(p api.Param) bool {
+	return f.Ends != "" || slices.ContainsFunc(f.Params, func(p api.Param) bool {
 		return p.Role == api.End && (p.Object == api.Binary || p.Object == api.Context)
 	})
 }

@@ -36,7 +36,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func newModel(dir string) *model {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}, arms: map[factorKey]*structType{}, why: map[string]string{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, arms: map[factorKey]*structType{}, why: map[string]string{}}
 	m.Name = filepath.Base(dir)
 	return m
 }
@@ -161,7 +161,8 @@ func (m *model) loadFunctions() error {
 		return err
 	}
 	for _, r := range rows {
-		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Graph: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name,
+			Meaning: api.Meaning{Stream: -1, Event: -1, Graph: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}}
 		f.RetVoid = f.Return == "void"
 		m.header[f.Name] = r[1]
 		if r[7] != "" && r[7] != "-" {
@@ -181,7 +182,7 @@ func (m *model) loadFunctions() error {
 				if g[3] != "" {
 					t += "*"
 				}
-				f.Params = append(f.Params, api.Param{Name: g[2], Type: t, ItemSizes: -1, ItemCount: -1, Size: api.Size{Pitch: -1}})
+				f.Params = append(f.Params, api.Param{Name: g[2], Type: t, Memory: api.Memory{ItemSizes: -1, ItemCount: -1, Size: api.Size{Pitch: -1}}})
 				m.dirs[f.Name] = append(m.dirs[f.Name], g[4])
 			}
 		}

@@ -244,7 +244,7 @@ func (c *wrapper) output(n int, p *api.Param) {
 	default:
 		add(&c.after, "if (%s)\n\t\tshim_piece(&c, %d, PIECE_OUT, %s, %s, true);", c.stored, n, p.Name, elem)
 	}
-	if name, value, ok := strings.Cut(c.m.meanings[c.f.Name].Answers, "="); ok && p.Name == name {
+	if name, value, ok := strings.Cut(c.f.Answers, "="); ok && p.Name == name {
 		c.stored = fmt.Sprintf("ok && %s != NULL && *%s == %s", name, name, value)
 	}
 }

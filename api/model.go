@@ -1,0 +1,322 @@
+package api
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+)
+
+// Enum is one enumeration type of a runtime.
+type Enum struct {
+	Type   string
+	Values []EnumValue // in the order of declaration; several names may share a value
+}
+
+// EnumValue is one name of an enumeration.
+type EnumValue struct {
+	Name  string
+	Value int64
+}
+
+// Layout is what is shown of a structure: some of its members or, where one says by its value what the others are, that one
+// and those that it says.
+type Layout struct {
+	Type    string
+	Size    uint32 // bytes
+	Members []Member
+	Tag     *Member            // an enumeration
+	Cases   map[int64][]Member // by the value of Tag
+	Prefix  string             // that the names of Tag's values share
+}
+
+// Member is a member of a structure, a number without a sign.
+type Member struct {
+	Name         string
+	Object       Object // of a handle
+	Type         string
+	Offset, Size uint32 // bytes; Size is at most 8
+}
+
+// Window is a range of addresses that the runtime's driver owns: what lies in it is device memory unless the runtime
+// has given it out as host memory.
+type Window struct{ From, To uint64 }
+
+// Layer is one of the libraries, or sets of libraries, that make up a runtime.
+type Layer struct {
+	Name string // "acl", "rt"
+	// Libraries are the names of its files, without versions, those that programs are linked to first.
+	Libraries []string
+	// Outer says that its functions are: they call those of other layers.
+	Outer bool
+	// Errors is the C type of its error codes, a signed number of 32 bits.
+	Errors string
+}
+
+// Model is everything known about one runtime.
+type Model struct {
+	Name        string // "acl"
+	Accelerator Accelerator
+	// Shim is the file of the library that is loaded into programs in order to record them.
+	Shim      string
+	Installed Installed
+	Layers    []Layer // the one that programs call first
+	Funcs     []Func  // by ascending ID
+	Enums     []Enum
+	Layouts   []Layout    // those that are shown as what they are
+	Errors    []EnumValue // the first name of a code is its main one
+	Device    Window
+	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
+	Environment []string
+	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
+	Exhausted [2]int32
+	// Pending is the error code that says that what was asked about is not complete, 0 where none does.
+	Pending int32
+	// Refused is the error code that calls of a function return which a stream calls, 0 where they are allowed.
+	Refused int32
+	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
+	Constants uint64
+	// OwnStream is the one of them that stands for the thread's own default stream, 0 where there is none.
+	OwnStream uint64
+	// NonBlocking is the bit in the flags of a stream that the default stream of its context has nothing to do with. What is put on that stream waits
+	// for what was put on the other ones before, and they for it. 0 where default streams wait for no others.
+	NonBlocking uint64
+	// Numbers are the kinds of objects that kernels know by the handle, a number of 8 bytes among their arguments.
+	Numbers []Object
+	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
+	DeviceName string
+	Simulator  Simulator
+	Faults     Faults
+
+	byID   []*Func
+	byName map[string]*Func
+	errs   map[int64]string
+	enums  map[string]map[int64]string
+}
+
+// Checksum tells models apart whose functions have other numbers or other arguments: what the one has recorded the other would
+// misread.
+func (m *Model) Checksum() uint64 {
+	h := fnv.New64a()
+	for i := range m.Funcs {
+		fmt.Fprintln(h, m.Funcs[i].ID, m.Funcs[i].Name, m.Funcs[i].Words)
+	}
+	return h.Sum64()
+}
+
+// Init builds the lookup tables; the generated tables call it once.
+func (m *Model) Init() *Model {
+	m.byName = make(map[string]*Func, len(m.Funcs))
+	m.byID = make([]*Func, m.Funcs[len(m.Funcs)-1].ID+1)
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		m.byID[f.ID], m.byName[f.Name] = f, f
+		if f.Sync == PollStream || f.Sync == PollEvent {
+			f.Pending = m.Pending
+		}
+	}
+	m.errs = make(map[int64]string, len(m.Errors))
+	for _, e := range m.Errors {
+		if _, ok := m.errs[e.Value]; !ok {
+			m.errs[e.Value] = e.Name
+		}
+	}
+	m.enums = make(map[string]map[int64]string, len(m.Enums))
+	for _, e := range m.Enums {
+		names := make(map[int64]string, len(e.Values))
+		for _, v := range e.Values {
+			if _, ok := names[v.Value]; !ok {
+				names[v.Value] = v.Name
+			}
+		}
+		m.enums[e.Type] = names
+	}
+	return m
+}
+
+// DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
+func (m *Model) DeviceFault(code int32) bool {
+	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0 && !slices.Contains(m.Faults.Except, code)
+}
+
+// ownStream is set in the number of a thread's own default stream, and in no handle.
+const ownStream = 1 << 63
+
+// StreamOf is a number for the stream that a handle means to a thread which calls the function: 0 is the default stream of a context or a
+// device, and the thread's own default stream has one that no handle is.
+func (m *Model) StreamOf(f *Func, handle uint64, thread uint32) uint64 {
+	switch {
+	case m.OwnStream != 0 && (handle == m.OwnStream || handle == 0 && f.OwnStream):
+		return ownStream | uint64(thread)
+	case handle <= m.Constants:
+		return 0
+	}
+	return handle
+}
+
+// StreamHandle is the handle of a stream that has a number of StreamOf, to the thread that it belongs to.
+func (m *Model) StreamHandle(number uint64) uint64 {
+	if number&ownStream != 0 {
+		return m.OwnStream
+	}
+	return number
+}
+
+// KeepsVisible reports whether recordings keep the content of managed and registered memory. A runtime whose default streams wait for others
+// orders tasks in ways that the planner does not follow for such memory.
+func (m *Model) KeepsVisible() bool { return m.OwnStream == 0 }
+
+// Waiter returns the first function that waits in the given way and takes nothing but what it waits for, nil where there is none.
+func (m *Model) Waiter(s Sync) *Func {
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; f.Sync == s && (f.Words == 0 && s == SyncDevice || f.Words == 1 && f.Stream == 0) {
+			return f
+		}
+	}
+	return nil
+}
+
+// Fill returns the first function that sets device memory to a byte, on a stream or by itself, with the parameter that is the byte; nil and -1
+// if there is none. Of its other values all are sizes in bytes.
+func (m *Model) Fill(onStream bool) (f *Func, value int) {
+	for i := range m.Funcs {
+		f, value = &m.Funcs[i], -1
+		if f.Task != Fill || !f.Plain() || !f.RetError || (f.Stream >= 0) != onStream {
+			continue
+		}
+		fills := slices.IndexFunc(f.Params, func(q Param) bool { return q.Role == Fills })
+		if fills < 0 {
+			continue
+		}
+		size := f.Params[fills].Size
+		if size.Unit != 1 || len(size.Mul) != 1 || size.Pitch >= 0 {
+			continue
+		}
+		for k := range f.Params {
+			if q := &f.Params[k]; q.Role == Value && q.Type != f.Params[size.Mul[0]].Type {
+				value = k
+			}
+		}
+		if value >= 0 {
+			return f, value
+		}
+	}
+	return nil, -1
+}
+
+// Upload returns the first function that puts the copy of a number of bytes from the host to the device on a stream, with the words that it
+// takes where they are not the addresses and the stream; nil where there is none.
+func (m *Model) Upload(n uint64) (f *Func, words []uint64) {
+	for i := range m.Funcs {
+		f, words = &m.Funcs[i], make([]uint64, m.Funcs[i].Words)
+		roles := map[Role]int{}
+		for k := range f.Params {
+			q := &f.Params[k]
+			if q.ItemSizes >= 0 || q.Words != 1 || q.Size.Pitch >= 0 {
+				roles[q.Role]++
+			}
+			roles[q.Role]++
+			if q.Role != Value {
+				continue
+			}
+			if words[q.Word] = n; q.Type != "size_t" {
+				words[q.Word] = m.enumValue(q.Type, "_HOST_TO_DEVICE")
+			}
+			if words[q.Word] == 0 {
+				roles[Value] = 1 << 8
+			}
+		}
+		if f.Task == Copy && f.Stream >= 0 && f.RetError && f.Plain() && roles[Reads] == 1 && roles[Writes] == 1 && roles[Use] == 1 && roles[Value] < 1<<8 && len(f.Params) == 3+roles[Value] {
+			return f, words
+		}
+	}
+	return nil, nil
+}
+
+// enumValue returns the value of an enumeration whose name ends so, 0 where there is none.
+func (m *Model) enumValue(ctype, suffix string) uint64 {
+	for _, e := range m.Enums {
+		if e.Type != ctype {
+			continue
+		}
+		for _, v := range e.Values {
+			if strings.HasSuffix(v.Name, suffix) {
+				return uint64(v.Value)
+			}
+		}
+	}
+	return 0
+}
+
+// Func returns the function with the given id, nil where there is none.
+func (m *Model) Func(id ID) *Func {
+	if int(id) < len(m.byID) {
+		return m.byID[id]
+	}
+	return nil
+}
+
+// Libraries returns the names of the runtime's libraries, without those of outer layers.
+func (m *Model) Libraries() []string {
+	var names []string
+	for _, l := range m.Layers {
+		if !l.Outer {
+			names = append(names, l.Libraries...)
+		}
+	}
+	return names
+}
+
+// Library reports whether a file name is that of a library of the runtime, whatever its version.
+func (m *Model) Library(file string) bool {
+	l := m.LayerOf(file)
+	return l != nil && !l.Outer
+}
+
+// ErrorType reports whether a C type is that of a layer's error codes.
+func (m *Model) ErrorType(ctype string) bool {
+	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })
+}
+
+// LayerOf returns the layer that a file name, whatever its version, is a library of, nil for none.
+func (m *Model) LayerOf(file string) *Layer {
+	for i := range m.Layers {
+		for _, n := range m.Layers[i].Libraries {
+			if rest, ok := strings.CutPrefix(file, n); ok && strings.Trim(rest, ".0123456789") == "" && rest != "." {
+				return &m.Layers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Lookup returns the function with the given name, nil where there is none.
+func (m *Model) Lookup(name string) *Func { return m.byName[name] }
+
+// ErrorName returns the name of an error code, or the number where it has none.
+func (m *Model) ErrorName(code int64) string {
+	if n, ok := m.errs[code]; ok {
+		return n
+	}
+	return fmt.Sprint(code)
+}
+
+// Counted reports whether calls of a function are counted by name. Of any other that a recorder does not know it sees at most that the program
+// asks for it.
+func (m *Model) Counted(name string) bool {
+	f := m.Lookup(name)
+	return f != nil && !f.Modelled
+}
+
+// Layout returns what is shown of a structure type, nil where nothing is.
+func (m *Model) Layout(ctype string) *Layout {
+	for i := range m.Layouts {
+		if m.Layouts[i].Type == ctype {
+			return &m.Layouts[i]
+		}
+	}
+	return nil
+}
+
+// EnumName returns the name of a value of an enumeration type, "" where it has none.
+func (m *Model) EnumName(ctype string, v int64) string { return m.enums[ctype][v] }
