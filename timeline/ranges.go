@@ -35,7 +35,7 @@ func (a *ahead) note(process uint32, e *Event) (*Range, error) {
 	}
 	r.To, r.End, r.EndThread = end.at, end.call, end.thread
 	if end.open {
-		r.Open, r.To, r.End, r.EndThread = true, max(a.w.End, r.From), NoCall, c.Thread
+		r.Open, r.To, r.End, r.EndThread = true, max(*a.last, r.From), NoCall, c.Thread
 	}
 	return r, nil
 }
@@ -56,7 +56,7 @@ func rangeOf(process uint32, e *Event) *Range {
 // ahead reads the calls that begin and end ranges ahead of a Walk, so that a range is known as a whole where it begins. It
 // holds those that lie between what has been asked for and its end.
 type ahead struct {
-	w     *Walk // for the end of the trace
+	last  *int64 // end of the trace so far
 	next  func() (*format.Call, error, bool)
 	stop  func()
 	s     *State

@@ -89,6 +89,7 @@ func (e *Event) Use(param int) (Use, bool) {
 // A State is what is known of the runtime's objects at one moment of a trace.
 type State struct {
 	model  *api.Model
+	byFunc []*funcHandlers // by api.ID
 	live   map[key]*Object
 	recent [256]struct { // of live, since most calls name what one before has named
 		key
@@ -102,6 +103,7 @@ type State struct {
 	objects  int
 	device   uint64    // bytes of live device allocations
 	moved    []*Object // device memory that the latest call has made or ended, in this order
+	ended    []*Object // objects that the current call ends if it succeeds
 	event    Event
 	seats    map[uint32][]seat // by thread, the one that holds last
 	devices  map[uint32][]int  // that the threads of a process have chosen
@@ -131,7 +133,7 @@ type young struct {
 
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
-	return &State{model: m, live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
+	return &State{model: m, byFunc: make([]*funcHandlers, m.Funcs[len(m.Funcs)-1].ID+1), live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
 		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
 }
 
@@ -144,42 +146,72 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	return e
 }
 
+// A handler is what apply does about a parameter.
+type handler func(s *State, process uint32, e *Event, i int)
+
+// using has the handlers by the role of the parameter. They find the objects that a call names, before the call ends or makes any.
+var using = map[api.Role]handler{
+	api.Use:     (*State).uses,
+	api.Launch:  (*State).uses,
+	api.End:     (*State).ends,
+	api.Struct:  (*State).fields,
+	api.Address: (*State).addresses,
+	api.DevArgs: (*State).addresses,
+	api.Reads:   (*State).addresses,
+	api.Writes:  (*State).addresses,
+	api.Fills:   (*State).addresses,
+}
+
+// making has the handlers that make objects, for calls that succeeded.
+var making = map[api.Role]handler{
+	api.New:        (*State).givesOut,
+	api.Find:       (*State).givesOut,
+	api.Place:      (*State).givesAt,
+	api.Map:        (*State).givesAt,
+	api.Struct:     (*State).inside,
+	api.OutHandles: (*State).givesHandles,
+}
+
+// handlers returns the handlers of a function's parameters, by their index.
+func (s *State) handlers(f *api.Func) *funcHandlers {
+	h := s.byFunc[f.ID]
+	if h != nil {
+		return h
+	}
+	h = &funcHandlers{}
+	for i := range f.Params {
+		if do := using[f.Params[i].Role]; do != nil {
+			h.using = append(h.using, paramHandler{i, do})
+		}
+		if do := making[f.Params[i].Role]; do != nil {
+			h.making = append(h.making, paramHandler{i, do})
+		}
+	}
+	s.byFunc[f.ID] = h
+	return h
+}
+
+// funcHandlers are the handlers of the parameters of a function.
+type funcHandlers struct{ using, making []paramHandler }
+
+type paramHandler struct {
+	param int
+	do    handler
+}
+
 func (s *State) apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
-	s.moved = s.moved[:0]
+	s.moved, s.ended = s.moved[:0], s.ended[:0]
 	s.grow(c.Start)
 	if f == nil || !fits(f, c) {
 		e.Fn = nil
 		return e
 	}
-	ok := c.Flags&format.Unfinished == 0 && (!f.RetError || uint32(c.Ret) == 0)
-	// What the call uses is looked up before what it ends or makes changes the answer.
-	var ended []*Object
-	for i := range f.Params {
-		p := &f.Params[i]
-		w := c.Args[p.Word]
-		switch p.Role {
-		case api.Use, api.Launch:
-			if o := s.used(process, e, p.Object, w); o != nil {
-				e.Uses = append(e.Uses, Use{Param: i, Object: o})
-			}
-		case api.End:
-			if o := s.named(process, p.Object, w); o != nil {
-				e.Uses = append(e.Uses, Use{Param: i, Object: o})
-				ended = append(ended, o)
-			}
-		case api.Struct:
-			s.fields(process, e, i)
-		case api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills:
-			if p.ItemSizes >= 0 {
-				continue
-			}
-			if o, off, found := s.Find(process, w); found {
-				e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: off})
-			}
-		}
+	h := s.handlers(f)
+	for _, p := range h.using {
+		p.do(s, process, e, p.param)
 	}
 	if f.Stream >= 0 {
 		for _, u := range e.Uses {
@@ -189,49 +221,100 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		}
 	}
 	if f.Task == api.Kernel {
-		e.Kernel = e.name()
-		for _, u := range e.Uses {
-			if e.Kernel == "" && u.Object.Kind == api.Function {
-				e.Kernel = u.Object.Name
-			}
-		}
-		if e.Kernel == "" {
-			e.Kernel = s.kernel(e)
-		}
+		e.Kernel = s.kernelOf(e)
 	}
-	if !ok {
+	if c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
 		return e
 	}
-	for _, o := range ended {
+	for _, o := range s.ended {
 		if o.held > 0 {
 			o.held--
 			continue
 		}
 		s.end(o, c.Index)
 	}
-	for i := range f.Params {
-		p := &f.Params[i]
-		switch p.Role {
-		case api.New, api.Find:
-			if v, found := out(c, i); found && v != 0 {
-				s.give(process, e, i, v)
-			}
-		case api.Place, api.Map:
-			s.give(process, e, i, c.Args[p.Word])
-		case api.Struct:
-			s.inside(process, e, i)
-		case api.OutHandles:
-			for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
-				if v := word(b); v != 0 {
-					e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, c), Offset: n})
-				}
-			}
-		}
+	for _, p := range h.making {
+		p.do(s, process, e, p.param)
 	}
 	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
 		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
 		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
 	}
+	s.nameObjects(e)
+	if f.Shares != api.NoShare {
+		s.share(process, e)
+	}
+	s.sit(process, e)
+	s.captures.apply(e)
+	return e
+}
+
+// uses handles a handle that a call uses.
+func (s *State) uses(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if o := s.used(process, e, p.Object, e.Call.Args[p.Word]); o != nil {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o})
+	}
+}
+
+// ends handles a handle whose object a call ends, if it succeeds.
+func (s *State) ends(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if o := s.named(process, p.Object, e.Call.Args[p.Word]); o != nil {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o})
+		s.ended = append(s.ended, o)
+	}
+}
+
+// addresses handles an address in memory.
+func (s *State) addresses(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if p.ItemSizes >= 0 {
+		return
+	}
+	if o, off, found := s.Find(process, e.Call.Args[p.Word]); found {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: off})
+	}
+}
+
+// givesOut handles a handle that a call has stored.
+func (s *State) givesOut(process uint32, e *Event, i int) {
+	if v, found := out(e.Call, i); found && v != 0 {
+		s.give(process, e, i, v)
+	}
+}
+
+// givesAt handles an address that the program has chosen.
+func (s *State) givesAt(process uint32, e *Event, i int) {
+	s.give(process, e, i, e.Call.Args[e.Fn.Params[i].Word])
+}
+
+// givesHandles handles an array of handles that a call has stored.
+func (s *State) givesHandles(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
+		if v := word(b); v != 0 {
+			e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call), Offset: n})
+		}
+	}
+}
+
+// kernelOf returns the name of the kernel that a call launches, "" if it is not known.
+func (s *State) kernelOf(e *Event) string {
+	if n := e.name(); n != "" {
+		return n
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Function && u.Object.Name != "" {
+			return u.Object.Name
+		}
+	}
+	return s.kernel(e)
+}
+
+// nameObjects gives the objects of a call the name that the call has.
+func (s *State) nameObjects(e *Event) {
+	f := e.Fn
 	if n := e.name(); n != "" && f.Task != api.Kernel && f.Range != api.Mark && len(e.Uses) > 0 {
 		named := e.Uses[0].Object
 		for _, u := range e.Uses {
@@ -241,7 +324,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		}
 		named.Name = n
 	}
-	// A function that is found by another, as that of a kernel in a context, is of the same name.
+	// A function that is found by another, as the function of a kernel in a context, has the same name.
 	if last := len(e.Uses) - 1; last > 0 && e.Uses[last].Object.Kind == api.Function && e.Uses[last].Object.Name == "" && e.Uses[0].Object.Kind == api.Function {
 		e.Uses[last].Object.Name = e.Uses[0].Object.Name
 	}
@@ -252,12 +335,6 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 			}
 		}
 	}
-	if f.Shares != api.NoShare {
-		s.share(process, e)
-	}
-	s.sit(process, e)
-	s.captures.apply(e)
-	return e
 }
 
 // fits reports whether a call is one of the function as the model has it: a trace has a schema of its own.

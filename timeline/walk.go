@@ -43,14 +43,18 @@ type Walk struct {
 	steps   *step.Finder // nil if nobody wants steps, or there are none
 	noSteps step.Rule    // StepRule if steps is nil
 
-	schema  *format.Schema
-	names   []string // of functions, by id
-	threads []format.Thread
-	until   []int64 // by thread, the end of its calls so far
+	names []string // of functions, by id
 
+	threadTable
 	laneTable
 	taskQueue
 	memoryUse
+}
+
+// threadTable are the threads so far.
+type threadTable struct {
+	threads []format.Thread
+	until   []int64 // end of the thread's calls so far
 }
 
 // laneTable are the lanes so far.
@@ -133,7 +137,7 @@ const (
 // NewWalk prepares a Walk through a trace. It reads nothing but the index.
 func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	w := newWalk(m)
-	w.Reader, w.schema, w.s, w.threads = r, r.Schema(), NewState(m).Read(r), r.Threads()
+	w.Reader, w.s, w.threads = r, NewState(m).Read(r), r.Threads()
 	if o != nil {
 		w.o = *o
 	}
@@ -190,7 +194,7 @@ func (w *Walk) Run(v *Visitor) error {
 	}
 	if w.v.Range != nil || w.StepRule().Source == step.Marked {
 		a := newAhead(w.Reader, w.Model)
-		a.w = w
+		a.last = &w.End
 		defer a.close()
 		w.ranges = a
 	}
@@ -236,7 +240,7 @@ func (w *Walk) dataOf() []uint16 {
 		return nil
 	}
 	out := []uint16{}
-	for _, in := range w.schema.Functions {
+	for _, in := range w.Reader.Schema().Functions {
 		f := w.Model.Func(api.ID(in.ID))
 		if f != nil && f.NeedsData() {
 			out = append(out, in.ID)
@@ -287,7 +291,7 @@ func (w *Walk) name(id uint16) string {
 		w.names = append(w.names, "")
 	}
 	if w.names[id] == "" {
-		w.names[id] = w.schema.FuncName(id)
+		w.names[id] = w.Reader.Schema().FuncName(id)
 	}
 	return w.names[id]
 }
