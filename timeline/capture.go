@@ -6,14 +6,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// captures knows the streams whose tasks are kept in a graph instead of being run. A stream that waits for an event of such
-// a stream becomes one, until the capture of the stream that began it ends.
-type captures struct {
-	streams map[*Object]*Object // to the stream that began
-	events  map[*Object]*Object // recorded last in a capture
-	nodes   map[*Object]*Object // to the graph that each is in; of a capture that goes on to the stream that began it
-}
-
 func (c *captures) put(node, in *Object) {
 	if c.nodes == nil {
 		c.nodes = map[*Object]*Object{}

@@ -9,43 +9,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A GraphTask is a task of a graph. Its times mean nothing.
-type GraphTask struct {
-	Task        // its Kind is api.NoTask where the node has none and is there for the order alone; its Object, of a condition, a part that it runs
-	After []int // the tasks that it comes after, by their places, all of which are before its own
-	Lost  bool  // it comes after nodes besides that nothing in the trace tells of
-}
-
-// graphs follows what calls make of graphs: what nodes there are, with what tasks, and what each comes behind.
-type graphs struct {
-	room   int                // nodes that copies may still have
-	of     map[*Object]*graph // also by the stream whose capture goes on
-	nodes  map[*Object]*node
-	tails  map[*Object]tail // by stream that is captured: what its next task comes behind
-	events map[*Object]tail // what the last record in a capture stands for
-}
-
 func newGraphs() *graphs {
 	return &graphs{maxGraph, map[*Object]*graph{}, map[*Object]*node{}, map[*Object]tail{}, map[*Object]tail{}}
 }
-
-type tail struct {
-	graph *graph
-	nodes []*node
-	lost  bool // and nodes that nothing tells of
-}
-
-type graph struct {
-	nodes  []*node
-	copies map[*node]*node // of the nodes of the graph that it was made of
-	in     *graph          // that it is a part of
-	handle *Object
-	told   bool   // the visitor knows what is in it
-	cut    uint64 // tasks that it has, where there was no room to copy all of them; else 0
-}
-
-// A Graph is what a graph holds at a moment of a Walk. It is valid until the Visitor's function returns; its tasks may be kept.
-type Graph struct{ g *graph }
 
 // Size returns how many tasks run with the graph, math.MaxUint64 if there are more.
 func (g Graph) Size() uint64 { return g.g.size() }
@@ -74,18 +40,6 @@ func sum(a, b uint64) uint64 {
 		return math.MaxUint64
 	}
 	return a + b
-}
-
-type node struct {
-	graph  *graph
-	handle *Object
-	task   *Task // never changed: copies have it too
-	after  []*node
-	lost   bool     // and nodes that nothing tells of
-	child  *graph   // that runs as this node
-	parts  []*graph // that it runs, as a condition says
-	off    bool     // it does nothing
-	mark   bool     // an event of a capture, for the order alone: a driver has no node for it
 }
 
 // Copies of graphs have their memory bounded by the length of the trace: all of them together may have maxGraph nodes, and copiesOf more for
@@ -311,16 +265,6 @@ func (x *graphs) apply(w *Walk, process uint32, e *Event) {
 			x.forget(g)
 		}
 	}
-}
-
-// nodeTask is what a call puts into a graph.
-func (w *Walk) nodeTask(process uint32, e *Event) *Task {
-	c := e.Call
-	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
-	if e.Fn.Task != api.NoTask {
-		w.task(process, e, t)
-	}
-	return t
 }
 
 // name gives a node the handle that stands for it, hold a graph.

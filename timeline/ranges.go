@@ -137,3 +137,10 @@ func (a *ahead) read(c *format.Call) {
 		}
 	}
 }
+
+const (
+	// maxPending bounds the tasks that wait for a synchronization, of all lanes: 20 MiB, or 40. A stream of a runtime holds some thousand.
+	maxPending = 1 << 17
+	// maxAhead bounds the ranges that lie between a range's two ends, as far as they are looked for: 32 MiB.
+	maxAhead = 1 << 20
+)

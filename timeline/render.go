@@ -10,10 +10,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-func trimPointer(ctype string) string {
-	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
-}
-
 // An Arg is one argument, or output, of a call, for people and for JSON. It is made of the Event and as long as that.
 type Arg struct {
 	Name  string
@@ -116,16 +112,6 @@ func (a *Arg) Value() any {
 		return string(s)
 	}
 	return string(appendHex(nil, a.word))
-}
-
-// text returns the memory behind a parameter, where the trace has it among the calls.
-func (e *Event) text(param int) ([]byte, bool) {
-	for i := range e.Call.Data {
-		if d := &e.Call.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
-			return d.Bytes, true
-		}
-	}
-	return nil, false
 }
 
 func (a *Arg) appendParam(dst []byte, p *api.Param) []byte {

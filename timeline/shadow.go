@@ -11,71 +11,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// The shadow follows what device memory holds, as far as the trace tells, to show the arguments of kernels that lie
-// there. It knows bytes only where every write that could have touched them is in a certain order, the last one's content
-// is in the trace, and no kernel that got the address of the allocation could have changed them. It can't see what a
-// kernel reaches through a pointer that lies in memory, nor other processes.
-type shadow struct {
-	r       *format.Reader
-	late    map[uint64][]format.Data // what copies have read, recorded apart from their calls
-	procs   map[uint32]*shadowProcess
-	spoiled map[uint64]uint64 // calls that read the device, with the later call that may have been faster
-	found   map[uint64]uint64 // spoiled, as this pass finds it
-	unseen  string            // why nothing can be known in this trace
-	cost    int               // bytes that are kept
-	number  uint64            // of the latest write
-	touches *Touches          // of the calls; an address may lie at any fourth byte: one too many only makes less known
-
-	// of the call at hand
-	bytes []byte
-	known bool
-	why   string
-}
-
-const (
-	// maxShadow is the length in bytes of the longest copy whose content is of interest: arguments are shorter.
-	maxShadow = 64 << 10
-	// maxCost bounds the memory that a shadow takes, in bytes.
-	maxCost = 64 << 20
-	// maxWide bounds how many long writes of an allocation are told apart, and maxReads the launches that are in flight.
-	maxWide  = 256
-	maxReads = 1024
-)
-
-type shadowProcess struct {
-	*order
-	memory map[*Object]*memory
-	any    []write      // that may have gone anywhere, the latest of each lane
-	gaps   []format.Gap // to come
-	off    string       // why nothing is known from here on
-}
-
-// memory is the shadow of an allocation.
-type memory struct {
-	near  []write // at most maxShadow long, by first byte
-	wide  []write // longer ones, whose content is of no interest
-	whole []write // by kernels, the latest of each lane
-	reads []read  // by tasks that may not be over
-}
-
-// A write is something that has changed memory, or may have.
-type write struct {
-	lo, hi uint64 // offsets in the allocation
-	stamp
-	number uint64
-	call   uint64
-	known  bool
-	bytes  []byte        // of the content, or
-	blob   format.BlobID // what holds it, or
-	fill   []byte        // what is repeated
-}
-
-type read struct {
-	lo, hi uint64
-	stamp
-	call uint64
-}
-
 // Follow has the State follow the content of device memory from its beginning, for DevArgs. It reads the trace once or
 // more where it has to, so that a launch whose arguments a later call may have overwritten too early is known to be one.
 func (s *State) Follow(r *format.Reader) error {
@@ -142,15 +77,6 @@ func newShadow(r *format.Reader, m *api.Model, late map[uint64][]format.Data, sp
 		sh.unseen = fmt.Sprintf("%d threads were not recorded", n)
 	}
 	return sh
-}
-
-// DevArgs returns the arguments that a launch finds in device memory, when they are known, and why they are not when they
-// are not. Nothing is known of calls without such arguments, and before Follow.
-func (s *State) DevArgs(e *Event) (bytes []byte, known bool, why string) {
-	if s.shadow == nil || e != &s.event {
-		return nil, false, "device memory was not followed"
-	}
-	return s.shadow.bytes, s.shadow.known, s.shadow.why
 }
 
 func (sh *shadow) process(p uint32) *shadowProcess {
@@ -637,4 +563,13 @@ func (w *write) name() string {
 		return "a call that was lost"
 	}
 	return fmt.Sprintf("call %d", w.call)
+}
+
+// Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
+func (s *State) Apply(process uint32, c *format.Call) *Event {
+	e := s.apply(process, c)
+	if s.shadow != nil {
+		s.shadow.apply(s, process, e)
+	}
+	return e
 }

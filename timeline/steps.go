@@ -38,14 +38,6 @@ func (w *Walk) FindSteps() error {
 	return nil
 }
 
-// StepRule returns how steps are known. Its Source is step.None if there are none, or if FindSteps was not called.
-func (w *Walk) StepRule() *step.Rule {
-	if w.steps == nil {
-		return &w.noSteps
-	}
-	return w.steps.Rule()
-}
-
 func (w *Walk) stepLanes() []step.Lane {
 	lanes := make([]step.Lane, len(w.Lanes))
 	for i := range w.Lanes {

@@ -7,9 +7,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// TouchKind says how a call comes to memory.
-type TouchKind uint8
-
 // The kinds of touches.
 const (
 	Reads  TouchKind = iota // the range is read by the call or its task
@@ -18,36 +15,6 @@ const (
 )
 
 func (k TouchKind) String() string { return [...]string{"reads", "writes", "names"}[k] }
-
-// A Touch is memory that a call, or the task that it makes, comes to by an address that stands among its arguments.
-type Touch struct {
-	Addr  uint64
-	Size  uint64 // bytes; 0 for what Names
-	Kind  TouchKind
-	Param int    // where the address stands: the parameter,
-	Item  uint32 // the item of it, as in format.Data,
-	At    uint64 // and the byte of what lies behind it.
-	Self  bool   // The address is the argument itself
-}
-
-// Touches tells for the calls of a trace, in the order of their beginnings, which memory they come to. It does not
-// follow pointers that lie in device memory. It belongs to the State that the calls are applied to; its memory grows
-// with the argument lists that are alive.
-type Touches struct {
-	s     *State
-	r     *format.Reader
-	late  map[uint64][]format.Data // of calls, recorded apart from them
-	step  int                      // bytes from one place of an address to the next
-	lists map[*Object]*argWords
-	buf   []Touch
-}
-
-// argWords are the addresses that an argument list has been given.
-type argWords struct {
-	words   []Touch
-	buffers int  // that the program fills before the launch
-	unknown bool // some of it is not in the trace
-}
 
 // NewTouches returns what tells the touches of a trace's calls, nothing of which was applied to the State yet.
 func NewTouches(s *State, r *format.Reader) *Touches {
@@ -241,3 +208,22 @@ func (t *Touches) words(to []Touch, b []byte, param int, item uint32) []Touch {
 
 // leastAddress is below all addresses: a word under it is a number.
 const leastAddress = 1 << 16
+
+const (
+	// maxShadow is the length in bytes of the longest copy whose content is of interest: arguments are shorter.
+	maxShadow = 64 << 10
+	// maxCost bounds the memory that a shadow takes, in bytes.
+	maxCost = 64 << 20
+	// maxWide bounds how many long writes of an allocation are told apart, and maxReads the launches that are in flight.
+	maxWide  = 256
+	maxReads = 1024
+)
+
+// DevArgs returns the arguments that a launch finds in device memory, when they are known, and why they are not when they
+// are not. Nothing is known of calls without such arguments, and before Follow.
+func (s *State) DevArgs(e *Event) (bytes []byte, known bool, why string) {
+	if s.shadow == nil || e != &s.event {
+		return nil, false, "device memory was not followed"
+	}
+	return s.shadow.bytes, s.shadow.known, s.shadow.why
+}

@@ -8,76 +8,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A seat is where a thread's calls go that name no stream: its device and its context.
-type seat struct {
-	device  int
-	context *Object // nil: the device's own
-	call    uint64  // that chose it
-}
-
-// NoDevice stands for a device that the trace does not tell.
-const NoDevice = -1
-
-// seat returns the thread's device and context. A thread that has chosen none has the device of its process, where all
-// of it has used one.
-func (s *State) seat(process, thread uint32) seat {
-	if t := s.seats[thread]; len(t) > 0 {
-		return t[len(t)-1]
-	}
-	if d := s.devices[process]; len(d) == 1 {
-		return seat{device: d[0]}
-	}
-	return seat{device: NoDevice}
-}
-
-// oneDevice reports whether two lanes of a process are on one device.
-func (s *State) oneDevice(process uint32, a, b int) bool {
-	return a == b || len(s.devices[process]) < 2
-}
-
-// sit follows the calls that choose a device or a context for their thread, and those that say of which device a context is.
-func (s *State) sit(process uint32, e *Event) {
-	c, f := e.Call, e.Fn
-	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
-	for _, u := range e.Uses {
-		if o := u.Object; o.Kind == api.Context {
-			if f.Device >= 0 {
-				o.Device = number(f.Device)
-			}
-			if t := s.seats[c.Thread]; o.Ended == c.Index && len(t) > 0 && t[len(t)-1].context == o {
-				s.seats[c.Thread] = t[:len(t)-1]
-			}
-		}
-	}
-	if f.Selects < 0 && f.Stack != api.Pop {
-		return
-	}
-	now, before := seat{device: NoDevice, call: c.Index}, s.seats[c.Thread]
-	if f.Stack != api.Push {
-		before = before[:max(len(before)-1, 0)]
-	}
-	switch {
-	case f.Stack == api.Pop:
-		s.seats[c.Thread] = before
-		return
-	case f.Params[f.Selects].Role == api.Value:
-		now.device = number(f.Selects)
-	default:
-		u, ok := e.Use(int(f.Selects))
-		if !ok {
-			if f.Params[f.Selects].Role == api.Use && c.Args[f.Params[f.Selects].Word] == 0 {
-				s.seats[c.Thread] = before // none in its place
-			}
-			return
-		}
-		now.device, now.context = u.Object.Device, u.Object
-	}
-	s.seats[c.Thread] = append(before, now)
-	if d := s.devices[process]; now.device != NoDevice && !slices.Contains(d, now.device) {
-		s.devices[process] = append(d, now.device)
-	}
-}
-
 // An order knows, for one process, what device work is certain to come after what other: by the order of a stream, by
 // events that streams wait for, and by what the host has seen complete before it went on. What calls of several threads
 // do at the same time is in no order.
@@ -126,33 +56,6 @@ func (c clock) with(lane int, n uint64) clock {
 	copy(out, c)
 	out[lane] = n
 	return out
-}
-
-// A laneKey tells streams apart: a stream of the program's, a context's or a device's default one, or none.
-type laneKey struct {
-	process     uint32
-	stream      *Object
-	device      int
-	context     *Object // of a default stream
-	synchronous bool
-	thread      uint32 // of a synchronous lane, in an order
-	lost        bool   // calls that are not in the trace
-}
-
-// laneKey returns where the work of a call goes.
-func (s *State) laneKey(process uint32, e *Event) laneKey {
-	at := s.seat(process, e.Call.Thread)
-	k := laneKey{process: process, stream: e.Stream, device: at.device, synchronous: e.Fn.Stream < 0}
-	switch {
-	case k.stream != nil:
-		if k.stream.Device == NoDevice {
-			k.stream.Device = at.device // older than the trace: a thread can only use streams of its device
-		}
-		k.device = k.stream.Device
-	case !k.synchronous:
-		k.context = at.context
-	}
-	return k
 }
 
 type orderLane struct {

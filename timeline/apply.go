@@ -1,0 +1,303 @@
+package timeline
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// using has the handlers by the role of the parameter. They find the objects that a call names, before the call ends or makes any.
+var using = map[api.Role]handler{
+	api.Use:     (*State).uses,
+	api.Launch:  (*State).uses,
+	api.End:     (*State).ends,
+	api.Struct:  (*State).fields,
+	api.Address: (*State).addresses,
+	api.DevArgs: (*State).addresses,
+	api.Reads:   (*State).addresses,
+	api.Writes:  (*State).addresses,
+	api.Fills:   (*State).addresses,
+}
+
+// making has the handlers that make objects, for calls that succeeded.
+var making = map[api.Role]handler{
+	api.New:        (*State).givesOut,
+	api.Find:       (*State).givesOut,
+	api.Place:      (*State).givesAt,
+	api.Map:        (*State).givesAt,
+	api.Struct:     (*State).inside,
+	api.OutHandles: (*State).givesHandles,
+}
+
+// handlers returns the handlers of a function's parameters, by their index.
+func (s *State) handlers(f *api.Func) *funcHandlers {
+	h := s.byFunc[f.ID]
+	if h != nil {
+		return h
+	}
+	h = &funcHandlers{}
+	for i := range f.Params {
+		if do := using[f.Params[i].Role]; do != nil {
+			h.using = append(h.using, paramHandler{i, do})
+		}
+		if do := making[f.Params[i].Role]; do != nil {
+			h.making = append(h.making, paramHandler{i, do})
+		}
+	}
+	s.byFunc[f.ID] = h
+	return h
+}
+
+func (s *State) apply(process uint32, c *format.Call) *Event {
+	f := s.model.Func(api.ID(c.Func))
+	e := &s.event
+	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
+	s.moved, s.ended = s.moved[:0], s.ended[:0]
+	s.grow(c.Start)
+	if f == nil || !fits(f, c) {
+		e.Fn = nil
+		return e
+	}
+	h := s.handlers(f)
+	for _, p := range h.using {
+		p.do(s, process, e, p.param)
+	}
+	if f.Stream >= 0 {
+		for _, u := range e.Uses {
+			if u.Param == int(f.Stream) && u.Object.Kind == api.Stream {
+				e.Stream = u.Object
+			}
+		}
+	}
+	if f.Task == api.Kernel {
+		e.Kernel = s.kernelOf(e)
+	}
+	if c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
+		return e
+	}
+	for _, o := range s.ended {
+		if o.held > 0 {
+			o.held--
+			continue
+		}
+		s.end(o, c.Index)
+	}
+	for _, p := range h.making {
+		p.do(s, process, e, p.param)
+	}
+	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
+		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
+		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
+	}
+	s.nameObjects(e)
+	if f.Shares != api.NoShare {
+		s.share(process, e)
+	}
+	s.sit(process, e)
+	s.captures.apply(e)
+	return e
+}
+
+// uses handles a handle that a call uses.
+func (s *State) uses(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if o := s.used(process, e, p.Object, e.Call.Args[p.Word]); o != nil {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o})
+	}
+}
+
+// ends handles a handle whose object a call ends, if it succeeds.
+func (s *State) ends(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if o := s.named(process, p.Object, e.Call.Args[p.Word]); o != nil {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o})
+		s.ended = append(s.ended, o)
+	}
+}
+
+// addresses handles an address in memory.
+func (s *State) addresses(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	if p.ItemSizes >= 0 {
+		return
+	}
+	if o, off, found := s.Find(process, e.Call.Args[p.Word]); found {
+		e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: off})
+	}
+}
+
+// givesOut handles a handle that a call has stored.
+func (s *State) givesOut(process uint32, e *Event, i int) {
+	if v, found := out(e.Call, i); found && v != 0 {
+		s.give(process, e, i, v)
+	}
+}
+
+// givesAt handles an address that the program has chosen.
+func (s *State) givesAt(process uint32, e *Event, i int) {
+	s.give(process, e, i, e.Call.Args[e.Fn.Params[i].Word])
+}
+
+// givesHandles handles an array of handles that a call has stored.
+func (s *State) givesHandles(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
+		if v := word(b); v != 0 {
+			e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call), Offset: n})
+		}
+	}
+}
+
+// kernelOf returns the name of the kernel that a call launches, "" if it is not known.
+func (s *State) kernelOf(e *Event) string {
+	if n := e.name(); n != "" {
+		return n
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Function && u.Object.Name != "" {
+			return u.Object.Name
+		}
+	}
+	return s.kernel(e)
+}
+
+// nameObjects gives the objects of a call the name that the call has.
+func (s *State) nameObjects(e *Event) {
+	f := e.Fn
+	if n := e.name(); n != "" && f.Task != api.Kernel && f.Range != api.Mark && len(e.Uses) > 0 {
+		named := e.Uses[0].Object
+		for _, u := range e.Uses {
+			if u.Param == RetParam || u.Param < len(f.Params) && f.Params[u.Param].Role.Makes() {
+				named = u.Object
+			}
+		}
+		named.Name = n
+	}
+	// A function that is found by another, as the function of a kernel in a context, has the same name.
+	if last := len(e.Uses) - 1; last > 0 && e.Uses[last].Object.Kind == api.Function && e.Uses[last].Object.Name == "" && e.Uses[0].Object.Kind == api.Function {
+		e.Uses[last].Object.Name = e.Uses[0].Object.Name
+	}
+	if f.Entry >= 0 {
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Function && u.Object.Name == "" {
+				u.Object.Name = s.kernel(e)
+			}
+		}
+	}
+}
+
+// fields adds what the handles in a structure stand for.
+func (s *State) fields(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	var b []byte
+	for _, f := range p.Fields {
+		if f.Object == "" || f.New {
+			continue
+		}
+		if b == nil {
+			if b, _ = e.text(i); b == nil {
+				return
+			}
+		}
+		if at := int(f.Offset); at+8 <= len(b) && f.Counts(b) {
+			if o := s.used(process, e, f.Object, word(b[at:at+8])); o != nil {
+				e.Uses = append(e.Uses, Use{Param: i, Object: o, Field: f.Offset})
+			}
+		}
+	}
+}
+
+// give takes note of the object that a call has made, or answered with, for a parameter.
+func (s *State) give(process uint32, e *Event, i int, v uint64) {
+	p := &e.Fn.Params[i]
+	if p.Role == api.Find && p.Object.Memory() {
+		if o, off, ok := s.Find(process, v); ok && off == 0 {
+			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			return
+		}
+	}
+	o := s.made(process, p, v, e.Call)
+	if p.RefCounted && o.Created != e.Call.Index {
+		o.held++
+	}
+	if o.Created == e.Call.Index && o.Kind.Memory() {
+		o.Size, o.Hosted = size(e, p), p.HostVisible
+		switch {
+		case e.Fn.Shares == api.Import:
+			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
+		case o.Kind == api.Mapped:
+			for _, u := range e.Uses {
+				if u.Object.Kind.OnHost() {
+					o.Parent, o.Size = u.Object, u.Object.Size-u.Offset
+				}
+			}
+		case o.Kind == api.Registered:
+			if of, _, ok := s.Find(process, v); ok && of.Kind == api.Host {
+				o.Parent = of
+			}
+		case p.Role == api.Map:
+			if r := s.reserved[process]; r != nil {
+				o.Parent, _, _ = r.find(v)
+			}
+		}
+		s.allocated(o)
+	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
+		o.Parent = e.Uses[0].Object
+		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
+			s.found[o.Parent] = append(s.found[o.Parent], o)
+		}
+	}
+	if p.Object == api.Node {
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Graph && e.Fn.Graph < 0 {
+				s.captures.put(o, u.Object) // found, or for the order alone
+			}
+		}
+	}
+	e.Uses = append(e.Uses, Use{Param: i, Object: o})
+}
+
+// inside takes note of the objects whose handles a call has stored behind a pointer in a structure, or whose addresses in it.
+func (s *State) inside(process uint32, e *Event, i int) {
+	for k := range e.Fn.Params[i].Fields {
+		f := &e.Fn.Params[i].Fields[k]
+		if !f.New {
+			continue
+		}
+		made := api.Param{Role: api.New, Object: f.Object}
+		if f.Item == 0 {
+			b, _ := e.text(i)
+			if uint32(len(b)) < max(f.Offset+8, f.Count.Offset+f.Count.Size) || word(b[f.Offset:f.Offset+8]) == 0 {
+				continue
+			}
+			o := s.made(process, &made, word(b[f.Offset:f.Offset+8]), e.Call)
+			if o.Size = f.Unit; f.Count.Size != 0 {
+				o.Size *= word(b[f.Count.Offset : f.Count.Offset+f.Count.Size])
+			}
+			s.allocated(o)
+			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			continue
+		}
+		for n, b := uint64(0), e.stored(i, f.Item); len(b) >= 8; n, b = n+8, b[8:] {
+			if v := word(b); v != 0 {
+				e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &made, v, e.Call), Offset: n})
+			}
+		}
+	}
+}
+
+// size is the number of bytes of the allocation that a call has made, 0 where nothing tells it.
+func size(e *Event, p *api.Param) uint64 {
+	if !p.Size.Stored {
+		n, _ := p.Size.Bytes(e.Fn, e.Call.Args)
+		return n
+	}
+	n := p.Size.Unit
+	for _, m := range p.Size.Mul {
+		v, ok := out(e.Call, int(m))
+		if !ok {
+			v = e.Call.Args[e.Fn.Params[m].Word]
+		}
+		n *= v
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package timeline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// A HostFunction is a function of the program's that a stream calls, with what it is given. Runs of one that several streams were to call
+// come in the order in which that was asked: nothing else tells them apart.
+type HostFunction struct {
+	Process  uint32
+	Fn, Data uint64
+}
+
+// HostFunctionOf returns the function that a call has a stream call, or whose run the call is (api.Func.Called); false for any other call.
+func HostFunctionOf(process uint32, f *api.Func, args []uint64) (HostFunction, bool) {
+	if f == nil || f.Task != api.HostFunc && !f.HostCallback || len(args) != int(f.Words) {
+		return HostFunction{}, false
+	}
+	fn := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Callback })
+	data := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
+	if fn < 0 || data < 0 {
+		return HostFunction{}, false
+	}
+	return HostFunction{process, args[f.Params[fn].Word], args[f.Params[data].Word]}, true
+}
+
+func trimPointer(ctype string) string {
+	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
+}
+
+// text returns the memory behind a parameter, where the trace has it among the calls.
+func (e *Event) text(param int) ([]byte, bool) {
+	for i := range e.Call.Data {
+		if d := &e.Call.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
+			return d.Bytes, true
+		}
+	}
+	return nil, false
+}
+
+func word(b []byte) uint64 {
+	var v uint64
+	for i := min(len(b), 8) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(b[i])
+	}
+	return v
+}
+
+// complete reports whether a value of a status type says that what was asked about is complete.
+func complete(m *api.Model, ctype string, v int64) bool {
+	name := m.EnumName(trimPointer(ctype), v)
+	return len(name) > 9 && name[len(name)-9:] == "_COMPLETE"
+}
+
+// Use returns the object that a parameter names.
+func (e *Event) Use(param int) (Use, bool) {
+	for _, u := range e.Uses {
+		if u.Param == param {
+			return u, true
+		}
+	}
+	return Use{}, false
+}
+
+// fits reports whether a call is one of the function as the model has it: a trace has a schema of its own.
+func fits(f *api.Func, c *format.Call) bool {
+	if len(c.Args) != int(f.Words) {
+		return false
+	}
+	for i := range c.Outs {
+		if p := int(c.Outs[i].Param); p >= len(f.Params) && p < api.MemoryParam {
+			return false
+		}
+	}
+	for i := range c.Data {
+		if p := int(c.Data[i].Param); p >= len(f.Params) && p < api.MemoryParam {
+			return false
+		}
+	}
+	return true
+}
+
+// out returns the word that a call has stored behind a parameter.
+func out(c *format.Call, param int) (uint64, bool) {
+	for _, o := range c.Outs {
+		if int(o.Param) == param {
+			return o.Value, true
+		}
+	}
+	return 0, false
+}
+
+// stored returns the bytes of what the call has stored as an item of a parameter, nil where the trace does not hold them.
+func (e *Event) stored(param int, item uint32) []byte {
+	for k := range e.Call.Data {
+		if d := &e.Call.Data[k]; int(d.Param) == param && d.Item == item && d.Dir == format.DirOut && d.Status == format.Whole {
+			return d.Bytes
+		}
+	}
+	return nil
+}
+
+// name is the name that a call gives or tells, "" for none. Of a structure with several it is the last.
+func (e *Event) name() string {
+	if e.Fn.Names < 0 {
+		return ""
+	}
+	item := uint32(0)
+	if e.Fn.Params[e.Fn.Names].Role == api.Struct {
+		item = 1
+	}
+	name := ""
+	for _, d := range e.Call.Data {
+		if int(d.Param) == int(e.Fn.Names) && d.Item >= item && d.Status == format.Whole && d.Len <= format.InlineLimit && len(d.Bytes) > 0 {
+			name = string(d.Bytes)
+		}
+	}
+	return name
+}

@@ -1,0 +1,171 @@
+package timeline
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+)
+
+// captures knows the streams whose tasks are kept in a graph instead of being run. A stream that waits for an event of such
+// a stream becomes one, until the capture of the stream that began it ends.
+type captures struct {
+	streams map[*Object]*Object // to the stream that began
+	events  map[*Object]*Object // recorded last in a capture
+	nodes   map[*Object]*Object // to the graph that each is in; of a capture that goes on to the stream that began it
+}
+
+// A seat is where a thread's calls go that name no stream: its device and its context.
+type seat struct {
+	device  int
+	context *Object // nil: the device's own
+	call    uint64  // that chose it
+}
+
+// NoDevice stands for a device that the trace does not tell.
+const NoDevice = -1
+
+// A laneKey tells streams apart: a stream of the program's, a context's or a device's default one, or none.
+type laneKey struct {
+	process     uint32
+	stream      *Object
+	device      int
+	context     *Object // of a default stream
+	synchronous bool
+	thread      uint32 // of a synchronous lane, in an order
+	lost        bool   // calls that are not in the trace
+}
+
+// NoCall stands for a call that is not in the trace.
+const NoCall = ^uint64(0)
+
+// RetParam is the parameter number of the returned value.
+const RetParam = api.RetParam
+
+// An Object is a thing of the runtime's that the program names by a handle, or an allocation that it names by its
+// addresses.
+type Object struct {
+	ID      int // from 1, in the order in which the trace shows them
+	Kind    api.Object
+	Handle  uint64 // handle, or first address; of a thread's own default stream the number of api.Model.StreamOf
+	Size    uint64 // bytes of an allocation
+	Process uint32
+	Created uint64 // call that made it, NoCall for an object older than the trace
+	Ended   uint64 // call that ended it, NoCall where none did
+	Name    string // of a function: its kernel's
+	Parent  *Object
+	// Constant says that no call makes it: a thread's own default stream.
+	Constant bool
+	// NonBlocking says of a stream that its context's default one does not wait for it, see api.Model.NonBlocking.
+	NonBlocking bool
+
+	Hosted bool // memory that the program uses without a call, as its own
+	Device int  // of what was made on one, NoDevice where that is not known
+
+	exported *Object // of an import: what another process exported by the key
+	lane     *lane   // of a stream, in a Walk
+	held     int     // references besides the first, see api.Param.Held
+}
+
+// Exported returns what the processes share: of an object that was imported by a key the exported one, of any other the object itself.
+func (o *Object) Exported() *Object {
+	for o.exported != nil {
+		o = o.exported
+	}
+	return o
+}
+
+// A Use is an object that a call names.
+type Use struct {
+	Param  int // number of the parameter, RetParam for the returned value
+	Object *Object
+	Offset uint64 // of an address in its allocation; of one of several handles that the call has stored, its place among them in bytes
+	Field  uint32 // of a handle in a structure, where it stands there
+}
+
+// An Event is a call with its meaning.
+type Event struct {
+	Call   *format.Call
+	Fn     *api.Func // nil where the model has no such function, or one with other arguments
+	Uses   []Use
+	Kernel string  // of a launch, "" where no name is known
+	Stream *Object // that the call names; nil for a default stream and where there is none
+	// Captured is the stream that began the capture in which the call's task went into a graph, or the graph itself,
+	// where it does not run now; nil for a task that runs.
+	Captured *Object
+}
+
+// A State is what is known of the runtime's objects at one moment of a trace.
+type State struct {
+	model  *api.Model
+	byFunc []*funcHandlers // by api.ID
+	live   map[key]*Object
+	recent [256]struct { // of live, since most calls name what one before has named
+		key
+		o *Object
+	}
+	allocs   map[uint32]*ranges
+	reserved map[uint32]*ranges
+	young    []young
+	coming   []young // of the young, those whose handle or addresses another object has for now
+	captures captures
+	objects  int
+	device   uint64    // bytes of live device allocations
+	moved    []*Object // device memory that the latest call has made or ended, in this order
+	ended    []*Object // objects that the current call ends if it succeeds
+	event    Event
+	seats    map[uint32][]seat // by thread, the one that holds last
+	devices  map[uint32][]int  // that the threads of a process have chosen
+	shadow   *shadow           // nil: device memory is not followed
+	reader   *format.Reader    // nil: binaries are not looked into
+	binaries map[*Object]*kernelbin.File
+	shared   map[string]uint64     // bytes of memory, by the keys that other processes open it with
+	taken    map[string][]*Object  // what they have opened, of any process
+	exported map[string]*Object    // other objects than memory, by their keys
+	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
+}
+
+type key struct {
+	process uint32
+	kind    api.Object
+	handle  uint64
+}
+
+// A young object is one whose maker has not returned: no other thread can know it yet. Where such a thread names its handle, or its
+// addresses, it means an object that has them before: one that was ended while the maker waited, or one that was made and ended
+// meanwhile.
+type young struct {
+	o     *Object
+	until int64 // end of the maker
+	maker uint32
+}
+
+// A handler is what apply does about a parameter.
+type handler func(s *State, process uint32, e *Event, i int)
+
+// funcHandlers are the handlers of the parameters of a function.
+type funcHandlers struct{ using, making []paramHandler }
+
+type paramHandler struct {
+	param int
+	do    handler
+}
+
+func (o *Object) key() key { return key{o.Process, o.Kind, o.Handle} }
+
+// slot returns the place of a key in State.recent.
+func (k *key) slot() uint64 {
+	return (k.handle + uint64(len(k.kind))) * 0x9e3779b97f4a7c15 >> 56
+}
+
+// ranges are the live allocations of a process, by address.
+type ranges struct{ sorted []*Object }
+
+type lane struct {
+	key     laneKey
+	index   int
+	pending []Task // tasks whose end is not known, and those behind them
+	head    int    // of pending: the first that is left
+	from    int64  // of the latest task
+	// Tasks that no synchronization has been for: the first and the last, by their index; -1 for none.
+	first, last int
+}

@@ -1,0 +1,448 @@
+// Package timeline gives the calls of a trace their meaning: handles become objects, addresses become places in allocations, launches have
+// kernels with names, and copies are tasks on streams.
+//
+// A State is advanced call by call, in the order in which the calls began, and describes that moment (apply.go is the table of handlers). A Walk
+// runs a State through a whole trace in bounded memory and reports calls, tasks, ranges, steps and counters to a Visitor; a LiveWalk does the
+// same for calls that are still being recorded. Load keeps a small trace in memory, for callers that need another order.
+//
+// Analyses, exporters and the compiler of replays stand on this package. It changes and writes nothing. A State and a Walk belong to one
+// goroutine.
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// seat returns the thread's device and context. A thread that has chosen none has the device of its process, where all
+// of it has used one.
+func (s *State) seat(process, thread uint32) seat {
+	if t := s.seats[thread]; len(t) > 0 {
+		return t[len(t)-1]
+	}
+	if d := s.devices[process]; len(d) == 1 {
+		return seat{device: d[0]}
+	}
+	return seat{device: NoDevice}
+}
+
+// oneDevice reports whether two lanes of a process are on one device.
+func (s *State) oneDevice(process uint32, a, b int) bool {
+	return a == b || len(s.devices[process]) < 2
+}
+
+// sit follows the calls that choose a device or a context for their thread, and those that say of which device a context is.
+func (s *State) sit(process uint32, e *Event) {
+	c, f := e.Call, e.Fn
+	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
+	for _, u := range e.Uses {
+		if o := u.Object; o.Kind == api.Context {
+			if f.Device >= 0 {
+				o.Device = number(f.Device)
+			}
+			if t := s.seats[c.Thread]; o.Ended == c.Index && len(t) > 0 && t[len(t)-1].context == o {
+				s.seats[c.Thread] = t[:len(t)-1]
+			}
+		}
+	}
+	if f.Selects < 0 && f.Stack != api.Pop {
+		return
+	}
+	now, before := seat{device: NoDevice, call: c.Index}, s.seats[c.Thread]
+	if f.Stack != api.Push {
+		before = before[:max(len(before)-1, 0)]
+	}
+	switch {
+	case f.Stack == api.Pop:
+		s.seats[c.Thread] = before
+		return
+	case f.Params[f.Selects].Role == api.Value:
+		now.device = number(f.Selects)
+	default:
+		u, ok := e.Use(int(f.Selects))
+		if !ok {
+			if f.Params[f.Selects].Role == api.Use && c.Args[f.Params[f.Selects].Word] == 0 {
+				s.seats[c.Thread] = before // none in its place
+			}
+			return
+		}
+		now.device, now.context = u.Object.Device, u.Object
+	}
+	s.seats[c.Thread] = append(before, now)
+	if d := s.devices[process]; now.device != NoDevice && !slices.Contains(d, now.device) {
+		s.devices[process] = append(d, now.device)
+	}
+}
+
+// laneKey returns where the work of a call goes.
+func (s *State) laneKey(process uint32, e *Event) laneKey {
+	at := s.seat(process, e.Call.Thread)
+	k := laneKey{process: process, stream: e.Stream, device: at.device, synchronous: e.Fn.Stream < 0}
+	switch {
+	case k.stream != nil:
+		if k.stream.Device == NoDevice {
+			k.stream.Device = at.device // older than the trace: a thread can only use streams of its device
+		}
+		k.device = k.stream.Device
+	case !k.synchronous:
+		k.context = at.context
+	}
+	return k
+}
+
+// NewState returns the state before the first call.
+func NewState(m *api.Model) *State {
+	return &State{model: m, byFunc: make([]*funcHandlers, m.Funcs[len(m.Funcs)-1].ID+1), live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
+		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
+}
+
+// used returns the object of a handle that a call names, nil for none and for the default stream of a context.
+func (s *State) used(process uint32, e *Event, kind api.Object, h uint64) *Object {
+	if kind == api.Stream && h <= s.model.Constants {
+		h = s.model.StreamOf(e.Fn, h, e.Call.Thread)
+	}
+	o := s.handle(process, kind, h)
+	if o != nil && o.Handle != s.model.StreamHandle(o.Handle) {
+		o.Constant = true
+	}
+	return o
+}
+
+// handle returns the object of a handle, and takes one that nobody has seen being made as older than the trace.
+func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
+	if h == 0 {
+		return nil
+	}
+	k := key{process, kind, h}
+	r := &s.recent[k.slot()]
+	if r.key == k {
+		return r.o
+	}
+	o := s.known(k)
+	if o == nil {
+		o = s.create(k, NoCall)
+	}
+	if len(s.coming) == 0 {
+		r.key, r.o = k, o
+	}
+	return o
+}
+
+// Known returns the object of a kind that a handle stands for, nil where the trace shows none.
+func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
+	return s.known(key{process, kind, h})
+}
+
+// known is the object that has a handle, or that will have it when its maker returns.
+func (s *State) known(k key) *Object {
+	o := s.live[k]
+	for i := 0; o == nil && i < len(s.coming); i++ {
+		if g := s.coming[i].o; g.key() == k {
+			o = g
+		}
+	}
+	return o
+}
+
+// grow gives the objects whose makers have returned by a time the handles and addresses that others had.
+func (s *State) grow(now int64) {
+	if len(s.young) == 0 {
+		return
+	}
+	s.young = slices.DeleteFunc(s.young, func(y young) bool { return y.until <= now })
+	for i := 0; i < len(s.coming); {
+		y := s.coming[i]
+		if y.until > now {
+			i++
+			continue
+		}
+		s.coming = slices.Delete(s.coming, i, i+1)
+		k := y.o.key()
+		if old := s.live[k]; old != nil && old != y.o {
+			s.end(old, y.o.Created)
+		}
+		s.live[k] = y.o
+		s.forget(k)
+		if y.o.Kind.Memory() {
+			s.ranges(y.o.Process, y.o.Kind).add(y.o)
+		}
+	}
+}
+
+// wait puts off that a young object has its handle and its addresses.
+func (s *State) wait(y young) {
+	i, _ := slices.BinarySearchFunc(s.coming, y.until, func(c young, t int64) int { return cmp.Compare(c.until, t) })
+	s.coming = slices.Insert(s.coming, i, y)
+}
+
+// returnsLater reports whether another thread is making the object, in a call that returns later than this one.
+func (s *State) returnsLater(o *Object, c *format.Call) (young, bool) {
+	for _, y := range s.young {
+		if y.o == o && y.maker != c.Thread && y.until > c.End {
+			return y, true
+		}
+	}
+	return young{}, false
+}
+
+// forget drops what State.recent has of a key.
+func (s *State) forget(k key) { s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{} }
+
+// named is handle, for objects that End parameters name: an allocation must be known.
+func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
+	if !kind.Memory() {
+		return s.handle(process, kind, h)
+	}
+	o := s.Known(process, kind, h)
+	if o == nil && kind == api.Device {
+		o = s.Known(process, api.Owned, h) // another process's, by a key
+	}
+	return o
+}
+
+func (s *State) create(k key, call uint64) *Object {
+	o := s.object(k, call)
+	s.forget(k)
+	s.live[k] = o
+	return o
+}
+
+func (s *State) object(k key, call uint64) *Object {
+	s.objects++
+	return &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
+}
+
+// made returns the object that a call has given out: for New a new one, whatever its handle stood for before.
+func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Object {
+	k := key{process, p.Object, v}
+	old := s.known(k)
+	if old != nil && p.Role == api.Find && old.Ended == NoCall {
+		return old
+	}
+	o := s.object(k, c.Index)
+	o.Device = s.seat(process, c.Thread).device
+	if p.Object == api.Stream && s.model.NonBlocking != 0 {
+		f := s.model.Func(api.ID(c.Func))
+		flags := slices.IndexFunc(f.Params, func(q api.Param) bool { return strings.EqualFold(q.Name, "flags") })
+		o.NonBlocking = flags >= 0 && c.Args[f.Params[flags].Word]&s.model.NonBlocking != 0
+	}
+	y := young{o, c.End, c.Thread}
+	s.young = append(s.young, y)
+	switch other, later := s.returnsLater(old, c); {
+	case later:
+		// Of two makers the one that returns first has had it first.
+		s.drop(old)
+		s.wait(other)
+		fallthrough
+	case old == nil:
+		s.live[k] = o
+		s.forget(k)
+	default:
+		s.retire(old, c.Index)
+		s.wait(y)
+	}
+	return o
+}
+
+// end ends an object: nothing finds it any more.
+func (s *State) end(o *Object, call uint64) {
+	s.retire(o, call)
+	s.drop(o)
+}
+
+// retire takes note of the call that has ended an object.
+func (s *State) retire(o *Object, call uint64) {
+	was := o.Ended
+	if o.Ended = call; was != NoCall {
+		return // by what took its place, so far as was known
+	}
+	if o.Kind == api.Graph {
+		for n, of := range s.captures.nodes {
+			if of == o {
+				delete(s.captures.nodes, n)
+				if n.Ended == NoCall {
+					s.end(n, call)
+				}
+			}
+		}
+	}
+	// A program may name what was of a binary that is gone; what is found by that handle from then on is another.
+	for _, f := range s.found[o] {
+		s.retire(f, call)
+	}
+	delete(s.found, o)
+	if o.Kind == api.Device && o.Created != NoCall {
+		s.device -= o.Size
+		s.moved = append(s.moved, o)
+	}
+	if o.Kind.OnHost() {
+		for _, m := range slices.Clone(s.ranges(o.Process, o.Kind).sorted) {
+			if m.Parent == o && m.Ended == NoCall {
+				s.end(m, call)
+			}
+		}
+	}
+}
+
+// drop takes away an object's handle and addresses, those that it waits for too.
+func (s *State) drop(o *Object) {
+	k := o.key()
+	if s.live[k] == o {
+		delete(s.live, k)
+		s.forget(k)
+	}
+	s.coming = slices.DeleteFunc(s.coming, func(y young) bool { return y.o == o })
+	if o.Kind.Memory() {
+		s.ranges(o.Process, o.Kind).remove(o)
+	}
+}
+
+// allocated takes note of memory of a known size.
+func (s *State) allocated(o *Object) {
+	if o.Kind == api.Device {
+		s.device += o.Size
+		s.moved = append(s.moved, o)
+	}
+	if slices.ContainsFunc(s.coming, func(y young) bool { return y.o == o }) {
+		return
+	}
+	r := s.ranges(o.Process, o.Kind)
+	c, waits := s.event.Call, false
+	for _, old := range slices.Clone(r.within(o.Handle, o.Size)) {
+		if old.Kind != o.Kind {
+			continue
+		}
+		if y, later := s.returnsLater(old, c); later {
+			s.drop(old)
+			s.wait(y)
+		} else {
+			waits = true
+		}
+	}
+	if waits {
+		s.wait(young{o, c.End, c.Thread})
+	} else {
+		r.add(o)
+	}
+}
+
+// Find returns the live allocation, of the device or the host, that holds an address, and the address's place in it.
+func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
+	r := s.allocs[process]
+	if r == nil {
+		return nil, 0, false
+	}
+	if o, off, ok := r.find(addr); ok {
+		return o, off, ok
+	}
+	return s.comingAt(process, addr, false)
+}
+
+// comingAt returns the allocation that will have an address when its maker returns.
+func (s *State) comingAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
+	for _, y := range s.coming {
+		if off := addr - y.o.Handle; y.o.Process == process && y.o.Kind.Memory() && (y.o.Kind == api.Reservation) == reserved && off < y.o.Size {
+			return y.o, off, true
+		}
+	}
+	return nil, 0, false
+}
+
+// Reserved returns the reserved range that holds an address, with memory there or without, and the address's place in it.
+func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
+	r := s.reserved[process]
+	if r == nil {
+		return nil, 0, false
+	}
+	if o, off, ok := r.find(addr); ok {
+		return o, off, ok
+	}
+	return s.comingAt(process, addr, true)
+}
+
+// FindEnd is Find for addresses that may also be one past the end of an allocation.
+func (s *State) FindEnd(process uint32, addr uint64) (*Object, uint64, bool) {
+	if o, off, ok := s.Find(process, addr); ok || addr == 0 {
+		return o, off, ok
+	}
+	if o, off, ok := s.Find(process, addr-1); ok && off+1 == o.Size {
+		return o, o.Size, true
+	}
+	return nil, 0, false
+}
+
+// Live returns the allocations that are live, by address.
+func (s *State) Live(process uint32) []*Object {
+	if r := s.allocs[process]; r != nil {
+		return r.sorted
+	}
+	return nil
+}
+
+// ranges returns the live allocations of a process that are of one sort with a kind: reserved addresses lie around memory.
+func (s *State) ranges(process uint32, kind api.Object) *ranges {
+	all := s.allocs
+	if kind == api.Reservation {
+		all = s.reserved
+	}
+	r := all[process]
+	if r == nil {
+		r = &ranges{}
+		all[process] = r
+	}
+	return r
+}
+
+// after returns the position of the first allocation that begins beyond an address.
+func (r *ranges) after(addr uint64) int {
+	i, _ := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
+		if o.Handle <= a {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// within returns the allocations that overlap a range of addresses.
+func (r *ranges) within(addr, size uint64) []*Object {
+	from, to := r.after(addr), r.after(addr+size-1)
+	if from > 0 && addr-r.sorted[from-1].Handle < r.sorted[from-1].Size {
+		from--
+	}
+	return r.sorted[from:max(from, to)]
+}
+
+func (r *ranges) add(o *Object) { r.sorted = slices.Insert(r.sorted, r.after(o.Handle), o) }
+
+func (r *ranges) remove(o *Object) {
+	// Mapped memory may have the address of what it maps.
+	i := r.after(o.Handle) - 1
+	for i > 0 && r.sorted[i] != o && r.sorted[i].Handle == o.Handle {
+		i--
+	}
+	if i >= 0 && r.sorted[i] == o {
+		r.sorted = slices.Delete(r.sorted, i, i+1)
+	}
+}
+
+// find returns the allocation that holds an address: of a registration and the allocation that it is a part of, the registration.
+func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
+	i := r.after(addr) - 1
+	if i < 0 {
+		return nil, 0, false
+	}
+	for o := r.sorted[i]; o != nil; o = o.Parent {
+		if off := addr - o.Handle; off < o.Size || off == 0 {
+			return o, off, true
+		}
+		if o.Kind != api.Registered {
+			break
+		}
+	}
+	return nil, 0, false
+}
