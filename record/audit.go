@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
@@ -39,11 +39,11 @@ func (f *shimFolder) audited(program string, env []string) ([]string, error) {
 // auditable says why a program should not run with an audit library that env names. The loader is asked to load all that it
 // would, and the program is not started.
 func auditable(program, audit string, env []string) error {
-	program, err := behindScript(program)
+	program, err := host.ScriptProgram(program)
 	if err != nil {
 		return err
 	}
-	loader, err := interpreter(program)
+	loader, err := host.Loader(program)
 	if err != nil {
 		return err
 	}
@@ -113,34 +113,4 @@ func knowsAudit(said string) error {
 		return fmt.Errorf("runs on glibc %s.%s, older than 2.35, %s", m[1], m[2], why)
 	}
 	return nil
-}
-
-// behindScript returns the program that runs a script, or the path itself.
-func behindScript(path string) (string, error) {
-	for range 4 { // as deep as the kernel goes
-		line, err := interpreterLine(path)
-		if err != nil {
-			return "", err
-		}
-		if len(line) == 0 {
-			break
-		}
-		path = line[0]
-	}
-	return path, nil
-}
-
-// interpreterLine returns the words of the first line of a script, nil for what is none.
-func interpreterLine(path string) ([]string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	line, _ := bufio.NewReader(f).ReadSlice('\n')
-	rest, ok := strings.CutPrefix(string(line), "#!")
-	if !ok {
-		return nil, nil
-	}
-	return strings.Fields(rest), nil
 }

@@ -1,9 +1,10 @@
 package record
 
 import (
-	"github.com/acltrace/acltrace/internal/schema"
 	"path/filepath"
 	"testing"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
@@ -297,11 +299,11 @@ func (b *builder) latest(pid int) []string {
 
 // look remembers what of a process can't be learnt after its end, and reports whether it maps a library of the runtime.
 func (b *builder) look(pid int) (found bool) {
-	for _, path := range runtimeLibraries(b.model, pid) {
+	for _, path := range host.RuntimeLibraries(b.model, pid) {
 		b.libraries[path], found = true, true
 	}
-	if libs := environment(pid, b.model.Simulator.Kernels); libs != "" && b.kernelLibs == nil {
-		cwd, _ := cwdOf(pid)
+	if libs := host.Variable(pid, b.model.Simulator.Kernels); libs != "" && b.kernelLibs == nil {
+		cwd, _ := host.Cwd(pid)
 		list := filepath.SplitList(libs)
 		for _, l := range list[:min(len(list), maxKernelLibs)] {
 			if !filepath.IsAbs(l) {
@@ -322,7 +324,7 @@ func (b *builder) learnCode(pid int, stack []byte) {
 		if slices.ContainsFunc(known, func(m format.Mapping) bool { return pc >= m.Start && pc < m.End }) {
 			continue
 		}
-		if now := codeOf(b.local[pid]); len(now) > 0 {
+		if now := host.Code(b.local[pid]); len(now) > 0 {
 			known = now
 			b.maps[pid] = known
 		}
@@ -349,7 +351,7 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 	if b.name != nil {
 		row.Name = b.name(k.pid, k.tid)
 	} else if local := b.local[k.pid]; local != 0 {
-		row.Name = threadName(local, k.tid)
+		row.Name = host.ThreadName(local, k.tid)
 	}
 	i, err := b.seg.w.Thread(row)
 	if err != nil {
@@ -440,7 +442,7 @@ func (b *builder) Call(c *probe.Call) error {
 			timed = true
 			continue
 		case probe.MapsParam:
-			b.maps[c.PID] = parseMaps(p.Bytes)
+			b.maps[c.PID] = host.ParseMaps(p.Bytes)
 			continue
 		case probe.StackParam:
 			b.learnCode(c.PID, p.Bytes)

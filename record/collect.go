@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
@@ -100,7 +102,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := os.Chmod(filepath.Join(dir, shimSubdir), 0o755); err != nil {
 		return err
 	}
-	if err := mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
+	if err := host.CheckMappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
 	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")

@@ -1,11 +1,12 @@
 package record_test
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"

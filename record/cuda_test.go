@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"github.com/acltrace/acltrace/replay/compile"
 	"maps"
 	"math"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
@@ -89,7 +91,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	defer s.Close()
 	mem := s.Memory()
 	f.Detail = fmt.Sprintf("a thread takes %d MiB, so that there is room for %d (see --ring-size)", mem.Ring>>20, mem.Limit/mem.Ring)
-	if free, err := freeSpace(s.Dir()); err == nil {
+	if free, err := host.FreeSpace(s.Dir()); err == nil {
 		f.Detail = fmt.Sprintf("%d MiB free in %s; ", free>>20, filepath.Dir(s.Dir())) + f.Detail
 		if mem.Left < free {
 			f.Detail += fmt.Sprintf("; the memory cgroup has %d MiB left", mem.Left>>20)
@@ -113,8 +115,8 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	d.add("record", "the shim is loaded into a program", err, filepath.Dir(filepath.Dir(shim.path)))
 	program := cmd.Path
 	if len(command) > 0 {
-		if path, err := find(command[0]); err == nil && executable(path) == nil {
-			if program, err = behindScript(path); err != nil {
+		if path, err := host.FindProgram(command[0]); err == nil && host.CheckExecutable(path) == nil {
+			if program, err = host.ScriptProgram(path); err != nil {
 				program = path
 			}
 		}
@@ -169,7 +171,7 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 
 func heldAtStart() error {
 	cmd := exec.Command("/bin/true")
-	resume, err := startStopped(cmd)
+	resume, err := host.StartStopped(cmd)
 	if err != nil {
 		return err
 	}

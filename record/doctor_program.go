@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/acltrace/acltrace/record/host"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
@@ -23,9 +23,9 @@ import (
 // program says what recording would see of a program, without running it.
 func (d *Diagnosis) program(m *api.Model, command []string) {
 	name := command[0]
-	path, err := find(name)
+	path, err := host.FindProgram(name)
 	if err == nil {
-		err = executable(path)
+		err = host.CheckExecutable(path)
 	}
 	if d.add("record", name, err, ""); err != nil {
 		if names := functionsInside(m, path); len(names) > 0 {
@@ -51,13 +51,13 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		say(false, "%s %s: nothing is loaded into it, and nothing of it recorded", program, why)
 		return
 	}
-	loader, err := interpreter(program)
+	loader, err := host.Loader(program)
 	if err != nil {
 		say(false, "%v", err)
 		return
 	}
 	musl := strings.Contains(filepath.Base(loader), "musl")
-	linked, out, err := listed(loader, program, nil)
+	linked, out, err := host.LoadedLibraries(loader, program, nil)
 	if err != nil {
 		say(false, "the loader can't start %s: %s", program, out)
 		return
@@ -83,13 +83,13 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		return // said already
 	}
 	for _, o := range found {
-		if !filepath.IsAbs(o.path) {
-			d.add("record", o.name, errors.New("not found by the loader: set LD_LIBRARY_PATH, or record with --sim"), "")
+		if !filepath.IsAbs(o.Path) {
+			d.add("record", o.Name, errors.New("not found by the loader: set LD_LIBRARY_PATH, or record with --sim"), "")
 			continue
 		}
-		l, err := library(m, o.path, shim)
+		l, err := library(m, o.Path, shim)
 		if err != nil {
-			d.add("record", o.name, err, "")
+			d.add("record", o.Name, err, "")
 			continue
 		}
 		if slices.ContainsFunc(d.Libraries, func(other LibraryFinding) bool { return sameFile(other.Path, l.Path) }) {
@@ -101,17 +101,17 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		if !l.Linked {
 			word = "where the program loads it: "
 		}
-		d.add("record", o.path, nil, fmt.Sprintf("%s%d of %d functions are recorded, %d counted by name, %d not seen", word, l.Hooked, l.Exported, len(l.Counted), len(l.PassedBy)))
+		d.add("record", o.Path, nil, fmt.Sprintf("%s%d of %d functions are recorded, %d counted by name, %d not seen", word, l.Hooked, l.Exported, len(l.Counted), len(l.PassedBy)))
 	}
 }
 
 // runs returns the program that a file makes the kernel start: the file itself, or what a script names.
 func runs(path string) (string, error) {
-	line, err := interpreterLine(path)
+	line, err := host.InterpreterLine(path)
 	if err != nil || len(line) == 0 {
 		return path, err
 	}
-	program, err := behindScript(path)
+	program, err := host.ScriptProgram(path)
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +119,7 @@ func runs(path string) (string, error) {
 	if args := line[1:]; program == line[0] && filepath.Base(program) == "env" {
 		for _, a := range args {
 			if !strings.HasPrefix(a, "-") && !strings.Contains(a, "=") {
-				found, err := find(a)
+				found, err := host.FindProgram(a)
 				if err != nil {
 					return "", err
 				}
@@ -150,44 +150,17 @@ func privileged(path string) string {
 	return ""
 }
 
-// found is a library that a loader would load: its name and where it is, "not found" where it is nowhere.
-type found struct{ name, path string }
-
-// listed asks the loader of a program what it would load; the program is not started. It may be told to load more.
-func listed(loader, program string, preload []string) (libs []found, said string, err error) {
-	cmd := exec.Command(loader, "--list", program)
-	if preload != nil {
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+strings.Join(preload, ":"))
-	}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return nil, strings.TrimSpace(errs.String() + out.String()), err
-	}
-	for line := range strings.Lines(out.String()) {
-		name, path, ok := strings.Cut(strings.TrimSpace(line), " => ")
-		if !ok && strings.HasPrefix(name, "/") {
-			path, ok = name, true // it is linked to by its path
-			name, _, _ = strings.Cut(name, " (")
-		}
-		if path, _, _ := strings.Cut(path, " ("); ok {
-			libs = append(libs, found{filepath.Base(name), strings.TrimSpace(path)})
-		}
-	}
-	return libs, "", nil
-}
-
-func runtimeOf(m *api.Model, libs []found) []found {
-	return slices.DeleteFunc(libs, func(l found) bool { return m.LayerOf(l.name) == nil })
+func runtimeOf(m *api.Model, libs []host.FoundLibrary) []host.FoundLibrary {
+	return slices.DeleteFunc(libs, func(l host.FoundLibrary) bool { return m.LayerOf(l.Name) == nil })
 }
 
 // loadable returns the libraries of the runtime that dlopen would find in a program by their names.
-func loadable(m *api.Model, loader, program string) []found {
+func loadable(m *api.Model, loader, program string) []host.FoundLibrary {
 	var names []string
 	for _, l := range m.Layers {
 		names = append(names, l.Libraries...)
 	}
-	libs, _, err := listed(loader, program, names)
+	libs, _, err := host.LoadedLibraries(loader, program, names)
 	if err != nil {
 		return nil
 	}
@@ -200,36 +173,13 @@ func functionsInside(m *api.Model, path string) []string {
 	for i := range m.Funcs {
 		names[m.Funcs[i].Name] = true
 	}
-	return definedFunctions(path, names)
+	return host.DefinedFunctions(path, names)
 }
 
 func sameFile(a, b string) bool {
-	x, ok := fileOf(a)
-	y, ok2 := fileOf(b)
+	x, ok := host.FileOf(a)
+	y, ok2 := host.FileOf(b)
 	return ok && ok2 && x == y
-}
-
-// interpreter returns the loader that a program names, "" for what is no ELF file. Callers run it: root gets none that another user may change.
-func interpreter(path string) (string, error) {
-	f, err := elffile.Open(path)
-	if err != nil {
-		return "", nil
-	}
-	defer f.Close()
-	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-	if f.Machine != machine {
-		return "", fmt.Errorf("%s is a program for %s, not for %s", path, f.Machine, machine)
-	}
-	loader := f.Interpreter()
-	if loader == "" {
-		return "", fmt.Errorf("%s names no loader", path)
-	}
-	if st, err := os.Stat(loader); err == nil && os.Geteuid() == 0 {
-		if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 {
-			return "", fmt.Errorf("run loader %s of %s: it belongs to user %d, not to root; run acltrace as that user", loader, path, sys.Uid)
-		}
-	}
-	return loader, nil
 }
 
 // maxNames is how long the names of a library's functions may be together.

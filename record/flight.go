@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/acltrace/acltrace/record/host"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -317,7 +320,7 @@ func (f *flight) end(reason string) ([]string, error) {
 		reason = f.reason
 	}
 	var err error
-	if f.r.b.calls > 0 || f.sealed > 0 || f.r.o.Overwrite || !exists(f.r.o.Output) { // or else an empty trace would replace an older one
+	if f.r.b.calls > 0 || f.sealed > 0 || f.r.o.Overwrite || !host.Exists(f.r.o.Output) { // or else an empty trace would replace an older one
 		err = f.seal(reason)
 	}
 	sealed := err == nil

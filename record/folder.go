@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,10 +9,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -63,7 +63,7 @@ func (f *shimFolder) write(shim []byte) error {
 	if err := os.Chmod(f.path, 0o755); err != nil { // whatever the umask is
 		return err
 	}
-	if err := mappable(f.path); err != nil {
+	if err := host.CheckMappable(f.path); err != nil {
 		return err
 	}
 	var err error
@@ -76,7 +76,7 @@ func (f *shimFolder) write(shim []byte) error {
 // close removes the shim, unless a program that outlives the recording may still start others: they would complain that
 // it is gone. A later recording removes it then.
 func (f *shimFolder) close() {
-	if len(users(f.path)) == 0 {
+	if len(host.Mentioning(f.path)) == 0 {
 		os.RemoveAll(filepath.Dir(f.path))
 	}
 	f.lock.Close()
@@ -94,10 +94,10 @@ func sweep(parent string) {
 		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
 			continue
 		}
-		if exists(filepath.Join(dir, sharedMark)) || holdsCalls(dir) {
+		if host.Exists(filepath.Join(dir, sharedMark)) || holdsCalls(dir) {
 			continue // it waits for programs, or to be salvaged
 		}
-		if !exists(filepath.Join(dir, artifacts.Shim)) && !exists(filepath.Join(dir, "control")) {
+		if !host.Exists(filepath.Join(dir, artifacts.Shim)) && !host.Exists(filepath.Join(dir, "control")) {
 			continue
 		}
 		f, err := os.Open(dir)
@@ -105,56 +105,11 @@ func sweep(parent string) {
 			continue
 		}
 		// Its recorder may be alive, and its program in another pid namespace.
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && len(users(dir)) == 0 {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && len(host.Mentioning(dir)) == 0 {
 			os.RemoveAll(dir)
 		}
 		f.Close()
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// users returns the processes that were started with some text in their environment, such as a path.
-func users(text string) []int {
-	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
-	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if b, err := procText(pid, "environ"); err == nil && bytes.Contains(b, []byte(text)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// usesRuntime returns those of the processes that map a library of the runtime.
-func usesRuntime(m *api.Model, pids []int) []int {
-	var n []int
-	for _, pid := range pids {
-		if len(runtimeLibraries(m, pid)) > 0 {
-			n = append(n, pid)
-		}
-	}
-	return n
-}
-
-func mappable(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return syscall.Munmap(m)
 }
 
 // outputName writes a trace's name: %h is the host, %r the rank of the program in its job (0 where nothing tells it),
@@ -194,50 +149,4 @@ func (r *recorder) named(pid int) error {
 	}
 	r.o.Output = name
 	return nil
-}
-
-// versions are those of the runtime and its driver, where the vendor's files tell them.
-func versions(in *api.Installed, env []string) (runtimeVersion, driverVersion string) {
-	var dirs []string
-	for _, name := range in.Homes {
-		for _, v := range env {
-			if dir, ok := strings.CutPrefix(v, name+"="); ok && filepath.IsAbs(dir) {
-				dirs = append(dirs, dir)
-			}
-		}
-	}
-	first := func(dir string, files []string) (version string) {
-		for i := 0; i < len(files) && version == ""; i++ {
-			version = versionIn(filepath.Join(dir, files[i]))
-		}
-		return version
-	}
-	for _, dir := range append(dirs, in.Folders...) {
-		if runtimeVersion = first(dir, in.Runtime); runtimeVersion != "" {
-			break
-		}
-	}
-	return runtimeVersion, first("/", in.Driver)
-}
-
-// versionIn finds a version in a file of lines such as `Version=24.1.0` or `runtime_running_version=[7.5.0.1.129:8.0.0]`, or in one that
-// holds nothing else.
-func versionIn(path string) string {
-	f, err := regular.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	b := make([]byte, 64<<10)
-	n, _ := f.Read(b)
-	if alone := strings.TrimSpace(string(b[:n])); len(alone) <= 100 && !strings.ContainsAny(alone, "= \t\n") {
-		return alone
-	}
-	for line := range strings.Lines(string(b[:n])) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if ok && (strings.EqualFold(key, "version") || key == "runtime_running_version") && len(value) <= 100 {
-			return strings.Trim(value, `[]"`)
-		}
-	}
-	return ""
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
@@ -31,38 +32,6 @@ func TestOutputName(t *testing.T) {
 		if got := rank(env); got != want {
 			t.Errorf("rank of %v is %s, not %s", env, got, want)
 		}
-	}
-}
-
-func TestVersions(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"driver/version.info":                       "Version=24.1.rc3\nascendhal_version=7.35.23\n",
-		"toolkit/runtime/version.info":              "Version=8.2.0.1\n",
-		"ascend-toolkit/latest/version.cfg":         "# version: 1.0\nruntime_running_version=[7.5.0.1.129:8.0.RC3]\n",
-		"loaded":                                    "550.54.15\n",
-		"elsewhere/ascend-toolkit/latest/other.cfg": "Version=1\n",
-	} {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	in := acl.Model.Installed
-	in.Folders, in.Driver = []string{filepath.Join(root, "cann")}, []string{filepath.Join(root, "driver/version.info"), filepath.Join(root, "loaded")}
-	if r, d := versions(&in, []string{"ASCEND_HOME_PATH=" + filepath.Join(root, "toolkit")}); r != "8.2.0.1" || d != "24.1.rc3" {
-		t.Errorf("runtime %q, driver %q", r, d)
-	}
-	in.Folders = []string{filepath.Join(root, "cann"), filepath.Join(root, "ascend-toolkit/latest")}
-	in.Driver[0] = filepath.Join(root, "none")
-	if r, d := versions(&in, nil); r != "7.5.0.1.129:8.0.RC3" || d != "550.54.15" {
-		t.Errorf("runtime %q, driver %q", r, d)
-	}
-	if r, d := versions(&api.Installed{Folders: []string{filepath.Join(root, "elsewhere")}, Runtime: []string{"version.cfg"}}, nil); r != "" || d != "" {
-		t.Errorf("runtime %q, driver %q", r, d)
 	}
 }
 
@@ -102,13 +71,13 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testenv.Wait(t, "the program's environment", func() bool { return len(users(dirs[1])) > 0 })
+	testenv.Wait(t, "the program's environment", func() bool { return len(host.Mentioning(dirs[1])) > 0 })
 	// Another test's process may have a lock for a moment, from its fork until its exec.
 	left := func(want [5]bool) (n [5]bool) {
 		testenv.Await(func() bool {
 			sweep(parent)
 			for i, d := range []string{unused, used, recording, dirs[3], dirs[4]} {
-				n[i] = exists(d)
+				n[i] = host.Exists(d)
 			}
 			return n == want
 		})

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
@@ -52,16 +54,16 @@ func TestFilesOfProcessesAreRegular(t *testing.T) {
 	pipe(t, dir, "version")
 	text := func(*api.Model) []string { return []string{"text"} }
 	for what, f := range map[string]func() bool{
-		"the build id of a mapping":   func() bool { return parseMaps([]byte("1-2 r-xp 0 0:0 1 " + lib + "\n"))[0].BuildID == "" },
-		"the functions of a program":  func() bool { return definedFunctions(lib, map[string]bool{"f": true}) == nil },
+		"the build id of a mapping":   func() bool { return host.ParseMaps([]byte("1-2 r-xp 0 0:0 1 " + lib + "\n"))[0].BuildID == "" },
+		"the functions of a program":  func() bool { return host.DefinedFunctions(lib, map[string]bool{"f": true}) == nil },
 		"the references of a library": func() bool { return readReferences(lib, map[string]bool{"f": true}) == nil },
 		"the folders of a program":    func() bool { return runpaths(lib) == nil },
 		"the libraries of a program":  func() bool { return linked([]*api.Model{m}, lib) == nil },
 		"the texts in a program":      func() bool { return !holds([]*api.Model{m}, lib, text)(m) },
-		"the first line of a script":  func() bool { _, err := interpreterLine(lib); return err != nil },
-		"a program":                   func() bool { return executable(lib) != nil },
+		"the first line of a script":  func() bool { _, err := host.InterpreterLine(lib); return err != nil },
+		"a program":                   func() bool { return host.CheckExecutable(lib) != nil },
 		"a library":                   func() bool { _, err := library(m, lib, nil); return err != nil },
-		"the version of the runtime":  func() bool { v, _ := versions(in, []string{"RUNTIME_HOME=" + dir}); return v == "" },
+		"the version of the runtime":  func() bool { v, _ := host.RuntimeVersions(in, []string{"RUNTIME_HOME=" + dir}); return v == "" },
 		"the runtime's library":       func() bool { _, err := Library(m, []string{"LD_LIBRARY_PATH=" + dir}); return err == nil },
 		"the runtime": func() bool {
 			got, _ := guessRuntime([]*api.Model{m, cuda.Model}, lib, []string{"LD_LIBRARY_PATH=" + dir}, false)
@@ -98,7 +100,7 @@ func TestRuntimeOfRunsNoLoaderOfTheProcess(t *testing.T) {
 	if err := os.WriteFile(source, []byte("#include <unistd.h>\nint main(void) { return write(1, \"x\", 1) != 1 || sleep(100); }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sh, err := interpreter("/bin/sh")
+	sh, err := host.Loader("/bin/sh")
 	if err != nil {
 		t.Skip(err)
 	}
@@ -131,16 +133,16 @@ func TestRuntimeOfRunsNoLoaderOfTheProcess(t *testing.T) {
 	if m := RuntimeOf(models, &AttachOptions{PID: cmd.Process.Pid}); !slices.Contains(models, m) {
 		t.Errorf("no runtime: %v", m)
 	}
-	if exists(pwned) {
+	if host.Exists(pwned) {
 		t.Error("the process's loader was run")
 	}
 	// The test can fail.
-	if Runtime(models, procFile(cmd.Process.Pid, "exe"), nil); !exists(pwned) {
+	if Runtime(models, host.ProcFile(cmd.Process.Pid, "exe"), nil); !host.Exists(pwned) {
 		t.Error("the loader of a program that is to be started is not asked")
 	}
 	// Root does not run it for doctor either.
 	if os.Geteuid() == 0 && os.Chown(loader, 12345, 12345) == nil {
-		if _, err := interpreter(cmd.Path); err == nil || !strings.Contains(err.Error(), loader+" of "+cmd.Path+": it belongs to user 12345") {
+		if _, err := host.Loader(cmd.Path); err == nil || !strings.Contains(err.Error(), loader+" of "+cmd.Path+": it belongs to user 12345") {
 			t.Error(err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
@@ -107,14 +109,14 @@ func (r *recorder) rememberKernels() {
 // mappedHere returns those of some files that a process of the recorder's user maps. It has none of another mount namespace, in which
 // a path may be another file.
 func mappedHere(pid int, paths []string) []string {
-	if st, err := os.Stat(procFile(pid, "")); err != nil || !ownedByUs(st) {
+	if st, err := os.Stat(host.ProcFile(pid, "")); err != nil || !ownedByUs(st) {
 		return nil
 	}
 	ours, err := os.Readlink("/proc/self/ns/mnt")
-	if theirs, err2 := os.Readlink(procFile(pid, "ns/mnt")); err != nil || err2 != nil || ours != theirs {
+	if theirs, err2 := os.Readlink(host.ProcFile(pid, "ns/mnt")); err != nil || err2 != nil || ours != theirs {
 		return nil
 	}
-	b, err := procText(pid, "maps")
+	b, err := host.ProcText(pid, "maps")
 	if err != nil {
 		return nil
 	}

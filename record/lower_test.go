@@ -1,9 +1,10 @@
 package record_test
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"path/filepath"
 	"testing"
+
+	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
@@ -43,7 +45,7 @@ func takeOver(env []string) (own []string, outer string) {
 
 // leaveNote tells the recorder around this one, whose session is in a folder, of a program that it will not see.
 func (r *recorder) leaveNote(outer string, pid int) {
-	if outer == "" || !exists(filepath.Join(outer, "control")) {
+	if outer == "" || !host.Exists(filepath.Join(outer, "control")) {
 		return
 	}
 	output, err := filepath.Abs(r.o.Output)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
@@ -87,7 +89,7 @@ func (f *output) missing(name string) string {
 	switch dir := filepath.Dir(name); {
 	case err == nil && os.SameFile(at, f.made):
 		return ""
-	case errors.Is(err, fs.ErrNotExist) && !exists(dir):
+	case errors.Is(err, fs.ErrNotExist) && !host.Exists(dir):
 		return fmt.Sprintf("%s: the folder was removed during the recording", name)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err.Error()

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,7 +30,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -274,10 +275,10 @@ func prepare(opts *Options) (*recorder, error) {
 		o.Env = os.Environ()
 	}
 	var err error
-	if r.path, err = find(o.Command[0]); err != nil {
+	if r.path, err = host.FindProgram(o.Command[0]); err != nil {
 		return nil, err
 	}
-	if err := executable(r.path); err != nil && (o.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
+	if err := host.CheckExecutable(r.path); err != nil && (o.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
 		return nil, err
 	}
 	r.env = slices.Clone(o.Env)
@@ -338,17 +339,17 @@ func (r *recorder) create(env []string) error {
 // begun notes what is known when a recording begins.
 func (r *recorder) begun(env []string) {
 	o := &r.o
-	host, _ := os.Hostname()
+	name, _ := os.Hostname()
 	now, mono := time.Now().UnixNano(), probe.Now()
 	if r.start != 0 {
 		now, mono = now-(mono-r.start), r.start
 	}
 	r.meta = format.Meta{
-		Host: host, Argv: o.Command, Env: kept(o.Model, env, "."), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
+		Host: name, Argv: o.Command, Env: kept(o.Model, env, "."), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
 		StartWall: now, StartMono: mono, Payloads: format.Payloads{PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable},
 		Tracer: format.Tracer{Version: o.Version}, Derivation: format.Derivation{Window: o.window()},
 	}
-	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
+	r.meta.Device.Runtime, r.meta.Device.DriverVersion = host.RuntimeVersions(&o.Model.Installed, env)
 }
 
 // window is the part of the program's calls that is to be recorded.
@@ -408,7 +409,7 @@ func kept(am *api.Model, env []string, cwd string) map[string]string {
 	// A cost model travels as content: a replay opens no file that a trace names.
 	if name := am.Simulator.Model; m[name] != "" {
 		setting := m[name]
-		if inside := filepath.Join(cwd, setting); !filepath.IsAbs(setting) && exists(inside) {
+		if inside := filepath.Join(cwd, setting); !filepath.IsAbs(setting) && host.Exists(inside) {
 			setting = inside
 		}
 		if content, err := model.Content(setting); err == nil {
@@ -424,18 +425,11 @@ func secret(name string) bool {
 }
 
 func defaultMaxSize(dir string) int64 {
-	free, err := freeSpace(dir)
+	free, err := host.FreeSpace(dir)
 	if err != nil {
 		return 10 << 30
 	}
 	return int64(min(free/10, 10<<30))
-}
-
-// freeSpace returns the bytes that are free in the file system of a folder.
-func freeSpace(dir string) (uint64, error) {
-	var fs syscall.Statfs_t
-	err := syscall.Statfs(dir, &fs)
-	return fs.Bavail * uint64(fs.Bsize), err
 }
 
 func (r *recorder) run(ctx context.Context) (*Result, error) {
@@ -531,7 +525,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res.Incomplete, res.Salvaged, res.Left = incomplete, r.salvaged, r.left
 	r.learn(res, s)
 	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
-	if res.NoCall = w.withoutShim(); res.NoCall == "" && gainsRights(r.path) {
+	if res.NoCall = w.withoutShim(); res.NoCall == "" && host.GainsRights(r.path) {
 		res.NoCall = gained
 	}
 	res, err = r.finish(res)
@@ -586,7 +580,7 @@ func (r *recorder) begin(s *probe.Session) error {
 func (r *recorder) joined(p *probe.Process) {
 	if r.o.Command == nil && r.meta.Argv == nil {
 		r.meta.Argv = p.Argv
-		cwd, _ := cwdOf(p.Local)
+		cwd, _ := host.Cwd(p.Local)
 		r.meta.Env = kept(r.o.Model, p.Variables, cwd)
 		r.env = p.Variables
 		r.unnamed = r.named(p.PID)
@@ -826,28 +820,12 @@ func pause(d time.Duration) {
 // its environment. One look at the list of processes may miss what is forked meanwhile, so there are two.
 func deserted(m *api.Model, s *probe.Session) bool {
 	for range 2 {
-		if anyAlive(usesRuntime(m, users(s.Dir()))) {
+		if host.AnyAlive(host.UsingRuntime(m, host.Mentioning(s.Dir()))) {
 			return false
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 	return true
-}
-
-func anyAlive(pids []int) bool {
-	for _, pid := range pids {
-		if b, err := os.ReadFile(procFile(pid, "stat")); err == nil {
-			// A zombie has made its last call, unless it is only the first thread of a process whose others go on.
-			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-			if len(f) < 18 {
-				continue
-			}
-			if threads, _ := strconv.Atoi(f[17]); f[0] != "Z" && f[0] != "X" || threads > 1 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (r *recorder) result(state *os.ProcessState) *Result {
@@ -880,7 +858,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		res.Sealed, err = r.flight.end(r.ending)
 		r.out.moved = r.flight.keeper.moved
 		if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
-			if res.NoFile = err.Error(); !exists(filepath.Dir(r.o.Output)) {
+			if res.NoFile = err.Error(); !host.Exists(filepath.Dir(r.o.Output)) {
 				res.NoFile = r.out.missing(r.o.Output)
 			}
 		}
@@ -992,36 +970,13 @@ func expendable() (restore func()) {
 	return func() { _ = os.WriteFile(file, was, 0) }
 }
 
-// startStopped starts a command that waits at its first instruction until the returned function is called, on the same
-// goroutine.
-func startStopped(cmd *exec.Cmd) (resume func() error, err error) {
-	runtime.LockOSThread()
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Ptrace = true
-	if err := cmd.Start(); err != nil {
-		runtime.UnlockOSThread()
-		return nil, err
-	}
-	var ws syscall.WaitStatus
-	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, 0, nil); err != nil {
-		runtime.UnlockOSThread()
-		return nil, err
-	}
-	return func() error {
-		defer runtime.UnlockOSThread()
-		return syscall.PtraceDetach(cmd.Process.Pid)
-	}, nil
-}
-
 // RunSimulated runs a command on the simulator, without recording, and returns its exit code.
 func RunSimulated(m *api.Model, command []string, stdout, stderr *os.File) (int, error) {
 	dir, err := artifacts.SimulatorDir(m)
 	if err != nil {
 		return 0, err
 	}
-	path, err := find(command[0])
+	path, err := host.FindProgram(command[0])
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/record/host"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/regular"
@@ -27,8 +29,8 @@ func Runtime(models []*api.Model, program string, env []string) (m *api.Model, w
 
 // guessRuntime is Runtime. It runs the loader that the program names only if ours is set: for a program that this user is about to start.
 func guessRuntime(models []*api.Model, program string, env []string, ours bool) (m *api.Model, why string) {
-	if path, err := find(program); program != "" && err == nil {
-		if path, err = behindScript(path); err == nil {
+	if path, err := host.FindProgram(program); program != "" && err == nil {
+		if path, err = host.ScriptProgram(path); err == nil {
 			if m := linked(models, path); m != nil {
 				return m, path + " is linked to it"
 			}
@@ -85,7 +87,7 @@ func Library(m *api.Model, env []string) (string, error) {
 func ofThisWidth(path string) bool {
 	f, err := elffile.Open(path)
 	if err != nil {
-		return exists(path)
+		return host.Exists(path)
 	}
 	defer f.Close()
 	return f.Class == elf.ELFCLASS64
@@ -113,12 +115,12 @@ func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 	}
 	pids, _ := o.uprobes(&probe.UprobeOptions{}).Processes()
 	if m := only(models, func(m *api.Model) bool {
-		return slices.ContainsFunc(pids, func(pid int) bool { return len(runtimeLibraries(m, pid)) > 0 })
+		return slices.ContainsFunc(pids, func(pid int) bool { return len(host.RuntimeLibraries(m, pid)) > 0 })
 	}); m != nil {
 		return m
 	}
 	if o.PID != 0 {
-		m, _ := guessRuntime(models, procFile(o.PID, "exe"), processEnv(o.PID), false)
+		m, _ := guessRuntime(models, host.ProcFile(o.PID, "exe"), host.Environ(o.PID), false)
 		return m
 	}
 	m, _ := Runtime(models, "", os.Environ())
@@ -170,17 +172,17 @@ func carried(models []*api.Model, path string, ours bool) (m *api.Model, file st
 	if !ours {
 		return nil, "" // the loader is the program's word too, and would run with the rights of this user
 	}
-	loader, err := interpreter(path)
+	loader, err := host.Loader(path)
 	if err != nil || loader == "" {
 		return nil, ""
 	}
-	libs, _, err := listed(loader, path, nil)
+	libs, _, err := host.LoadedLibraries(loader, path, nil)
 	if err != nil {
 		return nil, ""
 	}
 	for _, l := range libs {
-		if m := only(models, holds(models, l.path, code)); m != nil {
-			return m, l.path
+		if m := only(models, holds(models, l.Path, code)); m != nil {
+			return m, l.Path
 		}
 	}
 	return nil, ""

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/acltrace/acltrace/record/host"
+
+	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -22,7 +25,7 @@ import (
 // there, too, and a recorder of everything its file, as far as that was written.
 
 // IsSession reports whether a folder is that of a session.
-func IsSession(dir string) bool { return exists(filepath.Join(dir, "control")) }
+func IsSession(dir string) bool { return host.Exists(filepath.Join(dir, "control")) }
 
 // ErrNothingLeft is returned, wrapped, where a session has nothing to salvage.
 var ErrNothingLeft = errors.New("nothing was left in it")
@@ -43,7 +46,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 		}
 	}
 	// Where no trace can be made, each recording comes by here again.
-	if !exists(filepath.Dir(output)) {
+	if !host.Exists(filepath.Dir(output)) {
 		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
 	}
 	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit})
@@ -66,7 +69,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 		return "", err
 	}
 	os.Remove(filepath.Join(dir, collectorFile))
-	if !alive && len(users(dir)) == 0 && !exists(filepath.Join(dir, sharedMark)) {
+	if !alive && len(host.Mentioning(dir)) == 0 && !host.Exists(filepath.Join(dir, sharedMark)) {
 		err = os.RemoveAll(dir)
 	}
 	if made == "" {
@@ -134,7 +137,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 		r.begun(os.Environ())
 	}
 	r.flight = newFlight(Ring{}, r)
-	if list := filepath.Join(dir, kernelList); exists(list) {
+	if list := filepath.Join(dir, kernelList); host.Exists(list) {
 		r.kernelList = list
 	}
 	r.b = newBuilder(m, nil, r.meta.StartMono)
@@ -309,7 +312,7 @@ type Left struct {
 func holdsCalls(dir string) bool {
 	was := left(dir)
 	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
-	return was.file() && exists(filepath.Dir(was.Output)) || len(files) > 0
+	return was.file() && host.Exists(filepath.Dir(was.Output)) || len(files) > 0
 }
 
 // abandoned reports whether a folder is a session of this user's that holds calls and whose recorder is gone.
@@ -324,7 +327,7 @@ func abandoned(dir string) bool {
 		return false
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || exists(filepath.Join(dir, sharedMark)) || !holdsCalls(dir) {
+	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || host.Exists(filepath.Join(dir, sharedMark)) || !holdsCalls(dir) {
 		return false
 	}
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil // given back by Close
@@ -337,7 +340,7 @@ func rescue(m *api.Model, parent string) (made []string, left []Left) {
 		if !abandoned(dir) {
 			continue
 		}
-		if pids := users(dir); len(pids) > 0 {
+		if pids := host.Mentioning(dir); len(pids) > 0 {
 			left = append(left, Left{dir, fmt.Errorf("process %d: %w", pids[0], errUsed)})
 			continue
 		}

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"context"
 	"debug/elf"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/acltrace/acltrace/record/host"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
@@ -42,7 +43,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	cmd := r.command(ctx, env)
-	resume, err := startStopped(cmd)
+	resume, err := host.StartStopped(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -89,9 +90,9 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 
 // leftBehind says of which processes the recording does not see the end, which is when the program that was started ends.
 func (r *recorder) leftBehind(u *probe.Uprobes) {
-	for _, pid := range usesRuntime(r.o.Model, u.Living()) {
-		if anyAlive([]int{pid}) {
-			exe, _ := os.Readlink(procFile(pid, "exe"))
+	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
+		if host.AnyAlive([]int{pid}) {
+			exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
 			r.late.Lock()
 			r.unseen = append(r.unseen, format.Unhooked{PID: pid, Exe: exe, Reason: "it runs on behind the program that was started: what it calls from then on is not recorded; acltrace attach does so"})
 			r.late.Unlock()
@@ -146,7 +147,7 @@ func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error)
 	stop, err = u.Follow(func(m probe.Mapped, wait time.Duration, err error) {
 		r.late.Lock()
 		defer r.late.Unlock()
-		exe, _ := os.Readlink(procFile(m.PID, "exe"))
+		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
 		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %v or so may be missing", m.Path, wait.Round(time.Millisecond))}
 		if err != nil {
 			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
@@ -159,7 +160,7 @@ func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error)
 	var first error
 	for _, pid := range pids {
 		libs, err := probe.FindLibraries(r.o.Model, pid)
-		if err != nil && first == nil && exists(procFile(pid, "maps")) {
+		if err != nil && first == nil && host.Exists(host.ProcFile(pid, "maps")) {
 			first = err
 		}
 		for _, lib := range append(libs, probe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
@@ -186,7 +187,7 @@ func (r *recorder) folders(pid int) []string {
 			}
 			d = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(d)
 			if !filepath.IsAbs(d) {
-				cwd, _ := cwdOf(pid)
+				cwd, _ := host.Cwd(pid)
 				d = filepath.Join(cwd, d)
 			}
 			if !slices.Contains(dirs, d) {
@@ -194,9 +195,9 @@ func (r *recorder) folders(pid int) []string {
 			}
 		}
 	}
-	add(environment(pid, "LD_LIBRARY_PATH"), "")
-	exe, _ := os.Readlink(procFile(pid, "exe"))
-	for _, list := range runpaths(procFile(pid, "exe")) {
+	add(host.Variable(pid, "LD_LIBRARY_PATH"), "")
+	exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
+	for _, list := range runpaths(host.ProcFile(pid, "exe")) {
 		add(list, filepath.Dir(exe))
 	}
 	return append(dirs, "/lib64", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/lib/"+multiarch, "/usr/lib/"+multiarch)
@@ -287,7 +288,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}
 	o.uprobes(uo)
 	if o.PID != 0 {
-		if b, err := procText(o.PID, "cmdline"); err != nil {
+		if b, err := host.ProcText(o.PID, "cmdline"); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				err = syscall.ESRCH // in the words for processes
 			}
@@ -300,7 +301,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		} else if len(libs) == 0 && o.Library == "" {
 			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
 		}
-		r.env = processEnv(o.PID)
+		r.env = host.Environ(o.PID)
 	}
 	r.start = probe.Now() // calls are seen from here on
 	u, err := probe.LoadUprobes(o.Model, uo)
@@ -343,7 +344,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for o.PID == 0 || anyAlive([]int{o.PID}) {
+		for o.PID == 0 || host.AnyAlive([]int{o.PID}) {
 			select {
 			case <-ctx.Done():
 				return
@@ -358,7 +359,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	switch {
 	case o.PID == 0:
 		r.meta.Ended = "not looked for: the recorder was attached to programs that ran already"
-	case anyAlive([]int{o.PID}):
+	case host.AnyAlive([]int{o.PID}):
 		r.meta.Ended = "not while it was recorded: the program ran on when the recorder left it"
 	default:
 		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
@@ -375,18 +376,4 @@ func (r *recorder) dropRights() error {
 		return err
 	}
 	return nil
-}
-
-func processEnv(pid int) []string {
-	b, err := procText(pid, "environ")
-	if err != nil {
-		return nil
-	}
-	var env []string
-	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if len(v) > 0 {
-			env = append(env, string(v))
-		}
-	}
-	return env
 }

@@ -1,11 +1,12 @@
 package record_test
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"

@@ -16,10 +16,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/acltrace/acltrace/record/host"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -38,8 +37,8 @@ type watcher struct {
 	model   *api.Model
 	names   map[string]bool // functions that the shim stands before
 	procs   map[procKey]*watched
-	refs    map[fileKey][]reference
-	inside  map[fileKey][]string // functions of the runtime that a program has itself
+	refs    map[host.FileKey][]reference
+	inside  map[host.FileKey][]string // functions of the runtime that a program has itself
 	found   map[string]format.Unhooked
 	bare    map[procKey]format.Unhooked // processes that had not loaded the shim when they were last seen, and why
 	newest  string                      // process or thread at the last look
@@ -63,8 +62,6 @@ type watched struct {
 	looks   uint      // at a hooked process
 	next    time.Time // when to look again
 }
-
-type fileKey struct{ dev, ino uint64 }
 
 // reference is a place in a loaded object that holds the address of a function.
 type reference struct {
@@ -90,7 +87,7 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 	if err != nil {
 		real = shim
 	}
-	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{}, inside: map[fileKey][]string{},
+	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[host.FileKey][]reference{}, inside: map[host.FileKey][]string{},
 		found: map[string]format.Unhooked{}, bare: map[procKey]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
@@ -171,7 +168,7 @@ func (w *watcher) look(now time.Time) {
 		ours = append(ours, children[ours[i].pid]...)
 		a := ours[i]
 		p := w.procs[a]
-		exe, err := os.Readlink(procFile(a.pid, "exe"))
+		exe, err := os.Readlink(host.ProcFile(a.pid, "exe"))
 		if err != nil {
 			exe = ""
 		}
@@ -231,7 +228,7 @@ func newestProcess() string {
 
 // parent returns the parent of a process and its time of start.
 func parent(pid int) (ppid int, start string, ok bool) {
-	b, err := os.ReadFile(procFile(pid, "stat"))
+	b, err := os.ReadFile(host.ProcFile(pid, "stat"))
 	if err != nil {
 		return 0, "", false
 	}
@@ -275,14 +272,14 @@ func (w *watcher) process(pid int, p *watched) {
 
 // within reports a program that has the runtime linked into it.
 func (w *watcher) within(pid int, exe string) {
-	path := procFile(pid, "exe")
-	k, ok := fileOf(path)
+	path := host.ProcFile(pid, "exe")
+	k, ok := host.FileOf(path)
 	if !ok {
 		return
 	}
 	names, known := w.inside[k]
 	if !known {
-		names = definedFunctions(path, w.names)
+		names = host.DefinedFunctions(path, w.names)
 		w.inside[k] = names
 	}
 	if len(names) > 0 {
@@ -290,37 +287,11 @@ func (w *watcher) within(pid int, exe string) {
 	}
 }
 
-func fileOf(path string) (fileKey, bool) {
-	var st syscall.Stat_t
-	err := syscall.Stat(path, &st)
-	return fileKey{uint64(st.Dev), st.Ino}, err == nil
-}
-
-// definedFunctions returns which of some functions a program has itself, as far as its symbols tell.
-func definedFunctions(path string, names map[string]bool) (found []string) {
-	f, err := elffile.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	syms, err := f.Symbols(elf.SHT_SYMTAB)
-	if err != nil {
-		return nil
-	}
-	for _, s := range syms {
-		if s.Defined() && s.Kind() == elf.STT_FUNC && names[string(s.Name)] && string(s.Name) != "dlsym" {
-			found = append(found, string(s.Name))
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
 // cutOff says why a process can't begin to record, "" for one that can, or has.
 func (w *watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
 	why := ""
-	if _, err := os.Stat(filepath.Join(procFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(host.ProcFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
 		why = "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more"
 	} else if uid, ok := filesUser(pid); ok && uid != 0 && uid != os.Geteuid() {
 		why = fmt.Sprintf("it has become user %d before its first call, who may not open what belongs to the recorder's user %d", uid, os.Geteuid())
@@ -338,7 +309,7 @@ func (w *watcher) cutOff(pid int) string {
 
 // filesUser returns the user whose rights a process has in the file system.
 func filesUser(pid int) (int, bool) {
-	b, err := procText(pid, "status")
+	b, err := host.ProcText(pid, "status")
 	if err != nil {
 		return 0, false
 	}
@@ -360,15 +331,15 @@ func (w *watcher) isShim(path string) bool { return strings.HasSuffix(path, w.sh
 
 // why returns why a process can't have loaded the shim, "" if nothing shows.
 func (w *watcher) why(pid int, exe string) string {
-	if gainsRights(exe) {
+	if host.GainsRights(exe) {
 		return gained
 	}
-	if err := executable(procFile(pid, "exe")); err != nil && strings.Contains(err.Error(), "statically") {
+	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); err != nil && strings.Contains(err.Error(), "statically") {
 		return "the program is linked statically; record it with --probe ebpf"
 	}
-	env, err := os.ReadFile(procFile(pid, "environ"))
+	env, err := os.ReadFile(host.ProcFile(pid, "environ"))
 	switch {
-	case err != nil || slices.Contains(strings.FieldsFunc(environment(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
+	case err != nil || slices.Contains(strings.FieldsFunc(host.Variable(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
 		return ""
 	case bytes.Contains(env, []byte("ACLTRACE_SESSION=")):
 		return "LD_PRELOAD was changed before it was started"
@@ -378,27 +349,14 @@ func (w *watcher) why(pid int, exe string) string {
 
 const gained = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
 
-// gainsRights reports whether a program runs with more rights than this process.
-func gainsRights(path string) bool {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
-		return false
-	}
-	if st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Geteuid() || st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getegid() {
-		return true
-	}
-	n, err := unix.Getxattr(path, "security.capability", nil)
-	return err == nil && n > 0 && os.Geteuid() != 0
-}
-
 // mappings reads the mappings of a process. A process that ends meanwhile cuts the text short, at any line: then there is none.
 func mappings(pid int) ([]byte, error) {
-	f, err := os.Open(procFile(pid, "maps"))
+	f, err := os.Open(host.ProcFile(pid, "maps"))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxProcText))
+	b, err := io.ReadAll(io.LimitReader(f, host.MaxProcText))
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +395,7 @@ func mappedObjects(pid int) []object {
 
 // bindings reports the objects of a process whose references to the runtime do not lead to the shim.
 func (w *watcher) bindings(pid int, p *watched, objects []object) {
-	mem, err := os.Open(procFile(pid, "mem"))
+	mem, err := os.Open(host.ProcFile(pid, "mem"))
 	if err != nil {
 		return
 	}
@@ -505,8 +463,8 @@ func systemLibrary(path string) bool {
 
 // references returns where an object refers to the functions that the shim stands before.
 func (w *watcher) references(pid int, o object) []reference {
-	path := filepath.Join(procFile(pid, "root"), o.path)
-	k, ok := fileOf(path)
+	path := filepath.Join(host.ProcFile(pid, "root"), o.path)
+	k, ok := host.FileOf(path)
 	if !ok {
 		return nil
 	}

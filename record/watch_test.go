@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // All processes are looked at unless none was made lately; then those of the recording are, and one that ends or starts another program is
@@ -27,9 +29,9 @@ func TestCandidates(t *testing.T) {
 	if got := slices.Collect(w.candidates("7")); len(got) < 2 {
 		t.Errorf("one may have been in the making at the last look: %v", got)
 	}
-	w.found, w.refs, w.inside = nil, nil, map[fileKey][]string{}
+	w.found, w.refs, w.inside = nil, nil, map[host.FileKey][]string{}
 	w.names = map[string]bool{}
-	exe, _ := os.Readlink(procFile(os.Getpid(), "exe"))
+	exe, _ := os.Readlink(host.ProcFile(os.Getpid(), "exe"))
 	for _, p := range w.procs {
 		p.exe, p.next = exe, time.Now().Add(time.Hour)
 	}

@@ -1,0 +1,171 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/regular"
+)
+
+// Mentioning returns the processes that were started with a text, such as a path, in their environment.
+func Mentioning(text string) []int {
+	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if b, err := ProcText(pid, "environ"); err == nil && bytes.Contains(b, []byte(text)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// UsingRuntime returns those of pids that map a library of the runtime.
+func UsingRuntime(m *api.Model, pids []int) []int {
+	var n []int
+	for _, pid := range pids {
+		if len(RuntimeLibraries(m, pid)) > 0 {
+			n = append(n, pid)
+		}
+	}
+	return n
+}
+
+// RuntimeLibraries returns the paths of the runtime's libraries that a process maps, in the process's own view.
+func RuntimeLibraries(m *api.Model, pid int) []string {
+	b, err := ProcText(pid, "maps")
+	if err != nil {
+		return nil
+	}
+	var libs []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || seen[f[5]] {
+			continue
+		}
+		seen[f[5]] = true
+		if m.Library(filepath.Base(f[5])) {
+			libs = append(libs, f[5])
+		}
+	}
+	return libs
+}
+
+// Code returns the files that a process has mapped as code.
+func Code(pid int) []format.Mapping {
+	b, err := ProcText(pid, "maps")
+	if err != nil {
+		return nil
+	}
+	return ParseMaps(b)
+}
+
+// maxCodeFiles limits the files of a process whose build ids are read.
+const maxCodeFiles = 4096
+
+// ParseMaps returns the code mappings in a text in the format of /proc/PID/maps.
+func ParseMaps(b []byte) []format.Mapping {
+	var maps []format.Mapping
+	ids := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || !strings.Contains(f[1], "x") || !filepath.IsAbs(f[5]) {
+			continue
+		}
+		var m format.Mapping
+		if _, err := fmt.Sscanf(f[0]+" "+f[2], "%x-%x %x", &m.Start, &m.End, &m.Offset); err != nil {
+			continue
+		}
+		id, ok := ids[f[5]]
+		if !ok && len(ids) < maxCodeFiles {
+			id = elffile.BuildID(f[5])
+			ids[f[5]] = id
+		}
+		m.Path, m.BuildID = f[5], id
+		maps = append(maps, m)
+	}
+	return maps
+}
+
+// MaxProcText is the maximum size of a text that is read from /proc. It fits the default maximum number of mappings with
+// paths of usual lengths. A process can make its arguments and environment as large as its address space.
+const MaxProcText = 64 << 20
+
+// ProcText reads a file of /proc/PID.
+func ProcText(pid int, name string) ([]byte, error) {
+	return regular.ReadFile(ProcFile(pid, name), MaxProcText)
+}
+
+// ProcFile returns the path of a file of /proc/PID.
+func ProcFile(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
+// Variable returns the value of a variable in the environment that a process was started with.
+func Variable(pid int, name string) string {
+	b, err := ProcText(pid, "environ")
+	if err != nil {
+		return ""
+	}
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		if rest, ok := strings.CutPrefix(string(v), name+"="); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+// Cwd returns the working directory of a process.
+func Cwd(pid int) (string, error) { return os.Readlink(ProcFile(pid, "cwd")) }
+
+// ThreadName returns the name of a thread, "" if it has ended.
+func ThreadName(pid, tid int) string {
+	b, err := os.ReadFile(filepath.Join(ProcFile(pid, "task"), strconv.Itoa(tid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// AnyAlive reports whether one of the processes can still make a call.
+func AnyAlive(pids []int) bool {
+	for _, pid := range pids {
+		if b, err := os.ReadFile(ProcFile(pid, "stat")); err == nil {
+			// A zombie has made its last call, unless it is only the first thread of a process whose others go on.
+			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+			if len(f) < 18 {
+				continue
+			}
+			if threads, _ := strconv.Atoi(f[17]); f[0] != "Z" && f[0] != "X" || threads > 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Environ returns the environment that a process was started with.
+func Environ(pid int) []string {
+	b, err := ProcText(pid, "environ")
+	if err != nil {
+		return nil
+	}
+	var env []string
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		if len(v) > 0 {
+			env = append(env, string(v))
+		}
+	}
+	return env
+}
