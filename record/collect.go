@@ -13,11 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/inject"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in
@@ -41,10 +42,8 @@ func (o *SharedOptions) mode() os.FileMode {
 }
 
 const (
-	sharedMark    = "shared"         // file that a shared session has
-	collectorFile = "collector.json" // of a collector that is there, or was killed
-	flagsFile     = "flags.json"
-	shimSubdir    = "shim"
+	flagsFile  = "flags.json"
+	shimSubdir = "shim"
 )
 
 // StoredFlags are those that the session in a folder was made with.
@@ -106,7 +105,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
 	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")
-	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, sharedMark: o.Version} {
+	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, session.SharedMark: o.Version} {
 		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
 			return err
 		}
@@ -177,17 +176,6 @@ type CollectOptions struct {
 	Log       func(line string) // what happens meanwhile; nil where nobody asks
 }
 
-// collecting is what a collector leaves for the one after it, in case that it is killed.
-type collecting struct {
-	PID    int    `json:"pid"`
-	Output string `json:"output"`
-	Handed uint64 `json:"handed"` // calls that others had taken before it
-	Begun  int64  `json:"begun_mono_ns"`
-	Ring   bool   `json:"ring,omitempty"`
-	// UUID is that of the trace at Output, "" for a ring.
-	UUID string `json:"uuid,omitempty"`
-}
-
 // Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over:
 // its ring becomes a trace, and the calls that it had taken and not written are a gap.
 func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
@@ -226,11 +214,11 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	if r.o.Output != outputName(output, os.Environ(), os.Getpid()) {
 		r.pattern = strings.ReplaceAll(r.o.Output, "%", "%%") // numbered, it keeps its name
 	}
-	me := collecting{PID: os.Getpid(), Output: r.o.Output, Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
+	me := session.Note{PID: os.Getpid(), Output: r.o.Output, Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
 	note := func() {
 		me.Output = r.o.Output
 		if b, err := json.Marshal(&me); err == nil {
-			_ = replaceFile(filepath.Join(dir, collectorFile), b, r.mode)
+			_ = replaceFile(filepath.Join(dir, session.NoteFile), b, r.mode)
 		}
 	}
 	note()
@@ -280,19 +268,19 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		return c.UntilGone > 0 && came && time.Since(last) > c.UntilGone
 	})
 	if r.control != nil {
-		r.control.close()
-		os.Remove(filepath.Join(dir, controlSocket))
+		r.control.Close()
+		os.Remove(filepath.Join(dir, session.Socket))
 	}
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
 	r.learn(res, s)
-	res.Unhooked = append(notes(dir), r.unseen...)
+	res.Unhooked = append(inject.Notes(dir), r.unseen...)
 	r.code, r.meta.Ended = seenEnd(r.ends, s.Alive())
 	r.ending = "the collector was asked to end"
 	if ctx.Err() == nil {
 		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.code))
 	}
 	if res, err = r.finish(res); err == nil && res.Incomplete == nil {
-		os.Remove(filepath.Join(dir, collectorFile))
+		os.Remove(filepath.Join(dir, session.NoteFile))
 	}
 	return res, err
 }
@@ -341,8 +329,8 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 			time.Sleep(100 * time.Millisecond)
 			continue
 		case errors.Is(err, probe.ErrTaken):
-			var other collecting
-			if b, e := os.ReadFile(filepath.Join(dir, collectorFile)); e == nil && json.Unmarshal(b, &other) == nil {
+			var other session.Note
+			if b, e := os.ReadFile(filepath.Join(dir, session.NoteFile)); e == nil && json.Unmarshal(b, &other) == nil {
 				err = fmt.Errorf("%w, process %d in its own container, which writes %s", err, other.PID, other.Output)
 			}
 		}
@@ -352,9 +340,9 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 
 // predecessor takes over from a collector that was killed. It returns how many calls that had taken and not written.
 func (r *recorder) predecessor(s *probe.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
-	path := filepath.Join(dir, collectorFile)
+	path := filepath.Join(dir, session.NoteFile)
 	b, err := os.ReadFile(path)
-	var was collecting
+	var was session.Note
 	if err != nil || json.Unmarshal(b, &was) != nil {
 		return 0, nil
 	}

@@ -16,15 +16,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -398,7 +398,7 @@ func TestCUDAReach(t *testing.T) {
 
 // installed tells whether this machine has a device of a runtime, or its library: it speaks for programs that name none.
 func installed(m *api.Model) bool {
-	_, err := record.Library(m, nil)
+	_, err := detect.Library(m, nil)
 	return err == nil || slices.ContainsFunc(m.Installed.Devices, func(pattern string) bool { found, _ := filepath.Glob(pattern); return len(found) > 0 })
 }
 
@@ -424,7 +424,7 @@ func TestRuntime(t *testing.T) {
 		rows = append(rows, row{"/bin/true", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model}, row{"/bin/true", nil, acl.Model}, row{"", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model})
 	}
 	for _, c := range rows {
-		if got, why := record.Runtime(models, c.program, c.env); got != c.want {
+		if got, why := detect.Runtime(models, c.program, c.env); got != c.want {
 			t.Errorf("%s %v: %s, since %s", c.program, c.env, got.Name, why)
 		}
 	}
@@ -443,7 +443,7 @@ func TestRuntime(t *testing.T) {
 		}
 	}
 	for program, says := range map[string]string{alone: alone + " has code", dynamic: library + ", which " + dynamic + " is linked to"} {
-		if got, why := record.Runtime(models, program, nil); got != cuda.Model || !strings.HasPrefix(why, says) {
+		if got, why := detect.Runtime(models, program, nil); got != cuda.Model || !strings.HasPrefix(why, says) {
 			t.Errorf("%s: %s, since %s", program, got.Name, why)
 		}
 	}
@@ -456,7 +456,7 @@ func TestRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for program, want := range map[string]*api.Model{"/bin/true": &with, testenv.Example(t, "vector_add"): acl.Model} {
-		if got, _ := record.Runtime(models, program, []string{"LD_LIBRARY_PATH=" + lib}); got != want {
+		if got, _ := detect.Runtime(models, program, []string{"LD_LIBRARY_PATH=" + lib}); got != want {
 			t.Errorf("%s beside a device: %s", program, got.Name)
 		}
 	}
@@ -468,12 +468,12 @@ func TestRuntime(t *testing.T) {
 	}
 
 	// The library is found by its name, that of its interface first.
-	if path, err := record.Library(cuda.Model, []string{"LD_LIBRARY_PATH=" + lib}); err != nil || path != filepath.Join(lib, "libcuda.so.1") {
+	if path, err := detect.Library(cuda.Model, []string{"LD_LIBRARY_PATH=" + lib}); err != nil || path != filepath.Join(lib, "libcuda.so.1") {
 		t.Errorf("the library: %s, %v", path, err)
 	}
 	nowhere := *cuda.Model
 	nowhere.Layers = []api.Layer{{Libraries: []string{"libnowhere.so"}}}
-	if path, err := record.Library(&nowhere, nil); err == nil || !strings.Contains(err.Error(), "no libnowhere.so is installed here") {
+	if path, err := detect.Library(&nowhere, nil); err == nil || !strings.Contains(err.Error(), "no libnowhere.so is installed here") {
 		t.Errorf("a library that is nowhere: %s, %v", path, err)
 	}
 }

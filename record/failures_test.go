@@ -21,7 +21,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
-	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // pod is a job with a shared session, as the containers of a pod have it, and what fails around it.
@@ -100,7 +100,7 @@ func (p *pod) collect(flags ...string) *exec.Cmd {
 	cmd.Stderr = &p.log
 	p.start(cmd)
 	if !testenv.Await(func() bool {
-		st, err := record.Ask(p.session, &record.Request{Do: record.ActStatus})
+		st, err := session.Ask(p.session, &session.Request{Do: session.ActStatus})
 		return err == nil && st.Recorder == cmd.Process.Pid
 	}) {
 		p.t.Errorf("the collector does not come: %s", p.log.String())
@@ -143,17 +143,17 @@ func (p *pod) letGo() {
 }
 
 // recording waits until a recorder has calls of the job, and returns its session.
-func (p *pod) recording(pid int, calls uint64) (session string) {
+func (p *pod) recording(pid int, calls uint64) (folder string) {
 	p.t.Helper()
 	testenv.Wait(p.t, "a recording", func() bool {
-		for _, dir := range record.Sessions("") {
-			if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == pid && st.Calls > calls {
-				session = dir
+		for _, dir := range session.List("") {
+			if st, err := session.Ask(dir, &session.Request{Do: session.ActStatus}); err == nil && st.Recorder == pid && st.Calls > calls {
+				folder = dir
 			}
 		}
-		return session != ""
+		return folder != ""
 	})
-	return session
+	return folder
 }
 
 // traces returns how many calls the traces have, and how many they say are missing.

@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -195,28 +196,28 @@ func TestArmed(t *testing.T) {
 	res, out := flown(t, &Options{Armed: true}, func(first, second string) {
 		defer touch(second)
 		defer touch(first)
-		mine, err := session()
+		mine, err := ownSession()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		st, err := Ask(mine, &Request{Do: ActStatus})
+		st, err := session.Ask(mine, &session.Request{Do: session.ActStatus})
 		if err != nil || st.Recording || st.Calls != 0 || len(st.Command) == 0 {
 			t.Errorf("%v: %+v", err, st)
 		}
-		if _, err := Ask(mine, &Request{Do: ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
+		if _, err := session.Ask(mine, &session.Request{Do: session.ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
 			t.Errorf("a snapshot without a ring: %v", err)
 		}
 		time.Sleep(100 * time.Millisecond) // the first launches are over, or will be recorded too: either will do
-		if st, err = Ask(mine, &Request{Do: ActStart}); err != nil || !st.Recording {
+		if st, err = session.Ask(mine, &session.Request{Do: session.ActStart}); err != nil || !st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}
 		touch(first)
 		testenv.Await(func() bool {
-			st, err = Ask(mine, &Request{Do: ActStatus})
+			st, err = session.Ask(mine, &session.Request{Do: session.ActStatus})
 			return err != nil || st.Calls >= 3*launches
 		})
-		if st, err = Ask(mine, &Request{Do: ActStop}); err != nil || st.Recording {
+		if st, err = session.Ask(mine, &session.Request{Do: session.ActStop}); err != nil || st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}
 		touch(second)
@@ -244,10 +245,10 @@ func TestArmed(t *testing.T) {
 }
 
 // session waits for the recording that this process makes.
-func session() (mine string, err error) {
+func ownSession() (mine string, err error) {
 	if !testenv.Await(func() bool {
-		for _, dir := range Sessions("") {
-			if st, err := Ask(dir, &Request{Do: ActStatus}); err == nil && st.Recorder == os.Getpid() {
+		for _, dir := range session.List("") {
+			if st, err := session.Ask(dir, &session.Request{Do: session.ActStatus}); err == nil && st.Recorder == os.Getpid() {
 				mine = dir
 			}
 		}
@@ -260,9 +261,9 @@ func session() (mine string, err error) {
 
 // pass lets testdata/flight.c go on when nothing is recorded any more.
 func pass(first, second string) {
-	if mine, err := session(); err == nil {
+	if mine, err := ownSession(); err == nil {
 		testenv.Await(func() bool {
-			st, err := Ask(mine, &Request{Do: ActStatus})
+			st, err := session.Ask(mine, &session.Request{Do: session.ActStatus})
 			return err != nil || !st.Recording
 		})
 	}
@@ -357,16 +358,16 @@ func TestSnapshot(t *testing.T) {
 	const launches = 500
 	res, out := flown(t, &Options{Ring: &Ring{}, Block: true}, func(first, second string) {
 		defer func() { _, _ = os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600) }()
-		mine, err := session()
+		mine, err := ownSession()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		testenv.Await(func() bool {
-			st, err := Ask(mine, &Request{Do: ActStatus})
+			st, err := session.Ask(mine, &session.Request{Do: session.ActStatus})
 			return err != nil || st.Calls >= 3*launches
 		})
-		st, err := Ask(mine, &Request{Do: ActSnapshot})
+		st, err := session.Ask(mine, &session.Request{Do: session.ActSnapshot})
 		if err != nil || len(st.Sealed) != 1 || !st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/acltrace/acltrace/record/host"
-
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads, and the kernels that none implements.
@@ -21,17 +19,6 @@ const kernelList = "kernel-libraries"
 
 // maxKernelLibs is how many kernel libraries of a process's environment are looked at.
 const maxKernelLibs = 64
-
-// Simulate returns an environment in which a program finds the simulator's libraries in dir, and the simulator finds kernel libraries
-// beside the binaries that the program loads. A variable that says otherwise is kept.
-func Simulate(m *api.Model, env []string, dir string) []string {
-	env = prepend(env, "LD_LIBRARY_PATH", dir, ":")
-	beside := m.Simulator.Beside
-	if beside == "" || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, beside+"=") }) {
-		return env
-	}
-	return append(env, beside+"=1")
-}
 
 // listKernels returns an environment in which the simulator lists in a file the kernel libraries that it loads.
 func (r *recorder) listKernels(env []string, file string) ([]string, error) {

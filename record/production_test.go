@@ -23,6 +23,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // A job and a collector in namespaces of processes of their own, which see nothing of each other, as two users with one group in common.
@@ -160,9 +161,9 @@ func TestAnyUser(t *testing.T) {
 }
 
 // asked asks the recording of the pod's session.
-func (p *pod) asked(do record.Action) *record.Status {
+func (p *pod) asked(do session.Action) *session.Status {
 	p.t.Helper()
-	st, err := record.Ask(p.session, &record.Request{Do: do})
+	st, err := session.Ask(p.session, &session.Request{Do: do})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -187,23 +188,23 @@ func TestArmedSession(t *testing.T) {
 	quiet("before there is a collector")
 	first := p.collect()
 	quiet("with a collector")
-	if st := p.asked(record.ActStatus); st.Recording || st.Calls != 0 {
+	if st := p.asked(session.ActStatus); st.Recording || st.Calls != 0 {
 		t.Errorf("%+v", st)
 	}
-	p.asked(record.ActStart)
+	p.asked(session.ActStart)
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
 	}
 	_ = first.Process.Kill()
 	_ = first.Wait()
 	second := p.collect()
-	if st := p.asked(record.ActStatus); !st.Recording {
+	if st := p.asked(session.ActStatus); !st.Recording {
 		t.Errorf("the second collector: %+v", st)
 	}
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
 	}
-	p.asked(record.ActStop)
+	p.asked(session.ActStop)
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
 	}
@@ -434,8 +435,8 @@ func (p *pod) goWhenOff() <-chan int64 {
 	went := make(chan int64, 1)
 	go func() {
 		if !testenv.Await(func() bool {
-			for _, dir := range record.Sessions("") {
-				if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == os.Getpid() {
+			for _, dir := range session.List("") {
+				if st, err := session.Ask(dir, &session.Request{Do: session.ActStatus}); err == nil && st.Recorder == os.Getpid() {
 					_, err := os.Stat(p.result + ".half")
 					return err == nil && !st.Recording
 				}
@@ -467,20 +468,20 @@ func TestMaxSize(t *testing.T) {
 
 // killedRing records the job with a ring and kills the recorder, waits until the job has ended, and returns the
 // session's folder. Until release is called nobody salvages it.
-func killedRing(t *testing.T, p *pod) (session string, release func()) {
+func killedRing(t *testing.T, p *pod) (folder string, release func()) {
 	t.Helper()
 	return killed(t, p, "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"))
 }
 
-func killed(t *testing.T, p *pod, flags ...string) (session string, release func()) {
+func killed(t *testing.T, p *pod, flags ...string) (folder string, release func()) {
 	t.Helper()
 	p.rounds = "1000"
 	cmd := exec.Command(p.acltrace, slices.Concat([]string{"record", "--sim", "-q"}, flags, []string{"--", p.job, p.result, p.rounds, p.work, "wait"})...)
 	p.start(cmd)
-	session = p.recording(cmd.Process.Pid, 400)
+	folder = p.recording(cmd.Process.Pid, 400)
 	job := p.halfway()
-	user := exec.Command("sleep", "3600") // a process of the session
-	user.Env = []string{"ACLTRACE_SESSION=" + session}
+	user := exec.Command("sleep", "3600") // a process of the folder
+	user.Env = []string{"ACLTRACE_SESSION=" + folder}
 	p.start(user)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -490,14 +491,14 @@ func killed(t *testing.T, p *pod, flags ...string) (session string, release func
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", job))
 		return err != nil || strings.Contains(string(b), ") Z ") // nobody may ask for how it ended
 	})
-	return session, func() {
+	return folder, func() {
 		_ = user.Process.Kill()
 		_ = user.Wait()
 	}
 }
 
 // checkSalvaged checks that a trace has what a ring held, and says what it does not have, and that nothing else is left.
-func checkSalvaged(t *testing.T, path, session string) {
+func checkSalvaged(t *testing.T, path, folder string) {
 	t.Helper()
 	r := open(t, path)
 	counts, err := r.Counts()
@@ -511,8 +512,8 @@ func checkSalvaged(t *testing.T, path, session string) {
 	if counts.Calls+lost != 4*1000+8 || counts.Calls == 0 || r.Meta().Recovered == "" {
 		t.Errorf("%d calls and %d lost; %+v", counts.Calls, lost, r.Gaps())
 	}
-	if _, err := os.Stat(session); err == nil {
-		t.Error("the session is still there")
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("the folder is still there")
 	}
 }
 
@@ -520,17 +521,17 @@ func checkSalvaged(t *testing.T, path, session string) {
 func TestSalvage(t *testing.T) {
 	for tries := 1; ; tries++ {
 		p := newPod(t)
-		session, release := killedRing(t, p)
+		folder, release := killedRing(t, p)
 		out := filepath.Join(p.out, "saved.aclt")
 		release()
-		said, err := exec.Command(p.acltrace, "recover", session, "-o", out).CombinedOutput()
-		if err != nil && tries < 5 && testenv.Await(func() bool { return !record.IsSession(session) }) {
+		said, err := exec.Command(p.acltrace, "recover", folder, "-o", out).CombinedOutput()
+		if err != nil && tries < 5 && testenv.Await(func() bool { return !session.IsSession(folder) }) {
 			continue // another test has recorded just then, and salvaged it
 		}
 		if err != nil || !strings.Contains(string(said), "saved.aclt") {
 			t.Fatalf("%v %s", err, said)
 		}
-		checkSalvaged(t, out, session)
+		checkSalvaged(t, out, folder)
 		return
 	}
 }
@@ -539,7 +540,7 @@ func TestSalvage(t *testing.T) {
 func TestSalvageFile(t *testing.T) {
 	p := newPod(t)
 	begun := filepath.Join(p.out, "all.aclt")
-	session, release := killed(t, p, "-o", begun)
+	folder, release := killed(t, p, "-o", begun)
 	before, err := os.ReadFile(begun)
 	if err != nil {
 		t.Fatal(err)
@@ -547,16 +548,16 @@ func TestSalvageFile(t *testing.T) {
 	next := func() string {
 		return p.run("record", "-o", filepath.Join(p.out, "next.aclt"), "--", "true")
 	}
-	if said := next(); !strings.Contains(said, session+" holds calls") || !strings.Contains(said, "programs still use it") || !record.IsSession(session) {
+	if said := next(); !strings.Contains(said, folder+" holds calls") || !strings.Contains(said, "programs still use it") || !session.IsSession(folder) {
 		t.Errorf("while a program uses it: %s", said)
 	}
 	release()
-	testenv.Wait(t, "somebody to salvage "+session, func() bool {
+	testenv.Wait(t, "somebody to salvage "+folder, func() bool {
 		next()
-		_, err := os.Stat(session)
+		_, err := os.Stat(folder)
 		return errors.Is(err, os.ErrNotExist)
 	})
-	checkSalvaged(t, filepath.Join(p.out, "all.recovered.aclt"), session)
+	checkSalvaged(t, filepath.Join(p.out, "all.recovered.aclt"), folder)
 	if after, err := os.ReadFile(begun); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the recorder's own file has changed: %v", err)
 	}
@@ -565,50 +566,50 @@ func TestSalvageFile(t *testing.T) {
 // So it does when something is recorded next, whatever that is, once no program uses it.
 func TestSalvageByTheNext(t *testing.T) {
 	p := newPod(t)
-	session, release := killedRing(t, p)
+	folder, release := killedRing(t, p)
 	out := filepath.Join(p.out, "ring.aclt")
 	next := func() string {
 		return p.run("record", "-o", filepath.Join(p.out, "next.aclt"), "--", "true")
 	}
-	if said := next(); strings.Contains(said, out) || !record.IsSession(session) {
+	if said := next(); strings.Contains(said, out) || !session.IsSession(folder) {
 		t.Errorf("it is salvaged while a program uses it: %s", said)
 	}
 	release()
 	// Another test may record just then, and salvage it, or be at it for a while.
-	testenv.Wait(t, "somebody to salvage "+session, func() bool {
+	testenv.Wait(t, "somebody to salvage "+folder, func() bool {
 		next()
-		_, err := os.Stat(session)
+		_, err := os.Stat(folder)
 		return errors.Is(err, os.ErrNotExist)
 	})
-	checkSalvaged(t, out, session)
+	checkSalvaged(t, out, folder)
 }
 
 // Where the folder of its trace is gone, what a ring held stays as it is, whoever records next, and can be salvaged elsewhere.
 func TestSalvageElsewhere(t *testing.T) {
 	p := newPod(t)
-	session, release := killedRing(t, p)
+	folder, release := killedRing(t, p)
 	if err := os.RemoveAll(p.out); err != nil {
 		t.Fatal(err)
 	}
 	release()
 	elsewhere := t.TempDir()
 	segments := func() []string {
-		files, err := filepath.Glob(filepath.Join(session, "flight", "*.aclt"))
+		files, err := filepath.Glob(filepath.Join(folder, "flight", "*.aclt"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return files
 	}
 	before := segments()
-	if said := p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true"); !strings.Contains(said, "acltrace recover "+session+" -o FILE (the folder of its trace") {
+	if said := p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true"); !strings.Contains(said, "acltrace recover "+folder+" -o FILE (the folder of its trace") {
 		t.Errorf("what takes memory is not named: %s", said)
 	}
 	if after := segments(); len(before) == 0 || len(after) != len(before) {
 		t.Errorf("%d segments, and %d when something was recorded next", len(before), len(after))
 	}
 	out := filepath.Join(elsewhere, "saved.aclt")
-	p.run("recover", session, "-o", out)
-	checkSalvaged(t, out, session)
+	p.run("recover", folder, "-o", out)
+	checkSalvaged(t, out, folder)
 }
 
 // What a ring held when the disk was full is kept, whoever records next, until a trace is made of it elsewhere.

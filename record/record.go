@@ -33,6 +33,9 @@ import (
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/inject"
+	"github.com/acltrace/acltrace/record/session"
+	"github.com/acltrace/acltrace/record/watch"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -170,7 +173,7 @@ type recorder struct {
 	meta    format.Meta
 	b       *builder
 	flight  *flight // nil for a recording of everything
-	control *control
+	control *session.Server
 	chooser *chooser // nil: not by steps
 	ends    []probe.End
 	code    int // of the exit of what somebody else has started
@@ -286,7 +289,7 @@ func prepare(opts *Options) (*recorder, error) {
 		if r.simDir, err = artifacts.SimulatorDir(o.Model); err != nil {
 			return nil, err
 		}
-		r.env = Simulate(o.Model, r.env, r.simDir)
+		r.env = inject.Simulate(o.Model, r.env, r.simDir)
 	}
 	return r, nil
 }
@@ -374,27 +377,6 @@ func policyName(block bool) string {
 	return "drop"
 }
 
-// prepend puts a value before those that a variable has.
-func prepend(env []string, name, value, sep string) []string {
-	for i, v := range env {
-		if old, ok := strings.CutPrefix(v, name+"="); ok {
-			env = slices.Clone(env)
-			if old != "" {
-				value += sep + old
-			}
-			env[i] = name + "=" + value
-			return env
-		}
-	}
-	return append(slices.Clone(env), name+"="+value)
-}
-
-// linkOrder lets AddressSanitizer's shared runtime be loaded after the shim; by default it ends a program in which it is not the first
-// library. The shim replaces no function that a sanitizer checks. The option also reaches what a launcher or a script starts. The runtime
-// itself in LD_PRELOAD would not, and would be loaded into every child: a shell reports leaks, and a program that has a static runtime ends.
-// ASAN_OPTIONS of the user follow, so that they take precedence.
-const linkOrder = "verify_asan_link_order=0"
-
 // kept are the variables of the environment that say how the program ran, by prefix.
 func kept(am *api.Model, env []string, cwd string) map[string]string {
 	m := map[string]string{}
@@ -462,20 +444,20 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	}
 	defer s.Close()
 	r.salvaged, r.left = rescue(r.o.Model, filepath.Dir(s.Dir()))
-	shim, err := installShim(s.Dir(), r.o.Model)
+	shim, err := inject.InstallShim(s.Dir(), r.o.Model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	defer shim.close()
-	inherited, outer := takeOver(r.env)
-	env := prepend(inherited, "LD_PRELOAD", shim.path, ":")
-	env = prepend(env, "ASAN_OPTIONS", linkOrder, ":")
+	defer shim.Close()
+	inherited, outer := inject.TakeOver(r.env)
+	env := inject.Prepend(inherited, "LD_PRELOAD", shim.Path, ":")
+	env = inject.Prepend(env, "ASAN_OPTIONS", inject.LinkOrder, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
 	if env, err = r.listKernels(env, filepath.Join(s.Dir(), kernelList)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	if r.o.Bind == "audit" {
-		if env, err = shim.audited(r.path, env); err != nil {
+		if env, err = shim.Audited(r.path, env); err != nil {
 			return nil, fmt.Errorf("%w: --bind audit: %w", ErrStart, err)
 		}
 	}
@@ -491,8 +473,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer expendable()()
 	r.root = cmd.Process.Pid
 	r.unnamed = r.named(r.root)
-	r.leaveNote(outer, cmd.Process.Pid)
-	w := watch(r.o.Model, cmd.Process.Pid, shim.path, s.Dir())
+	inject.LeaveNote(outer, cmd.Process.Pid, r.path, r.o.Output)
+	w := watch.Start(r.o.Model, cmd.Process.Pid, shim.Path, s.Dir())
 	defer beat(s)()
 	exited := make(chan struct{})
 	var state *os.ProcessState
@@ -515,7 +497,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		return deserted(r.o.Model, s)
 	})
 	if r.control != nil {
-		r.control.close()
+		r.control.Close()
 	}
 	if incomplete != nil {
 		s.Off()
@@ -524,9 +506,9 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res := r.result(state)
 	res.Incomplete, res.Salvaged, res.Left = incomplete, r.salvaged, r.left
 	r.learn(res, s)
-	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
-	if res.NoCall = w.withoutShim(); res.NoCall == "" && host.GainsRights(r.path) {
-		res.NoCall = gained
+	res.Unhooked = append(append(inject.Notes(s.Dir()), w.End()...), r.unseen...)
+	if res.NoCall = w.WithoutShim(); res.NoCall == "" && host.GainsRights(r.path) {
+		res.NoCall = watch.GainedRights
 	}
 	res, err = r.finish(res)
 	if r.unsealed {
@@ -540,8 +522,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 func (r *recorder) begin(s *probe.Session) error {
 	if r.o.Command != nil {
 		if output, err := filepath.Abs(r.o.Output); err == nil {
-			b, _ := json.Marshal(&collecting{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
-			_ = os.WriteFile(filepath.Join(s.Dir(), collectorFile), b, 0o600)
+			b, _ := json.Marshal(&session.Note{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
+			_ = os.WriteFile(filepath.Join(s.Dir(), session.NoteFile), b, 0o600)
 		}
 	}
 	r.b.name, r.b.joined = s.ThreadName, r.joined
@@ -570,7 +552,7 @@ func (r *recorder) begin(s *probe.Session) error {
 		r.b.wanted = r.chooser.wanted
 	}
 	var err error
-	if r.control, err = listen(s.Dir(), r.mode); err != nil && r.o.Armed {
+	if r.control, err = session.Listen(s.Dir(), r.mode); err != nil && r.o.Armed {
 		return err
 	}
 	return nil
@@ -780,7 +762,7 @@ func (r *recorder) limit(s *probe.Session) error {
 	default:
 		return nil
 	}
-	return r.act(s, &Request{Do: ActStop})
+	return r.act(s, &session.Request{Do: session.ActStop})
 }
 
 // behind has the thread of the calling goroutine wait for a core instead of taking one from the program whenever it wakes up,
@@ -981,7 +963,7 @@ func RunSimulated(m *api.Model, command []string, stdout, stderr *os.File) (int,
 		return 0, err
 	}
 	r := recorder{o: Options{Command: command, Stdout: stdout, Stderr: stderr}, path: path}
-	cmd := r.command(context.Background(), Simulate(m, os.Environ(), dir))
+	cmd := r.command(context.Background(), inject.Simulate(m, os.Environ(), dir))
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,23 +8,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-
-	"github.com/acltrace/acltrace/record/host"
-
-	"github.com/acltrace/acltrace/internal/schema"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // A recorder that was killed leaves a session with the programs' rings, which nobody has read to the end. A flight recorder leaves its segments
 // there, too, and a recorder of everything its file, as far as that was written.
-
-// IsSession reports whether a folder is that of a session.
-func IsSession(dir string) bool { return host.Exists(filepath.Join(dir, "control")) }
 
 // ErrNothingLeft is returned, wrapped, where a session has nothing to salvage.
 var ErrNothingLeft = errors.New("nothing was left in it")
@@ -39,9 +32,9 @@ func Salvage(m *api.Model, dir, output string) (string, error) { return salvage(
 var errUsed = errors.New("programs still use it")
 
 func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
-	was := left(dir)
+	was := session.ReadNote(dir)
 	if output == "" {
-		if output = free(was.Output); was.file() {
+		if output = free(was.Output); was.WritesFile() {
 			output = recoveredName(was.Output)
 		}
 	}
@@ -58,7 +51,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	}
 	taken := s.Handed - min(was.Handed, s.Handed)
 	var made string
-	if was.file() {
+	if was.WritesFile() {
 		made, err = salvageFile(m, &was, output, taken, s)
 	} else {
 		made, err = salvageRing(m, dir, output, taken, s)
@@ -68,22 +61,14 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	os.Remove(filepath.Join(dir, collectorFile))
-	if !alive && len(host.Mentioning(dir)) == 0 && !host.Exists(filepath.Join(dir, sharedMark)) {
+	os.Remove(filepath.Join(dir, session.NoteFile))
+	if !alive && len(host.Mentioning(dir)) == 0 && !host.Exists(filepath.Join(dir, session.SharedMark)) {
 		err = os.RemoveAll(dir)
 	}
 	if made == "" {
 		return "", errors.Join(err, fmt.Errorf("session %s: %w", dir, ErrNothingLeft))
 	}
 	return made, err
-}
-
-// left is what a recorder has noted of itself.
-func left(dir string) (c collecting) {
-	if b, err := os.ReadFile(filepath.Join(dir, collectorFile)); err != nil || json.Unmarshal(b, &c) != nil || c.Output == "" {
-		c.Output = "salvaged.aclt"
-	}
-	return c
 }
 
 // ringFiles are the past of a ring in a folder, "" for none, and its segments, the oldest first.
@@ -189,37 +174,19 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 	return output, nil
 }
 
-// file reports whether the recorder wrote all calls into a file.
-func (c *collecting) file() bool { return c.UUID != "" && !c.Ring }
-
 // recoveredName is the name of the trace that is made of what a recording of everything has left: beside its own.
 func recoveredName(output string) string {
 	ext := filepath.Ext(output)
 	return free(strings.TrimSuffix(output, ext) + ".recovered" + ext)
 }
 
-// begun opens the file that a recorder of everything has begun, nil if it is gone. A later recording has moved it aside, perhaps.
-func (c *collecting) begun() *format.Reader {
-	for _, path := range append([]string{c.Output}, atomicfile.Asides(c.Output)...) {
-		r, err := format.Open(path, nil)
-		switch {
-		case err != nil:
-		case r.Meta().UUID == c.UUID:
-			return r
-		default:
-			r.Close()
-		}
-	}
-	return nil
-}
-
 // salvageFile makes a trace of the file that a recorder had begun, which stays, and of what the programs' rings hold. It returns the trace's
 // name, "" if the recorder had written all. The recorder had taken so many calls out of the rings.
-func salvageFile(m *api.Model, was *collecting, output string, taken uint64, s *probe.Session) (string, error) {
+func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *probe.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
 	var written uint64 // calls in the file
 	var until int64
-	begun := was.begun()
+	begun := was.Open()
 	if begun != nil {
 		defer begun.Close()
 		if begun.Complete() {
@@ -307,37 +274,11 @@ type Left struct {
 	Err     error
 }
 
-// holdsCalls reports whether a session's folder may have calls that are in no trace. Where the folder of a recording's file is gone, so are most
-// of its calls, and the rest is given up.
-func holdsCalls(dir string) bool {
-	was := left(dir)
-	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
-	return was.file() && host.Exists(filepath.Dir(was.Output)) || len(files) > 0
-}
-
-// abandoned reports whether a folder is a session of this user's that holds calls and whose recorder is gone.
-func abandoned(dir string) bool {
-	f, err := os.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || host.Exists(filepath.Join(dir, sharedMark)) || !holdsCalls(dir) {
-		return false
-	}
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil // given back by Close
-}
-
 // rescue salvages what recorders have left in sessions that no program uses any more, and returns the traces, and the sessions that stay.
 func rescue(m *api.Model, parent string) (made []string, left []Left) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
 	for _, dir := range old {
-		if !abandoned(dir) {
+		if !session.Abandoned(dir) {
 			continue
 		}
 		if pids := host.Mentioning(dir); len(pids) > 0 {

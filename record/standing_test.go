@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // A call that never returns showed nowhere: each command said of a recording in progress that none is unfinished.
@@ -20,8 +20,8 @@ func TestCallsInProgress(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "hang.aclt")
 	recorder := exec.Command(acltrace, append([]string{"record", "--sim", "-q", "-o", trace, "--"}, hang(t)...)...)
-	session := waits(t, recorder)
-	st, err := record.Ask(session, &record.Request{Do: record.ActStatus})
+	folder := waits(t, recorder)
+	st, err := session.Ask(folder, &session.Request{Do: session.ActStatus})
 	if err != nil || len(st.Standing) != 1 {
 		t.Fatalf("%v: %+v", err, st)
 	}
@@ -29,7 +29,7 @@ func TestCallsInProgress(t *testing.T) {
 	if s.Func != "aclrtSynchronizeStream" || !strings.HasPrefix(s.On, "stream 0x") || s.TID != s.PID || s.ForNS <= 0 || s.StartNS <= 0 {
 		t.Errorf("%+v", s)
 	}
-	for _, args := range [][]string{{"info", trace}, {"info", "--json", trace}, {"top", "--once", trace}, {"top", "--once", "--json", trace}, {"cat", trace}, {"blame", trace}, {"ctl", "status", "--session", session}} {
+	for _, args := range [][]string{{"info", trace}, {"info", "--json", trace}, {"top", "--once", trace}, {"top", "--once", "--json", trace}, {"cat", trace}, {"blame", trace}, {"ctl", "status", "--session", folder}} {
 		out, _ := exec.Command(acltrace, args...).CombinedOutput()
 		for _, want := range []string{"aclrtSynchronizeStream", s.On} {
 			if !strings.Contains(string(out), want) {
@@ -44,7 +44,7 @@ func TestSlowCallInProgress(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "slow.aclt")
 	recorder := exec.Command(acltrace, append([]string{"record", "--sim", "-q", "--ring", "1M", "--slow", "200ms", "-o", trace, "--"}, hang(t)...)...)
-	session := waits(t, recorder)
+	folder := waits(t, recorder)
 	testenv.Wait(t, "the seal", func() bool {
 		r, err := format.Open(trace, nil)
 		if err != nil {
@@ -61,9 +61,9 @@ func TestSlowCallInProgress(t *testing.T) {
 	if err != nil || rep.Failure == nil || rep.Failure.Func != "aclrtSynchronizeStream" || rep.Failure.Stream == "" {
 		t.Errorf("%v: %+v", err, rep)
 	}
-	var st *record.Status
+	var st *session.Status
 	testenv.Wait(t, "a second for another seal", func() bool {
-		st, err = record.Ask(session, &record.Request{Do: record.ActStatus})
+		st, err = session.Ask(folder, &session.Request{Do: session.ActStatus})
 		return err != nil || len(st.Standing) != 1 || st.Standing[0].ForNS > 2e9
 	})
 	if err != nil || len(st.Sealed) != 1 {
@@ -72,7 +72,7 @@ func TestSlowCallInProgress(t *testing.T) {
 }
 
 // waits starts a recorder of a program that hangs, and returns the session when the program waits.
-func waits(t *testing.T, recorder *exec.Cmd) (session string) {
+func waits(t *testing.T, recorder *exec.Cmd) (folder string) {
 	t.Helper()
 	recorder.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	recorder.Stderr = os.Stderr
@@ -82,17 +82,17 @@ func waits(t *testing.T, recorder *exec.Cmd) (session string) {
 	t.Cleanup(func() {
 		_ = syscall.Kill(-recorder.Process.Pid, syscall.SIGKILL)
 		_ = recorder.Wait()
-		_ = os.RemoveAll(session)
+		_ = os.RemoveAll(folder)
 	})
 	testenv.Wait(t, "the program to wait", func() bool {
-		for _, dir := range record.Sessions("") {
-			st, err := record.Ask(dir, &record.Request{Do: record.ActStatus})
+		for _, dir := range session.List("") {
+			st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
 			if err == nil && st.Recorder == recorder.Process.Pid && len(st.Standing) > 0 && st.Standing[0].Func == "aclrtSynchronizeStream" {
-				session = dir
+				folder = dir
 				return true
 			}
 		}
 		return false
 	})
-	return session
+	return folder
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -35,13 +36,13 @@ func TestUnseenPaused(t *testing.T) {
 	switched := make(chan error, 1)
 	go func() {
 		switched <- func() error {
-			mine, err := session()
+			mine, err := ownSession()
 			if err != nil {
 				return err
 			}
-			for i, do := range []Action{ActStart, ActStop, ActStart, ActStop} {
+			for i, do := range []session.Action{session.ActStart, session.ActStop, session.ActStart, session.ActStop} {
 				err := between(filepath.Join(dir, fmt.Sprint(i)), func() error {
-					_, err := Ask(mine, &Request{Do: do})
+					_, err := session.Ask(mine, &session.Request{Do: do})
 					return err
 				})
 				if err != nil {
@@ -151,19 +152,19 @@ func TestUnseenToggled(t *testing.T) {
 			var toggling sync.WaitGroup
 			toggling.Go(func() {
 				defer func() { _ = os.WriteFile(end, nil, 0o600) }()
-				mine, err := session()
+				mine, err := ownSession()
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				for i := range 16 {
-					_, _ = Ask(mine, &Request{Do: []Action{ActStart, ActStop}[i%2]}) // a busy recorder may not answer
+					_, _ = session.Ask(mine, &session.Request{Do: []session.Action{session.ActStart, session.ActStop}[i%2]}) // a busy recorder may not answer
 					time.Sleep(20 * time.Millisecond)
 				}
 				// However slow the machine, some results come before the end.
 				before := int64(-1)
 				testenv.Await(func() bool {
-					st, err := Ask(mine, &Request{Do: ActStart})
+					st, err := session.Ask(mine, &session.Request{Do: session.ActStart})
 					if err == nil && before < 0 {
 						before = int64(st.Calls)
 					}

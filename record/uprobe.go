@@ -14,11 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acltrace/acltrace/record/host"
-
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/detect"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // runUprobes records a command by uprobes on the libraries of the runtime that it will map, as far as they can be foreseen, and on
@@ -182,7 +183,7 @@ func (r *recorder) folders(pid int) []string {
 	var dirs []string
 	add := func(list, origin string) {
 		for _, d := range filepath.SplitList(list) {
-			if len(dirs) >= maxFolders {
+			if len(dirs) >= detect.MaxFolders {
 				return
 			}
 			d = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(d)
@@ -270,6 +271,12 @@ func (o *AttachOptions) uprobes(u *probe.UprobeOptions) *probe.UprobeOptions {
 		u.PIDs = []int{o.PID}
 	}
 	return u
+}
+
+// RuntimeOf returns the model of the runtime that the processes use.
+func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
+	pids, _ := o.uprobes(&probe.UprobeOptions{}).Processes()
+	return detect.OfProcesses(models, o.Library, o.PID, pids)
 }
 
 // Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/acltrace/acltrace/internal/human"
-
-	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/record/session"
+	"github.com/acltrace/acltrace/report"
 )
 
 func (a *app) ctlCmd() *cobra.Command {
-	var session string
+	var folder string
 	var pid int
 	var every, asJSON bool
 	c := &cobra.Command{
@@ -31,23 +31,23 @@ the one that is in progress, on the one that --session or --pid names, or with -
 		Args:      arguments(1, "status, start, stop or snapshot"),
 		ValidArgs: []string{"status", "start", "stop", "snapshot"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			q := record.Request{Do: record.Action(args[0])}
+			q := session.Request{Do: session.Action(args[0])}
 			switch q.Do {
-			case record.ActStatus, record.ActStart, record.ActStop, record.ActSnapshot:
+			case session.ActStatus, session.ActStart, session.ActStop, session.ActSnapshot:
 			default:
 				return usage("acltrace ctl %s: there are status, start, stop and snapshot", args[0])
 			}
-			sessions := []string{session}
-			if session == "" {
-				sessions = record.Sessions("")
+			sessions := []string{folder}
+			if folder == "" {
+				sessions = session.List("")
 			}
-			var meant []*record.Status
+			var meant []*session.Status
 			var at []string  // their sessions' folders, as this process reaches them
 			var failed error // of recordings other than those that are shown
 			for i, r := range askAll(sessions) {
 				s, st, err := sessions[i], r.status, r.err
 				switch {
-				case errors.Is(err, record.ErrNoRecorder) && session == "":
+				case errors.Is(err, session.ErrNoRecorder) && folder == "":
 					continue // what a recorder that was killed has left
 				case err != nil:
 					failed = errors.Join(failed, err)
@@ -60,7 +60,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 			switch {
 			case len(meant) == 0 && failed != nil:
 				return failed
-			case failed != nil && (pid != 0 || q.Do == record.ActStatus):
+			case failed != nil && (pid != 0 || q.Do == session.ActStatus):
 				report.Printf(a.err, "acltrace: %s\n", failed)
 				failed = nil
 			case failed != nil && !every:
@@ -71,7 +71,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				return fmt.Errorf("no recording in progress has process %d", pid)
 			case len(meant) == 0:
 				return errors.New("no recording is in progress")
-			case q.Do == record.ActStatus:
+			case q.Do == session.ActStatus:
 			case len(meant) > 1 && !every:
 				var which []string
 				for i, st := range meant {
@@ -79,12 +79,12 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				}
 				return usage("%d recordings are in progress, and --all means them all: %s", len(meant), strings.Join(which, "; "))
 			default:
-				var done []*record.Status
+				var done []*session.Status
 				for i, st := range meant {
-					if q.PID = 0; q.Do == record.ActStart && pid != st.Recorder {
+					if q.PID = 0; q.Do == session.ActStart && pid != st.Recorder {
 						q.PID = pid
 					}
-					st, err := record.Ask(at[i], &q)
+					st, err := session.Ask(at[i], &q)
 					if err != nil {
 						failed = errors.Join(failed, err)
 						continue
@@ -102,7 +102,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 			return failed
 		},
 	}
-	c.Flags().StringVar(&session, "session", "", "the folder of one session, as status shows it")
+	c.Flags().StringVar(&folder, "session", "", "the folder of one session, as status shows it")
 	c.Flags().IntVar(&pid, "pid", 0, "only the recording that has this process, or is by this recorder")
 	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -110,7 +110,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 }
 
 type answer struct {
-	status *record.Status
+	status *session.Status
 	err    error
 }
 
@@ -120,14 +120,14 @@ func askAll(sessions []string) []answer {
 	var all sync.WaitGroup
 	for i, s := range sessions {
 		all.Go(func() {
-			answers[i].status, answers[i].err = record.Ask(s, &record.Request{Do: record.ActStatus})
+			answers[i].status, answers[i].err = session.Ask(s, &session.Request{Do: session.ActStatus})
 		})
 	}
 	all.Wait()
 	return answers
 }
 
-func (a *app) status(st *record.Status) {
+func (a *app) status(st *session.Status) {
 	state := "recording"
 	switch {
 	case !st.Recording:

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+
+	"github.com/acltrace/acltrace/record/doctor"
+	"github.com/acltrace/acltrace/report"
 )
 
 func (a *app) doctorCmd() *cobra.Command {
@@ -25,8 +26,8 @@ not run. The exit code is 1 where something does not work.`,
 			if err != nil {
 				return err
 			}
-			d := record.Diagnose(m, args)
-			d.Findings = slices.Insert(d.Findings, 0, record.Finding{For: "record", What: "the runtime is " + m.Name, OK: true, Detail: why})
+			d := doctor.Diagnose(m, args)
+			d.Findings = slices.Insert(d.Findings, 0, doctor.Finding{For: "record", What: "the runtime is " + m.Name, OK: true, Detail: why})
 			if asJSON {
 				if err := a.printJSON(d); err != nil {
 					return err
@@ -47,7 +48,7 @@ not run. The exit code is 1 where something does not work.`,
 	return c
 }
 
-func (a *app) diagnosis(d *record.Diagnosis) {
+func (a *app) diagnosis(d *doctor.Diagnosis) {
 	for _, f := range d.Findings {
 		word := "works  "
 		if !f.OK {

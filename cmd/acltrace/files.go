@@ -7,15 +7,16 @@ import (
 	"os"
 	"time"
 
-	"github.com/acltrace/acltrace/analyze/ranks"
-	"github.com/acltrace/acltrace/internal/human"
+	"github.com/spf13/cobra"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) recoverCmd() *cobra.Command {
@@ -31,7 +32,7 @@ Of the folder of a session (/dev/shm/acltrace-...) whose recorder was killed, it
 acltrace record does so by itself.`,
 		Args: arguments(1, "one trace file, or the folder of a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if record.IsSession(args[0]) {
+			if session.IsSession(args[0]) {
 				made, err := salvage(args[0], out)
 				if err != nil {
 					return err

@@ -6,14 +6,14 @@ import (
 	"io"
 	"os"
 
-	"github.com/acltrace/acltrace/internal/atomicfile"
-	"github.com/acltrace/acltrace/internal/human"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/record/detect"
+	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
 )
 
@@ -32,7 +32,7 @@ func runtime(name, program string) (*api.Model, error) {
 // runtimeWhy says too what tells it.
 func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	if name == "auto" {
-		m, why = record.Runtime(runtimes, program, os.Environ()) // no program: the machine's
+		m, why = detect.Runtime(runtimes, program, os.Environ()) // no program: the machine's
 		return m, why, nil
 	}
 	if m := models[name]; m != nil {
@@ -78,18 +78,18 @@ func standing(uuid string, complete bool) []report.Standing {
 	if complete {
 		return nil
 	}
-	session := record.SessionOf(uuid)
-	if session == "" {
+	dir := session.Writing(uuid)
+	if dir == "" {
 		return nil
 	}
-	st, err := record.Ask(session, &record.Request{Do: record.ActStatus})
+	st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
 	if err != nil {
 		return nil // it has ended just now
 	}
 	return standingOf(st)
 }
 
-func standingOf(st *record.Status) []report.Standing {
+func standingOf(st *session.Status) []report.Standing {
 	list := make([]report.Standing, len(st.Standing))
 	for i, s := range st.Standing {
 		list[i] = report.Standing(s)

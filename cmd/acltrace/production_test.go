@@ -17,7 +17,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // page has the command lines of a page of the documentation run as they stand there, one block after the other, in a
@@ -172,8 +172,8 @@ func TestCtlNamesWhich(t *testing.T) {
 		})
 		pid := strconv.Itoa(cmd.Process.Pid)
 		testenv.Wait(t, "a recording", func() bool {
-			return slices.ContainsFunc(record.Sessions(""), func(dir string) bool {
-				st, err := record.Ask(dir, &record.Request{Do: record.ActStatus})
+			return slices.ContainsFunc(session.List(""), func(dir string) bool {
+				st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
 				return err == nil && st.Recorder == cmd.Process.Pid
 			})
 		})

@@ -9,18 +9,19 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
-	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/sim/model"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/term"
 )
 
 // A replaying holds the flags of the replay command.
@@ -198,7 +199,7 @@ func library(backend string, m *api.Model) (string, error) {
 	case of != m.Name:
 		return "", usage("--backend %s: the trace is one of %s", backend, m.Name)
 	}
-	path, err := record.Library(m, os.Environ())
+	path, err := detect.Library(m, os.Environ())
 	if err != nil {
 		return "", fmt.Errorf("--backend %s: %w", backend, err)
 	}

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/regular"
-	"golang.org/x/sys/unix"
 )
 
 // ScriptProgram returns the program that runs a script, or path itself if it is not a script.

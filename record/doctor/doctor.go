@@ -1,4 +1,7 @@
-package record
+// Package doctor tries each thing that the commands need on this machine, and examines how a program would be recorded.
+//
+// The doctor command calls Diagnose. It never starts the program that it examines.
+package doctor
 
 import (
 	"bytes"
@@ -10,11 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
@@ -101,18 +104,18 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	if mem.Arena > 0 {
 		f.Detail += fmt.Sprintf("; with --payload full all together take %d MiB more", mem.Arena>>20)
 	}
-	shim, err := installShim(s.Dir(), m)
+	shim, err := inject.InstallShim(s.Dir(), m)
 	if err != nil {
 		d.add("record", "code is loaded from there", err, "")
 		return
 	}
-	defer shim.close()
+	defer shim.Close()
 	cmd := exec.Command("/bin/true")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim.path, "ACLTRACE_SESSION="+s.Dir())
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim.Path, "ACLTRACE_SESSION="+s.Dir())
 	if out, e := cmd.CombinedOutput(); e != nil || len(out) > 0 {
 		err = fmt.Errorf("%s: %v %s", cmd.Path, e, bytes.TrimSpace(out))
 	}
-	d.add("record", "the shim is loaded into a program", err, filepath.Dir(filepath.Dir(shim.path)))
+	d.add("record", "the shim is loaded into a program", err, filepath.Dir(filepath.Dir(shim.Path)))
 	program := cmd.Path
 	if len(command) > 0 {
 		if path, err := host.FindProgram(command[0]); err == nil && host.CheckExecutable(path) == nil {
@@ -121,7 +124,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 			}
 		}
 	}
-	_, err = shim.audited(program, prepend(os.Environ(), "LD_PRELOAD", shim.path, ":"))
+	_, err = shim.Audited(program, inject.Prepend(os.Environ(), "LD_PRELOAD", shim.Path, ":"))
 	d.add("record --bind audit", "programs are audited (LD_AUDIT)", err, program)
 }
 

@@ -1,4 +1,4 @@
-package record
+package doctor
 
 import (
 	"bytes"
@@ -12,12 +12,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/regular"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // program says what recording would see of a program, without running it.

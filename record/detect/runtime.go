@@ -1,4 +1,8 @@
-package record
+// Package detect finds out which runtime a program uses, and where its library is installed.
+//
+// Commands call it before they start a program or attach to one. It reads files only: it loads no library, and it runs a
+// program's loader only for a program that the user is about to start.
+package detect
 
 import (
 	"bytes"
@@ -10,12 +14,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/regular"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs, and what tells it.
@@ -106,21 +108,21 @@ func homes(m *api.Model, env []string) []string {
 	return dirs
 }
 
-// RuntimeOf is as Runtime for processes that run: the one that the library is of which is named, else the one whose library they map, of one.
-func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
-	if o.Library != "" {
-		if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(o.Library)) }); m != nil {
+// OfProcesses returns the model for processes that run: the runtime of the named library, else the only one whose library pids map,
+// else that of the process pid, else that of the machine. An empty library and a pid of 0 are not given.
+func OfProcesses(models []*api.Model, library string, pid int, pids []int) *api.Model {
+	if library != "" {
+		if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(library)) }); m != nil {
 			return m
 		}
 	}
-	pids, _ := o.uprobes(&probe.UprobeOptions{}).Processes()
 	if m := only(models, func(m *api.Model) bool {
 		return slices.ContainsFunc(pids, func(pid int) bool { return len(host.RuntimeLibraries(m, pid)) > 0 })
 	}); m != nil {
 		return m
 	}
-	if o.PID != 0 {
-		m, _ := guessRuntime(models, host.ProcFile(o.PID, "exe"), host.Environ(o.PID), false)
+	if pid != 0 {
+		m, _ := guessRuntime(models, host.ProcFile(pid, "exe"), host.Environ(pid), false)
 		return m
 	}
 	m, _ := Runtime(models, "", os.Environ())
@@ -216,8 +218,8 @@ func holds(models []*api.Model, path string, texts func(*api.Model) []string) fu
 	return func(m *api.Model) bool { return found[m] }
 }
 
-// maxFolders is how many folders that an environment or a program names are searched for libraries.
-const maxFolders = 256
+// MaxFolders is how many folders that an environment or a program names are searched for libraries.
+const MaxFolders = 256
 
 // libraryDirs are the folders where the loader looks for a library first.
 func libraryDirs(env []string) []string {
@@ -227,7 +229,7 @@ func libraryDirs(env []string) []string {
 			dirs = filepath.SplitList(list)
 		}
 	}
-	dirs = dirs[:min(len(dirs), maxFolders)]
+	dirs = dirs[:min(len(dirs), MaxFolders)]
 	more, _ := filepath.Glob("/usr/lib/*-linux-gnu")
 	return slices.Concat(dirs, more, []string{"/usr/lib64", "/usr/lib", "/lib64", "/usr/local/cuda/compat"})
 }

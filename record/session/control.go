@@ -1,18 +1,15 @@
-package record
+package session
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -65,27 +62,27 @@ type Standing struct {
 	ForNS   int64  `json:"for_ns"`       // until now
 }
 
-const controlSocket = "socket"
+const Socket = "socket"
 
 // controlTimeout is how long either side waits for the other.
 const controlTimeout = 10 * time.Second
 
-// control answers requests between drains, on the goroutine that drains.
-type control struct {
-	l    net.Listener
-	asks chan ask
-	once sync.Once
-	done chan struct{}
+// Server answers requests between drains, on the goroutine that drains.
+type Server struct {
+	l       net.Listener
+	Queries chan Query
+	once    sync.Once
+	done    chan struct{}
 }
 
-type ask struct {
+type Query struct {
 	Request
-	answer chan Status
+	Answer chan Status
 }
 
-// listen begins to listen in a session's folder. A mode says who may ask; 0 means this user alone.
-func listen(dir string, mode os.FileMode) (*control, error) {
-	path := filepath.Join(dir, controlSocket)
+// Listen begins to listen in a session's folder. A mode says who may ask; 0 means this user alone.
+func Listen(dir string, mode os.FileMode) (*Server, error) {
+	path := filepath.Join(dir, Socket)
 	os.Remove(path) // of a recorder that was killed
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -97,12 +94,12 @@ func listen(dir string, mode os.FileMode) (*control, error) {
 			return nil, err
 		}
 	}
-	c := &control{l: l, asks: make(chan ask), done: make(chan struct{})}
+	c := &Server{l: l, Queries: make(chan Query), done: make(chan struct{})}
 	go c.serve()
 	return c, nil
 }
 
-func (c *control) serve() {
+func (c *Server) serve() {
 	for {
 		conn, err := c.l.Accept()
 		if err != nil {
@@ -111,17 +108,17 @@ func (c *control) serve() {
 		go func() {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(controlTimeout))
-			a := ask{answer: make(chan Status, 1)}
+			a := Query{Answer: make(chan Status, 1)}
 			if json.NewDecoder(conn).Decode(&a.Request) != nil {
 				return
 			}
 			select {
-			case c.asks <- a:
+			case c.Queries <- a:
 			case <-c.done:
 				return
 			}
 			select {
-			case s := <-a.answer:
+			case s := <-a.Answer:
 				_ = json.NewEncoder(conn).Encode(&s)
 			case <-c.done:
 			}
@@ -129,112 +126,20 @@ func (c *control) serve() {
 	}
 }
 
-func (c *control) close() {
+func (c *Server) Close() {
 	c.once.Do(func() {
 		close(c.done)
 		c.l.Close()
 	})
 }
 
-// answer does what has been asked since the last time.
-func (r *recorder) answer(s *probe.Session) error {
-	if r.control == nil {
-		return nil
-	}
-	for {
-		select {
-		case a := <-r.control.asks:
-			err := r.act(s, &a.Request)
-			st := r.status(s)
-			if err != nil {
-				st.Error = err.Error()
-			}
-			a.answer <- st
-		default:
-			return nil
-		}
-	}
-}
-
-func (r *recorder) act(s *probe.Session, q *Request) error {
-	switch q.Do {
-	case ActStatus:
-		return nil
-	case ActSnapshot:
-		if r.flight == nil {
-			return errors.New("it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps")
-		}
-		return r.flight.seal("somebody asked for it")
-	case ActStart:
-		if q.PID != 0 {
-			s.Wait(q.PID)
-		} else {
-			s.Go()
-		}
-		return r.resumed()
-	case ActStop:
-		if q.PID != 0 {
-			return errors.New("stop is for all processes; start --pid has one record alone")
-		}
-		if r.waiting == 0 {
-			r.waiting = max(probe.Now()-r.meta.StartMono, 1)
-		}
-		r.b.lacks = format.Detached
-		s.Wait(0)
-		return nil
-	}
-	return fmt.Errorf("no action %q", q.Do)
-}
-
-// resumed notes that nothing was recorded for a time.
-func (r *recorder) resumed() error {
-	from := r.waiting
-	if r.waiting = 0; from == 0 {
-		return nil
-	}
-	r.since = probe.Now() - r.meta.StartMono
-	return r.b.gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
-}
-
-func (r *recorder) status(s *probe.Session) Status {
-	only, waiting := s.Waiting()
-	st := Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
-		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
-	slices.Sort(st.Processes)
-	st.Standing = r.standing(s)
-	if r.flight != nil {
-		st.Ring = r.flight.size()
-		for n := range r.flight.sealed {
-			st.Sealed = append(st.Sealed, numbered(r.o.Output, n+1))
-		}
-	}
-	return st
-}
-
-// standing lists the calls that programs are in.
-func (r *recorder) standing(s *probe.Session) []Standing {
-	list := []Standing{}
-	for _, c := range s.Standing() {
-		f := r.o.Model.Func(c.Func)
-		st := Standing{PID: c.PID, TID: c.TID, Func: f.Name, StartNS: c.Start - r.meta.StartMono, ForNS: max(probe.Now()-c.Start, 0)}
-		for kind, i := range map[string]int{"stream": int(f.Stream), "event": int(f.Event)} {
-			if i >= 0 && i < len(f.Params) && st.On == "" {
-				st.On = fmt.Sprintf("%s %#x", kind, c.Words[f.Params[i].Word])
-			}
-		}
-		list = append(list, st)
-	}
-	slices.SortFunc(list, func(a, b Standing) int { return cmp.Compare(a.StartNS, b.StartNS) })
-	return list
-}
-
 // Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; ""
 // is where they are made.
-func Sessions(parent string) []string {
+func List(parent string) []string {
 	if parent == "" {
 		parent = probe.DefaultDir
 	}
-	found, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", controlSocket))
+	found, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", Socket))
 	for i, f := range found {
 		found[i] = filepath.Dir(f)
 	}
@@ -242,9 +147,9 @@ func Sessions(parent string) []string {
 }
 
 // SessionOf returns the folder of the recording in progress that writes a trace, "" if there is none.
-func SessionOf(uuid string) string {
-	for _, dir := range Sessions("") {
-		if was := left(dir); was.UUID != "" && was.UUID == uuid {
+func Writing(uuid string) string {
+	for _, dir := range List("") {
+		if was := ReadNote(dir); was.UUID != "" && was.UUID == uuid {
 			return dir
 		}
 	}
@@ -256,7 +161,7 @@ var ErrNoRecorder = errors.New("no recorder answers")
 
 // Ask asks the recording with the session's folder.
 func Ask(session string, q *Request) (*Status, error) {
-	conn, err := net.DialTimeout("unix", filepath.Join(session, controlSocket), controlTimeout)
+	conn, err := net.DialTimeout("unix", filepath.Join(session, Socket), controlTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
 	}

@@ -1,4 +1,4 @@
-package record
+package inject
 
 import (
 	"errors"
@@ -11,25 +11,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/record/host"
 )
 
-// audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
-func (f *shimFolder) audited(program string, env []string) ([]string, error) {
+// Audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
+func (f *ShimFolder) Audited(program string, env []string) ([]string, error) {
 	b, err := artifacts.Bytes(artifacts.Audit)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(filepath.Dir(f.path), artifacts.Audit)
+	path := filepath.Join(filepath.Dir(f.Path), artifacts.Audit)
 	if err := os.WriteFile(path, b, 0o755); err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask is
 		return nil, err
 	}
-	env = prepend(env, "LD_AUDIT", path, ":")
+	env = Prepend(env, "LD_AUDIT", path, ":")
 	if err := auditable(program, path, env); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package record
+package inject
 
 import (
 	"fmt"
@@ -8,19 +8,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // A recording inside another one takes over what it starts: each call is in one trace, the inner one. The outer recorder
 // finds a note of it in its session's folder.
 const notePattern = "nested."
 
-// takeOver returns an environment without the parts of a recording around this one, and the folder of its session, "" for
+// TakeOver returns an environment without the parts of a recording around this one, and the folder of its session, "" for
 // none.
-func takeOver(env []string) (own []string, outer string) {
+func TakeOver(env []string) (own []string, outer string) {
 	drop := func(v, name, file string) string {
 		list, ok := strings.CutPrefix(v, name+"=")
 		if !ok || !strings.Contains(list, file) {
@@ -43,21 +42,20 @@ func takeOver(env []string) (own []string, outer string) {
 	return own, outer
 }
 
-// leaveNote tells the recorder around this one, whose session is in a folder, of a program that it will not see.
-func (r *recorder) leaveNote(outer string, pid int) {
+// LeaveNote tells the recorder around this one, whose session is in a folder, of a program that it will not see.
+func LeaveNote(outer string, pid int, program, output string) {
 	if outer == "" || !host.Exists(filepath.Join(outer, "control")) {
 		return
 	}
-	output, err := filepath.Abs(r.o.Output)
-	if err != nil {
-		output = r.o.Output
+	if abs, err := filepath.Abs(output); err == nil {
+		output = abs
 	}
 	// A recorder that is gone, or another user's, goes without.
-	_ = os.WriteFile(filepath.Join(outer, notePattern+strconv.Itoa(pid)), []byte(r.path+"\n"+output), 0o600)
+	_ = os.WriteFile(filepath.Join(outer, notePattern+strconv.Itoa(pid)), []byte(program+"\n"+output), 0o600)
 }
 
-// notes returns the programs that other recorders have taken over from a session.
-func notes(session string) (us []format.Unhooked) {
+// Notes returns the programs that other recorders have taken over from a session.
+func Notes(session string) (us []format.Unhooked) {
 	files, _ := filepath.Glob(filepath.Join(session, notePattern+"*"))
 	for _, f := range files {
 		b, err := os.ReadFile(f)

@@ -1,4 +1,4 @@
-package record
+package watch
 
 import (
 	"maps"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record/host"
 )
 
@@ -17,7 +19,7 @@ func TestCandidates(t *testing.T) {
 	if !ok {
 		t.Fatal("no process of this number")
 	}
-	w := &watcher{root: os.Getpid(), procs: map[procKey]*watched{{os.Getpid(), start}: {}}, newest: "7", settled: true}
+	w := &Watcher{root: os.Getpid(), procs: map[procKey]*watched{{os.Getpid(), start}: {}}, newest: "7", settled: true}
 	if got := slices.Collect(w.candidates("7")); !slices.Equal(got, []int{os.Getpid()}) {
 		t.Errorf("none was made: %v", got)
 	}
@@ -40,4 +42,14 @@ func TestCandidates(t *testing.T) {
 	if keys := slices.Collect(maps.Keys(w.procs)); !slices.Contains(keys, procKey{os.Getpid(), start}) {
 		t.Errorf("after a look %v are known", keys)
 	}
+}
+
+// A file that a process names was opened whatever it was: a pipe in its place stopped the recorder.
+func TestLibraryIsRegular(t *testing.T) {
+	lib := testenv.Pipe(t, t.TempDir(), acl.Model.Layers[0].Libraries[0])
+	testenv.Within(t, lib, func() {
+		if readReferences(lib, map[string]bool{"f": true}) != nil {
+			t.Error("it is read from a pipe")
+		}
+	})
 }

@@ -1,4 +1,8 @@
-package record
+// Package watch observes the processes of a recording from outside, and reports calls that bypass the shim.
+//
+// The recorder starts one Watcher for the program that it starts. A Watcher reads /proc and memory of the processes, and it
+// changes nothing in them.
+package watch
 
 import (
 	"bytes"
@@ -18,18 +22,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // A watcher looks from outside at the processes of a recording, now and then, for what goes past the shim: a process that
 // maps the runtime without it, or a library in one that was bound to the runtime directly. What lives for less than the
 // time between two looks may be missed.
-type watcher struct {
+type Watcher struct {
 	root    int
 	shim    string // path, as it is mapped
 	preload string // path, as LD_PRELOAD has it
@@ -82,12 +85,12 @@ const (
 	lookEvery = 200 * time.Millisecond
 )
 
-func watch(m *api.Model, root int, shim, session string) *watcher {
+func Start(m *api.Model, root int, shim, session string) *Watcher {
 	real, err := filepath.EvalSymlinks(shim)
 	if err != nil {
 		real = shim
 	}
-	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[host.FileKey][]reference{}, inside: map[host.FileKey][]string{},
+	w := &Watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[host.FileKey][]reference{}, inside: map[host.FileKey][]string{},
 		found: map[string]format.Unhooked{}, bare: map[procKey]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
@@ -109,8 +112,8 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 	return w
 }
 
-// end stops looking and returns what was found, in a stable order.
-func (w *watcher) end() []format.Unhooked {
+// End stops looking and returns what was found, in a stable order.
+func (w *Watcher) End() []format.Unhooked {
 	close(w.stop)
 	w.ended.Wait()
 	var us []format.Unhooked
@@ -126,8 +129,8 @@ func (w *watcher) end() []format.Unhooked {
 	return us
 }
 
-// withoutShim says which processes can't have loaded the shim, and why. It must be called after end.
-func (w *watcher) withoutShim() string {
+// WithoutShim says which processes can't have loaded the shim, and why. It must be called after end.
+func (w *Watcher) WithoutShim() string {
 	var us []format.Unhooked
 	for _, u := range w.bare {
 		us = append(us, u)
@@ -145,7 +148,7 @@ func (w *watcher) withoutShim() string {
 	return strings.Join(s, "; ")
 }
 
-func (w *watcher) look(now time.Time) {
+func (w *Watcher) look(now time.Time) {
 	// A number may have gone to another process since the last look.
 	children, procs := map[int][]procKey{}, map[procKey]*watched{}
 	var ours []procKey
@@ -198,7 +201,7 @@ func (w *watcher) look(now time.Time) {
 // candidates returns the numbers of the processes that may belong to the recording: of all that there are, or only of those that do
 // where no process or thread was made since the look before the last one, given the number of the newest: what was being made
 // then was there at the last look.
-func (w *watcher) candidates(newest string) iter.Seq[int] {
+func (w *Watcher) candidates(newest string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if w.settled && newest == w.newest {
 			for k := range w.procs {
@@ -240,7 +243,7 @@ func parent(pid int) (ppid int, start string, ok bool) {
 	return ppid, f[19], err == nil
 }
 
-func (w *watcher) process(pid int, p *watched) {
+func (w *Watcher) process(pid int, p *watched) {
 	objects := mappedObjects(pid)
 	var libs []object
 	p.hooked, p.audited = false, false
@@ -271,7 +274,7 @@ func (w *watcher) process(pid int, p *watched) {
 }
 
 // within reports a program that has the runtime linked into it.
-func (w *watcher) within(pid int, exe string) {
+func (w *Watcher) within(pid int, exe string) {
 	path := host.ProcFile(pid, "exe")
 	k, ok := host.FileOf(path)
 	if !ok {
@@ -288,7 +291,7 @@ func (w *watcher) within(pid int, exe string) {
 }
 
 // cutOff says why a process can't begin to record, "" for one that can, or has.
-func (w *watcher) cutOff(pid int) string {
+func (w *Watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
 	why := ""
 	if _, err := os.Stat(filepath.Join(host.ProcFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
@@ -322,17 +325,17 @@ func filesUser(pid int) (int, bool) {
 	return 0, false
 }
 
-func (w *watcher) report(pid int, exe, reason string) {
+func (w *Watcher) report(pid int, exe, reason string) {
 	w.found[fmt.Sprint(pid, reason)] = format.Unhooked{PID: pid, Exe: exe, Reason: reason}
 }
 
 // isShim reports whether a mapped file is the shim. A process in a root of its own maps it by a path that begins with the root.
-func (w *watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
+func (w *Watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
 
 // why returns why a process can't have loaded the shim, "" if nothing shows.
-func (w *watcher) why(pid int, exe string) string {
+func (w *Watcher) why(pid int, exe string) string {
 	if host.GainsRights(exe) {
-		return gained
+		return GainedRights
 	}
 	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); err != nil && strings.Contains(err.Error(), "statically") {
 		return "the program is linked statically; record it with --probe ebpf"
@@ -347,7 +350,7 @@ func (w *watcher) why(pid int, exe string) string {
 	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it"
 }
 
-const gained = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
+const GainedRights = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
 
 // mappings reads the mappings of a process. A process that ends meanwhile cuts the text short, at any line: then there is none.
 func mappings(pid int) ([]byte, error) {
@@ -394,7 +397,7 @@ func mappedObjects(pid int) []object {
 }
 
 // bindings reports the objects of a process whose references to the runtime do not lead to the shim.
-func (w *watcher) bindings(pid int, p *watched, objects []object) {
+func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 	mem, err := os.Open(host.ProcFile(pid, "mem"))
 	if err != nil {
 		return
@@ -431,7 +434,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 
 // past returns the functions of the runtime that an object in the memory of a process is bound to directly, and whether it asks for
 // others past the shim.
-func (w *watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (names []string, asks bool) {
+func (w *Watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (names []string, asks bool) {
 	for _, r := range w.references(pid, o) {
 		var word [8]byte
 		if _, err := mem.ReadAt(word[:], int64(o.base+r.offset)); err != nil {
@@ -462,7 +465,7 @@ func systemLibrary(path string) bool {
 }
 
 // references returns where an object refers to the functions that the shim stands before.
-func (w *watcher) references(pid int, o object) []reference {
+func (w *Watcher) references(pid int, o object) []reference {
 	path := filepath.Join(host.ProcFile(pid, "root"), o.path)
 	k, ok := host.FileOf(path)
 	if !ok {

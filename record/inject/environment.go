@@ -1,0 +1,27 @@
+package inject
+
+import (
+	"slices"
+	"strings"
+)
+
+// Prepend puts a value before those that a variable has.
+func Prepend(env []string, name, value, sep string) []string {
+	for i, v := range env {
+		if old, ok := strings.CutPrefix(v, name+"="); ok {
+			env = slices.Clone(env)
+			if old != "" {
+				value += sep + old
+			}
+			env[i] = name + "=" + value
+			return env
+		}
+	}
+	return append(slices.Clone(env), name+"="+value)
+}
+
+// LinkOrder lets AddressSanitizer's shared runtime be loaded after the shim; by default it ends a program in which it is not the first
+// library. The shim replaces no function that a sanitizer checks. The option also reaches what a launcher or a script starts. The runtime
+// itself in LD_PRELOAD would not, and would be loaded into every child: a shell reports leaks, and a program that has a static runtime ends.
+// ASAN_OPTIONS of the user follow, so that they take precedence.
+const LinkOrder = "verify_asan_link_order=0"

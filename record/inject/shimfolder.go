@@ -1,0 +1,114 @@
+// Package inject prepares the environment that loads the shim into a program: the folder of the shim, LD_PRELOAD and
+// LD_AUDIT, the simulator's variables, and the notes that nested recordings leave.
+//
+// record and doctor call it. It starts no program that is recorded, and it reads no calls.
+package inject
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/session"
+)
+
+// ShimFolder is where the programs of a recording load the shim from. It is not the session's own folder, since it is
+// needed for as long as a descendant starts programs, and by those that have other rights than the recorder.
+type ShimFolder struct {
+	Path string // of the shim
+	lock *os.File
+}
+
+const shimPattern = "acltrace-shim-"
+
+// InstallShim writes the shim where programs can map it: beside the session, or in a temporary folder where that file
+// system is full or allows no code.
+func InstallShim(dir string, m *api.Model) (*ShimFolder, error) {
+	b, err := artifacts.Bytes(m.Shim)
+	if err != nil {
+		return nil, err
+	}
+	if err := probe.CheckShim(b, m); err != nil {
+		return nil, err
+	}
+	var last error
+	for _, parent := range []string{filepath.Dir(dir), os.TempDir()} {
+		sweep(parent)
+		dir, err := os.MkdirTemp(parent, shimPattern)
+		if err != nil {
+			last = err
+			continue
+		}
+		f := &ShimFolder{Path: filepath.Join(dir, artifacts.Shim)}
+		if last = f.write(b); last == nil {
+			return f, nil
+		}
+		os.RemoveAll(dir)
+	}
+	return nil, fmt.Errorf("no folder to load the shim from: %w", last)
+}
+
+func (f *ShimFolder) write(shim []byte) error {
+	if err := os.Chmod(filepath.Dir(f.Path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.Path, shim, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(f.Path, 0o755); err != nil { // whatever the umask is
+		return err
+	}
+	if err := host.CheckMappable(f.Path); err != nil {
+		return err
+	}
+	var err error
+	if f.lock, err = os.Open(filepath.Dir(f.Path)); err != nil {
+		return err
+	}
+	return syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX)
+}
+
+// Close removes the shim, unless a program that outlives the recording may still start others: they would complain that
+// it is gone. A later recording removes it then.
+func (f *ShimFolder) Close() {
+	if len(host.Mentioning(f.Path)) == 0 {
+		os.RemoveAll(filepath.Dir(f.Path))
+	}
+	f.lock.Close()
+}
+
+// sweep removes the folders of sessions and shims that recorders have left, as one does that is killed, and that no
+// program uses any more.
+func sweep(parent string) {
+	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
+	for _, dir := range old {
+		st, err := os.Lstat(dir)
+		if err != nil || !st.IsDir() || time.Since(st.ModTime()) < 10*time.Second {
+			continue
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+			continue
+		}
+		if host.Exists(filepath.Join(dir, session.SharedMark)) || session.HoldsCalls(dir) {
+			continue // it waits for programs, or to be salvaged
+		}
+		if !host.Exists(filepath.Join(dir, artifacts.Shim)) && !host.Exists(filepath.Join(dir, "control")) {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		// Its recorder may be alive, and its program in another pid namespace.
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && len(host.Mentioning(dir)) == 0 {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}

@@ -1,0 +1,105 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/session"
+)
+
+// answer does what has been asked since the last time.
+func (r *recorder) answer(s *probe.Session) error {
+	if r.control == nil {
+		return nil
+	}
+	for {
+		select {
+		case a := <-r.control.Queries:
+			err := r.act(s, &a.Request)
+			st := r.status(s)
+			if err != nil {
+				st.Error = err.Error()
+			}
+			a.Answer <- st
+		default:
+			return nil
+		}
+	}
+}
+
+func (r *recorder) act(s *probe.Session, q *session.Request) error {
+	switch q.Do {
+	case session.ActStatus:
+		return nil
+	case session.ActSnapshot:
+		if r.flight == nil {
+			return errors.New("it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps")
+		}
+		return r.flight.seal("somebody asked for it")
+	case session.ActStart:
+		if q.PID != 0 {
+			s.Wait(q.PID)
+		} else {
+			s.Go()
+		}
+		return r.resumed()
+	case session.ActStop:
+		if q.PID != 0 {
+			return errors.New("stop is for all processes; start --pid has one record alone")
+		}
+		if r.waiting == 0 {
+			r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+		}
+		r.b.lacks = format.Detached
+		s.Wait(0)
+		return nil
+	}
+	return fmt.Errorf("no action %q", q.Do)
+}
+
+// resumed notes that nothing was recorded for a time.
+func (r *recorder) resumed() error {
+	from := r.waiting
+	if r.waiting = 0; from == 0 {
+		return nil
+	}
+	r.since = probe.Now() - r.meta.StartMono
+	return r.b.gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
+}
+
+func (r *recorder) status(s *probe.Session) session.Status {
+	only, waiting := s.Waiting()
+	st := session.Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
+		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
+	slices.Sort(st.Processes)
+	st.Standing = r.standing(s)
+	if r.flight != nil {
+		st.Ring = r.flight.size()
+		for n := range r.flight.sealed {
+			st.Sealed = append(st.Sealed, numbered(r.o.Output, n+1))
+		}
+	}
+	return st
+}
+
+// standing lists the calls that programs are in.
+func (r *recorder) standing(s *probe.Session) []session.Standing {
+	list := []session.Standing{}
+	for _, c := range s.Standing() {
+		f := r.o.Model.Func(c.Func)
+		st := session.Standing{PID: c.PID, TID: c.TID, Func: f.Name, StartNS: c.Start - r.meta.StartMono, ForNS: max(probe.Now()-c.Start, 0)}
+		for kind, i := range map[string]int{"stream": int(f.Stream), "event": int(f.Event)} {
+			if i >= 0 && i < len(f.Params) && st.On == "" {
+				st.On = fmt.Sprintf("%s %#x", kind, c.Words[f.Params[i].Word])
+			}
+		}
+		list = append(list, st)
+	}
+	slices.SortFunc(list, func(a, b session.Standing) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	return list
+}

@@ -1,0 +1,87 @@
+// Package session describes the folder of a recording session: the note that its recorder keeps there, and the socket on
+// which the recorder takes requests.
+//
+// The recorder serves the socket, and ctl and the viewers call Ask. The package neither records nor reads the rings.
+package session
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/record/host"
+)
+
+const (
+	SharedMark = "shared"         // file of a shared session
+	NoteFile   = "collector.json" // the recorder's note
+)
+
+// Note is what a collector leaves for the one after it, in case that it is killed.
+type Note struct {
+	PID    int    `json:"pid"`
+	Output string `json:"output"`
+	Handed uint64 `json:"handed"` // calls that others had taken before it
+	Begun  int64  `json:"begun_mono_ns"`
+	Ring   bool   `json:"ring,omitempty"`
+	// UUID is that of the trace at Output, "" for a ring.
+	UUID string `json:"uuid,omitempty"`
+}
+
+// IsSession reports whether a folder is that of a session.
+func IsSession(dir string) bool { return host.Exists(filepath.Join(dir, "control")) }
+
+// ReadNote is what a recorder has noted of itself.
+func ReadNote(dir string) (c Note) {
+	if b, err := os.ReadFile(filepath.Join(dir, NoteFile)); err != nil || json.Unmarshal(b, &c) != nil || c.Output == "" {
+		c.Output = "salvaged.aclt"
+	}
+	return c
+}
+
+// WritesFile reports whether the recorder wrote all calls into a file.
+func (c *Note) WritesFile() bool { return c.UUID != "" && !c.Ring }
+
+// Open opens the file that a recorder of everything has begun, nil if it is gone. A later recording has moved it aside, perhaps.
+func (c *Note) Open() *format.Reader {
+	for _, path := range append([]string{c.Output}, atomicfile.Asides(c.Output)...) {
+		r, err := format.Open(path, nil)
+		switch {
+		case err != nil:
+		case r.Meta().UUID == c.UUID:
+			return r
+		default:
+			r.Close()
+		}
+	}
+	return nil
+}
+
+// HoldsCalls reports whether a session's folder may have calls that are in no trace. Where the folder of a recording's file is gone, so are most
+// of its calls, and the rest is given up.
+func HoldsCalls(dir string) bool {
+	was := ReadNote(dir)
+	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
+	return was.WritesFile() && host.Exists(filepath.Dir(was.Output)) || len(files) > 0
+}
+
+// Abandoned reports whether a folder is a session of this user's that holds calls and whose recorder is gone.
+func Abandoned(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || host.Exists(filepath.Join(dir, SharedMark)) || !HoldsCalls(dir) {
+		return false
+	}
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil // given back by Close
+}
