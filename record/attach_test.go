@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
@@ -24,7 +26,6 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
-	"golang.org/x/sys/unix"
 )
 
 // decoder is a program that launches kernels until it is killed, under a name and with libraries of its own.

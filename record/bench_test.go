@@ -4,10 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/acltrace/acltrace/internal/schema"
-
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
 )
 

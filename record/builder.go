@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // builder turns what a probe sees into the rows of a trace. Payloads come apart from their calls, in parts, and some

@@ -6,13 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/timeline"
 )
 

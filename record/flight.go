@@ -11,14 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acltrace/acltrace/record/host"
-
-	"github.com/acltrace/acltrace/internal/schema"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/timeline"
 )
 

@@ -4,12 +4,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
 )
 
 // lower builds the job that launches by the lower library only, and its kernels, and returns its command.

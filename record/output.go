@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/acltrace/acltrace/record/host"
-
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // An output is the file of a recording. Its name is that of the newest recording with a call: a file that has the name is moved aside when

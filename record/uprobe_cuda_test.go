@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
 )
 
 // The uprobes are not AscendCL's own: they see the same calls of the CUDA driver as the shim, in the same order on each thread, with the

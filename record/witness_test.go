@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf/features"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
-	"github.com/cilium/ebpf/features"
 )
 
 // ownLibraries makes a copy of the built libraries, so that uprobes on them see the programs of this test alone.

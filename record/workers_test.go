@@ -8,11 +8,12 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"golang.org/x/sys/unix"
 )
 
 // A worker that died of a signal inside a recorded server showed nowhere.
