@@ -22,8 +22,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/acltrace/acltrace/internal/schema"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api"
