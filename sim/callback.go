@@ -138,11 +138,11 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 			return nil
 		}
 		if sub := s.subscriber(hostFunctions); sub != nil && !broken("function_on_the_subscribed_thread") {
-			t.sim.strict.hostBegins(s)
+			t.sim.strict.HostBegins(&s.strict)
 			return sub.call(fn, args)
 		}
 		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
-			t.sim.strict.hostBegins(s)
+			t.sim.strict.HostBegins(&s.strict)
 			caller.CallAside(fn, args)
 			return true, nil
 		}}
@@ -151,7 +151,7 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 
 // hostTime is a task that the host has done while the stream waited.
 func hostTime(s *stream) (time.Duration, *failure) {
-	s.ctx.dev.sim.strict.hostReturns(s)
+	s.ctx.dev.sim.strict.HostReturns(&s.strict)
 	if m := s.ctx.dev.sim; m.opts.Virtual {
 		return time.Duration(m.model.Host.Function), nil
 	}
@@ -268,7 +268,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 			t.sim.opts.Caller.CallAside(fn, userData)
 			return nil
 		}
-		t.sim.strict.hostBegins(s)
+		t.sim.strict.HostBegins(&s.strict)
 		w := sub.call(fn, userData)
 		if blockType != acl.ACL_CALLBACK_BLOCK {
 			return nil

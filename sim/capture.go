@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/strict"
 )
 
 // capture records the tasks of streams into a graph instead of running them. It begins on one stream; others join by
@@ -13,8 +14,8 @@ import (
 type capture struct {
 	graph  *graph
 	origin *stream
-	thread *Thread // that began it
-	call   *Call   // in strict mode
+	thread *Thread      // that began it
+	call   *strict.Call // in strict mode
 	mode   acl.MdlRICaptureMode
 
 	mu      sync.Mutex
@@ -329,7 +330,7 @@ func (t *Thread) beginCapture(s *stream, g *graph, mode acl.MdlRICaptureMode) ac
 	l := &lane{stream: s}
 	c.lanes[s] = l
 	if t.sim.strict != nil {
-		c.call = t.on(s, "")
+		c.call = t.sim.strict.On(&t.strict, &s.strict, "")
 	}
 	if g.part && !g.begun.CompareAndSwap(false, true) && !broken("part_captured_once") {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d was captured before", g.id)

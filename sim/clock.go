@@ -528,7 +528,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	if !s.virtual.begun {
 		s.virtual.begun, s.virtual.awaits, s.virtual.result = true, nil, nil
 		s.virtual.current = s.first()
-		v.sim.strict.begin(s, &s.virtual.current)
+		v.sim.strict.Begin(&s.strict, s.virtual.current.check, string(s.virtual.current.kind))
 		if s.virtual.skip = s.halted() && !s.virtual.current.always; !s.virtual.skip && s.virtual.current.begin != nil {
 			s.virtual.awaits = s.virtual.current.begin(s)
 			if w := s.virtual.awaits; w != nil {

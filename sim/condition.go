@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -63,7 +64,7 @@ func (g *graph) assign(s *stream) {
 	g.mu.Unlock()
 	for _, c := range conditions {
 		if c.assign && c.there() && !broken("assigned_in_each_run") {
-			s.ctx.dev.sim.strict.taskTouches(s, c.word.Addr, conditionSize, device.Write)
+			s.ctx.dev.sim.strict.TaskTouches(&s.strict, c.word.Addr, conditionSize, device.Write)
 			atomic.StoreUint64((*uint64)(device.Pointer(c.word.Addr)), c.initial)
 			s.ctx.dev.sim.known(c.word.Addr, conditionSize)
 		}
@@ -87,7 +88,7 @@ func (c *condition) end() {
 		d.sim.graphs.Remove(p.handle)
 		p.end()
 	}
-	d.sim.strict.drops(c.word)
+	d.sim.strict.Drops(c.word)
 	if c.there() && !broken("word_ends_with_the_model") {
 		d.mem.free(c.word.Addr, byRuntime)
 	}
@@ -99,7 +100,7 @@ func (c *condition) choose(s *stream) (*graph, *failure) {
 		return nil, failed(acl.ACL_ERROR_RT_SYS_DMA, "the condition of model %d for stream %d lies in memory of the device that is gone", c.graph.id, s.id)
 	}
 	sim := s.ctx.dev.sim
-	sim.strict.taskTouches(s, c.word.Addr, conditionSize, device.Read)
+	sim.strict.TaskTouches(&s.strict, c.word.Addr, conditionSize, device.Read)
 	n := atomic.LoadUint64((*uint64)(device.Pointer(c.word.Addr)))
 	unknown, depends := sim.Unknown(c.word.Addr, conditionSize)
 	if depends = depends && rank(unknown) == kernelRank; depends {
@@ -214,7 +215,7 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 		g.dev.mem.free(at, byRuntime)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many conditions")
 	}
-	t.sim.strict.gets(t, at, conditionSize, conditionWord)
+	t.sim.strict.Gets(&t.strict, at, conditionSize, strict.ConditionWord)
 	g.mu.Lock()
 	g.conditions = append(g.conditions, x)
 	g.mu.Unlock()

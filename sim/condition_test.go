@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -130,7 +131,7 @@ func TestStrictCondition(t *testing.T) {
 	e.pause(s, false)
 	e.ok(e.th.MemcpyAsync(word, 8, from, 8, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, other))
 	e.ok(e.th.SynchronizeDevice())
-	e.found(StreamRace)
+	e.found(strict.StreamRace)
 }
 
 // A part whose capture failed spoils the model; one whose model is gone can't be ended.

@@ -81,9 +81,21 @@ func (c *context) destroy(force bool) {
 	last := len(d.contexts) == 0
 	d.mu.Unlock()
 	if last && !broken("reset_frees_memory") {
-		d.sim.strict.allGone(d)
+		d.checkLeaks()
 		d.mem.freeAll()
 	}
+}
+
+// checkLeaks lets strict mode look for memory that is left.
+func (d *npu) checkLeaks() {
+	if d.sim.strict == nil {
+		return
+	}
+	var live []device.Span
+	for _, r := range d.mem.live.All() {
+		live = append(live, r.Span)
+	}
+	d.sim.strict.AllGone(d.id, live, device.Span{Addr: d.mem.base, Size: d.mem.end - d.mem.base})
 }
 
 // CreateContext makes a context on a device and makes it current.
@@ -127,7 +139,7 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 	if primary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "context %#x belongs to aclrtSetDevice: only aclrtResetDevice ends it", c.handle)
 	}
-	t.sim.strict.resets(t)
+	t.sim.strict.Resets(&t.strict)
 	c.destroy(false)
 	return acl.ACL_SUCCESS
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
@@ -102,7 +103,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostCopies(t, &x)
+	t.sim.strict.HostCopies(&t.strict, x.copied())
 	if err := t.sim.check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
@@ -126,11 +127,14 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 // copyLater puts a copy on a stream. Its addresses are looked up when it runs.
 func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
-	watched := t.sim.strict.watch(s, &x)
+	var watched *strict.Source
+	if s.program.capture.Load() == nil && s.program.bound.Load() == nil {
+		watched = t.sim.strict.Watch(x.copied())
+	}
 	quick := x.width*x.height < 256<<10 // a model's latency is longer
 	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: device.Span{Addr: x.dst, Size: x.width}, quick: quick, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
-		sim.strict.taskCopies(s, &x, watched)
+		sim.strict.TaskCopies(&s.strict, x.copied(), watched)
 		if err := sim.check(&x); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
 		}
@@ -142,7 +146,9 @@ func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 
 // copyPageable does an asynchronous copy with pageable host memory: it waits for the stream and copies.
 func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
-	t.sim.strict.pageable(t, s, &x)
+	if c := s.program.capture.Load(); c != nil {
+		t.sim.strict.Pageable(&t.strict, &s.strict, x.copied(), c.call)
+	}
 	if e := t.unsafeAsync(); e != 0 {
 		return e
 	}
@@ -409,7 +415,7 @@ func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
 func (t *Thread) fillLater(s *stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
 	return t.submit(s, task{kind: taskFill, copy: model.Fill, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
-		sim.strict.taskTouches(s, p, n, device.Write)
+		sim.strict.TaskTouches(&s.strict, p, n, device.Write)
 		if err := sim.fill(p, pattern, n); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
 		}
@@ -428,7 +434,7 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, devPtr, count, device.Write)
+	t.sim.strict.HostTouches(&t.strict, devPtr, count, device.Write)
 	if err := t.sim.fill(devPtr, []byte{byte(value)}, count); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -16,7 +17,7 @@ type counter struct {
 
 	mu    sync.Mutex
 	value uint32
-	known vector        // in strict mode: what the streams that have changed it know
+	known strict.Vector // in strict mode: what the streams that have changed it know
 	wake  chan struct{} // closed at the next change
 }
 
@@ -92,7 +93,7 @@ func (t *Thread) count(h acl.CntNotify, on acl.Stream, f func(v uint32) uint32) 
 		return e
 	}
 	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
-		t.sim.strict.tells(s, &c.known)
+		t.sim.strict.Tells(&s.strict, &c.known)
 		c.change(f)
 		return 0, nil
 	}})
@@ -156,7 +157,7 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait mode %d is unknown", mode)
 	}
 	heard := func(s *stream) (time.Duration, *failure) {
-		t.sim.strict.hears(s, &c.known)
+		t.sim.strict.Hears(&s.strict, &c.known)
 		return 0, nil
 	}
 	return t.submit(s, task{kind: taskNotify, run: heard, begin: func(s *stream) *waiting {

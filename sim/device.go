@@ -160,7 +160,7 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	c := d.primary
 	d.refs, d.primary = 0, nil
 	d.mu.Unlock()
-	t.sim.strict.resets(t)
+	t.sim.strict.Resets(&t.strict)
 	c.destroy(force)
 	return acl.ACL_SUCCESS
 }

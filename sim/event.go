@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -36,7 +37,7 @@ type mark struct {
 	done    chan struct{}
 	time    time.Duration // device time, valid when done is closed
 	failure *failure      // of the stream that it lies on, before the mark
-	known   vector        // in strict mode: what the stream knows there
+	known   strict.Vector // in strict mode: what the stream knows there
 }
 
 func (m *mark) complete() bool {
@@ -207,7 +208,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		if !broken("synchronize_failed_work") {
 			m.failure = s.blocked()
 		}
-		s.ctx.dev.sim.strict.tells(s, &m.known)
+		s.ctx.dev.sim.strict.Tells(&s.strict, &m.known)
 		close(m.done)
 		return 0, nil
 	}})
@@ -289,7 +290,7 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 			return true, t.failWith(f)
 		}
 		if done {
-			t.sim.strict.hearsOthers(nil)
+			t.sim.strict.HearsOthers(nil)
 		}
 		return done, acl.ACL_SUCCESS
 	}
@@ -303,7 +304,7 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 	if !m.complete() || !t.sim.clock.past(t, m.time) {
 		return false, acl.ACL_SUCCESS
 	}
-	t.sim.strict.knows(t, &m.known)
+	t.sim.strict.Knows(&t.strict, &m.known)
 	if m.failure != nil {
 		return true, t.failWith(m.failure)
 	}
@@ -363,7 +364,7 @@ func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStat
 	if ev.waits.Load() > 0 {
 		*status = acl.ACL_EVENT_WAIT_STATUS_NOT_READY
 	} else if m := ev.last(); m != nil && m.complete() {
-		t.sim.strict.knows(t, &m.known)
+		t.sim.strict.Knows(&t.strict, &m.known)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -404,7 +405,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		case f != nil:
 			return t.failWith(f)
 		}
-		t.sim.strict.hearsOthers(nil)
+		t.sim.strict.HearsOthers(nil)
 		return acl.ACL_SUCCESS
 	}
 	m := ev.last()
@@ -417,7 +418,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	}
 	t.sim.clock.reach(t, m.time)
 	t.sim.waited(t, since)
-	t.sim.strict.knows(t, &m.known)
+	t.sim.strict.Knows(&t.strict, &m.known)
 	if m.failure != nil {
 		return t.failWith(m.failure)
 	}
@@ -439,7 +440,7 @@ func (t *Thread) stamp(h acl.Event) (time.Duration, acl.Error) {
 	case !m.complete() && !broken("time_of_pending_event"):
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", ev.handle)
 	}
-	t.sim.strict.knows(t, &m.known)
+	t.sim.strict.Knows(&t.strict, &m.known)
 	return m.time, acl.ACL_SUCCESS
 }
 
@@ -557,7 +558,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		run: func(s *stream) (time.Duration, *failure) {
 			if m != nil {
 				s.time = max(s.time, m.time)
-				s.ctx.dev.sim.strict.hears(s, &m.known)
+				s.ctx.dev.sim.strict.Hears(&s.strict, &m.known)
 			}
 			return 0, nil
 		}})

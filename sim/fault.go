@@ -271,9 +271,10 @@ func corrupt(w device.Span) {
 // not simulated.
 func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
 	if c := t.sim.strict; c != nil {
-		outer := c.enter(t, fn)
+		f := acl.Model.Func(fn)
+		outer := c.Enter(&t.strict, f.Name)
 		result, ok := t.perform(fn, words)
-		c.leave(t, fn, words, result, outer)
+		c.Leave(&t.strict, f, words, result, outer)
 		return result, ok
 	}
 	return t.perform(fn, words)

@@ -146,7 +146,9 @@ func (g *graph) run(outside []*mark) task {
 
 // join has a stream go on behind an execution that has ended, and returns its failure.
 func (x *execution) join(s *stream) *failure {
-	s.ctx.dev.sim.strict.endLanes(s, x.runners)
+	for _, r := range x.runners {
+		s.ctx.dev.sim.strict.EndLane(&s.strict, &r.strict)
+	}
 	for _, r := range x.runners {
 		s.time = max(s.time, r.time)
 		if r.failure != nil {
@@ -179,7 +181,7 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 	}
 	for _, l := range lanes {
 		if !l.later {
-			x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, life: streamLife{stop: stop}, time: s.time, lane: &laneRun{execution: x, lane: l}})
+			x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, strict: l.stream.strict.Part(), life: streamLife{stop: stop}, time: s.time, lane: &laneRun{execution: x, lane: l}})
 		}
 	}
 	first := slices.Clone(x.runners) // these may begin others
@@ -190,7 +192,7 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 		x.left.Store(1)
 	}
 	for _, r := range first {
-		s.ctx.dev.sim.strict.beginLane(s, r)
+		s.ctx.dev.sim.strict.BeginLane(&s.strict, &r.strict)
 		s.ctx.dev.sim.clock.runLane(r)
 	}
 	x.laneEnded()
@@ -228,11 +230,11 @@ func (x *execution) start(s *stream, l *lane) {
 			return
 		}
 	}
-	r := &stream{id: l.stream.id, ctx: s.ctx, life: streamLife{stop: s.life.stop}, time: s.time, lane: &laneRun{execution: x, lane: l, begun: l}}
+	r := &stream{id: l.stream.id, ctx: s.ctx, strict: l.stream.strict.Part(), life: streamLife{stop: s.life.stop}, time: s.time, lane: &laneRun{execution: x, lane: l, begun: l}}
 	x.runners = append(x.runners, r)
 	x.graph.mu.Unlock()
 	x.left.Add(1)
-	s.ctx.dev.sim.strict.beginLane(s, r)
+	s.ctx.dev.sim.strict.BeginLane(&s.strict, &r.strict)
 	s.ctx.dev.sim.clock.runLane(r)
 }
 
@@ -253,7 +255,7 @@ func recordMark(at func(*execution) *mark) task {
 		s.mu.Lock()
 		m.failure = s.failure
 		s.mu.Unlock()
-		s.ctx.dev.sim.strict.tells(s, &m.known)
+		s.ctx.dev.sim.strict.Tells(&s.strict, &m.known)
 		if !isClosed(m.done) { // a model that was built by hand may come here again
 			close(m.done)
 		}
@@ -273,7 +275,7 @@ func waitMark(at func(*execution) *mark) task {
 		run: func(s *stream) (time.Duration, *failure) {
 			if m := at(s.lane.execution); m != nil {
 				s.time = max(s.time, m.time)
-				s.ctx.dev.sim.strict.hears(s, &m.known)
+				s.ctx.dev.sim.strict.Hears(&s.strict, &m.known)
 			}
 			return 0, nil
 		}}

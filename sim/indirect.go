@@ -24,7 +24,7 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 		if n == 0 {
 			break
 		}
-		d.sim.strict.taskTouches(s, side.addr, n, side.access)
+		d.sim.strict.TaskTouches(&s.strict, side.addr, n, side.access)
 		if err := d.check(side.addr, n, side.access); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", n, src, dst, s.id, err)
 		}
@@ -37,7 +37,7 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 
 // word reads 8 bytes of device memory for a task.
 func (s *stream) word(addr uint64, what string) (uint64, *failure) {
-	s.ctx.dev.sim.strict.taskTouches(s, addr, 8, device.Read)
+	s.ctx.dev.sim.strict.TaskTouches(&s.strict, addr, 8, device.Read)
 	if err := s.ctx.dev.check(addr, 8, device.Read); err != nil {
 		return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "%s on stream %d: %v", what, s.id, err)
 	}
@@ -115,7 +115,7 @@ func (t *Thread) SetMemcpyDesc(desc acl.Addr, kind acl.MemcpyKind, srcAddr, dstA
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, desc, copyDescSize, device.Write)
+	t.sim.strict.HostTouches(&t.strict, desc, copyDescSize, device.Write)
 	if err := c.dev.mem.check(desc, copyDescSize, device.Write); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy descriptor: %v", err)
 	}
@@ -146,7 +146,7 @@ func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.
 		return t.null("desc")
 	}
 	return t.submit(s, task{kind: taskCopy, copy: model.DeviceToDevice, run: func(s *stream) (time.Duration, *failure) {
-		s.ctx.dev.sim.strict.taskTouches(s, desc, copyDescSize, device.Read)
+		s.ctx.dev.sim.strict.TaskTouches(&s.strict, desc, copyDescSize, device.Read)
 		if err := s.ctx.dev.check(desc, copyDescSize, device.Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy descriptor on stream %d: %v", s.id, err)
 		}
@@ -183,7 +183,7 @@ func (t *Thread) MemsetD32(ptr acl.Addr, memSize uint64, value uint32, n uint64)
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
-	t.sim.strict.hostTouches(t, ptr, 4*n, device.Write)
+	t.sim.strict.HostTouches(&t.strict, ptr, 4*n, device.Write)
 	if err := t.sim.fill(ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}

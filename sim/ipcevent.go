@@ -29,7 +29,7 @@ func (t *Thread) recordShared(ev *event, s *stream) acl.Error {
 		if f := s.blocked(); f != nil {
 			code = f.code
 		}
-		s.ctx.dev.sim.strict.tellsOthers(s)
+		s.ctx.dev.sim.strict.TellsOthers(&s.strict)
 		x.recorded(n, code)
 		return 0, nil
 	}})
@@ -90,7 +90,7 @@ func (t *Thread) waitShared(s *stream, ev *event, timeout int32) acl.Error {
 	}
 	n := ev.shared.issued.Load()
 	heard := func(s *stream) (time.Duration, *failure) {
-		s.ctx.dev.sim.strict.hearsOthers(s)
+		s.ctx.dev.sim.strict.HearsOthers(&s.strict)
 		return 0, nil
 	}
 	return t.submit(s, task{kind: taskWait, run: heard, begin: func(s *stream) *waiting {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
@@ -116,7 +117,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 	if flags != 0 {
 		c.dev.meet(x.device)
 	}
-	t.sim.strict.gets(t, addr, x.size, importedMemory)
+	t.sim.strict.Gets(&t.strict, addr, x.size, strict.ImportedMemory)
 	*devPtr = addr
 	return acl.ACL_SUCCESS
 }
@@ -192,7 +193,7 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 	if x == nil || x.kind != slotMemory || !t.sim.shares.giveBack(x) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory by the key %s", ticketKey(ticket))
 	}
-	t.sim.strict.gone(t, x.memory.Addr, importedMemory)
+	t.sim.strict.Gone(&t.strict, x.memory.Addr, strict.ImportedMemory)
 	x.dev.mem.unmapShared(x)
 	return acl.ACL_SUCCESS
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -54,7 +55,7 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 		}
 	}
 	if blocks > maxBlocks {
-		t.sim.strict.single(t, BlockDim, s, f.name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.grid[0], sh.grid[1], sh.grid[2]))
+		t.sim.strict.Single(&t.strict, strict.BlockDim, &s.strict, f.name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.grid[0], sh.grid[1], sh.grid[2]))
 	}
 	if (blocks == 0 || blocks > maxBlocks) && !broken("number_of_blocks") {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.name, blocks, maxBlocks)
@@ -146,7 +147,7 @@ func (o *order) run(s *stream, args device.Span, own bool) (time.Duration, *fail
 		return d.sim.kernelTime(o.fn.rule, o.blocks, 0), nil
 	}
 	if !own {
-		d.sim.strict.taskTouches(s, args.Addr, args.Size, device.Read)
+		d.sim.strict.TaskTouches(&s.strict, args.Addr, args.Size, device.Read)
 		if err := d.check(args.Addr, args.Size, device.Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
 		}
@@ -166,7 +167,7 @@ func (o *order) run(s *stream, args device.Span, own bool) (time.Duration, *fail
 		if f := o.crashed(d.sim); f != nil {
 			return 0, f
 		}
-		d.sim.strict.kernelTouches(s, extents)
+		d.sim.strict.KernelTouches(&s.strict, extents)
 		for _, x := range extents {
 			bytes += min(x.Size, maxAlloc)
 			if x.Size == 0 || (x.Access == device.Read && args.Holds(x.Addr, x.Size)) {
@@ -229,7 +230,7 @@ func (o *order) checkArgs(s *stream, args device.Span, block []byte) *failure {
 			continue
 		}
 		if err := d.check(p, 1, argAccess[a.Kind]); err != nil {
-			d.sim.strict.taskTouches(s, p, 1, argAccess[a.Kind])
+			d.sim.strict.TaskTouches(&s.strict, p, 1, argAccess[a.Kind])
 			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, device.AccessName(argAccess[a.Kind]), err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
@@ -139,7 +140,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	if f != nil {
 		return t.failWith(f)
 	}
-	t.sim.strict.gets(t, a, size, managedBytes)
+	t.sim.strict.Gets(&t.strict, a, size, strict.ManagedBytes)
 	*ptr = a
 	return acl.ACL_SUCCESS
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
@@ -514,7 +515,7 @@ func (t *Thread) allocOn(d *npu, ptr *acl.Addr, size, pad uint64, policy acl.Mem
 	if f != nil {
 		return t.failWith(f)
 	}
-	t.sim.strict.gets(t, addr, size, deviceMemory)
+	t.sim.strict.Gets(&t.strict, addr, size, strict.DeviceMemory)
 	*ptr = addr
 	return acl.ACL_SUCCESS
 }
@@ -628,7 +629,7 @@ func (t *Thread) free(p acl.Addr) acl.Error {
 	if p == 0 {
 		return t.null("devPtr")
 	}
-	t.sim.strict.gone(t, p, deviceMemory, managedBytes)
+	t.sim.strict.Gone(&t.strict, p, strict.DeviceMemory, strict.ManagedBytes)
 	for _, d := range t.sim.devices {
 		if d.mem.free(p, byMalloc) {
 			return acl.ACL_SUCCESS
@@ -666,7 +667,7 @@ func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
 	if a == 0 {
 		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory: %d bytes wanted", size)
 	}
-	t.sim.strict.gets(t, a, size, pinnedMemory)
+	t.sim.strict.Gets(&t.strict, a, size, strict.PinnedMemory)
 	*hostPtr = a
 	return acl.ACL_SUCCESS
 }
@@ -691,7 +692,7 @@ func (t *Thread) freeHost(p acl.Addr) acl.Error {
 	if p == 0 {
 		return t.null("hostPtr")
 	}
-	t.sim.strict.gone(t, p, pinnedMemory)
+	t.sim.strict.Gone(&t.strict, p, strict.PinnedMemory)
 	if !t.sim.host.Free(p) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no host allocation begins at %#x", p)
 	}

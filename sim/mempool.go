@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -167,7 +168,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 		p.freed(size)
 		return t.failWith(f)
 	}
-	t.sim.strict.gets(t, addr, size, poolMemory)
+	t.sim.strict.Gets(&t.strict, addr, size, strict.PoolMemory)
 	*ptr = addr
 	return acl.ACL_SUCCESS
 }
@@ -200,7 +201,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 		return acl.ACL_SUCCESS
 	}
 	return t.submit(s, task{kind: taskFree, always: true, run: func(s *stream) (time.Duration, *failure) {
-		t.sim.strict.taskFrees(s, ptr)
+		t.sim.strict.TaskFrees(&s.strict, ptr)
 		if !d.mem.free(ptr, byPool) {
 			return 0, failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.id, ptr)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -16,21 +17,21 @@ type signal struct {
 	wake chan struct{} // closed while the flag is set
 	// shared is the flag where other processes have it too, and stands for is from then on.
 	shared *shared
-	known  vector // in strict mode: what the streams that have set it know
+	known  strict.Vector // in strict mode: what the streams that have set it know
 }
 
 // told and heard are what strict mode is told by a task that sets the flag, and by one that has waited for it.
 func (s *signal) told(by *stream) {
-	by.ctx.dev.sim.strict.tells(by, &s.known)
+	by.ctx.dev.sim.strict.Tells(&by.strict, &s.known)
 	if s.end() != nil {
-		by.ctx.dev.sim.strict.tellsOthers(by)
+		by.ctx.dev.sim.strict.TellsOthers(&by.strict)
 	}
 }
 
 func (s *signal) heard(by *stream) (time.Duration, *failure) {
-	by.ctx.dev.sim.strict.hears(by, &s.known)
+	by.ctx.dev.sim.strict.Hears(&by.strict, &s.known)
 	if s.end() != nil {
-		by.ctx.dev.sim.strict.hearsOthers(by)
+		by.ctx.dev.sim.strict.HearsOthers(&by.strict)
 	}
 	return 0, nil
 }

@@ -147,7 +147,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 	}
 	return t.submit(s, task{kind: taskReduce, run: func(s *stream) (time.Duration, *failure) {
 		d := s.ctx.dev
-		d.sim.strict.kernelTouches(s, []device.Extent{{Addr: src, Size: count, Access: device.Read}, {Addr: dst, Size: count, Access: device.Read | device.Write}})
+		d.sim.strict.KernelTouches(&s.strict, []device.Extent{{Addr: src, Size: count, Access: device.Read}, {Addr: dst, Size: count, Access: device.Read | device.Write}})
 		err := d.check(src, count, device.Read)
 		if err == nil {
 			err = d.check(dst, count, device.Read|device.Write)

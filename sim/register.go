@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 )
 
 // register notes host memory of the program's that devices may use. Devices reach it at the address that the host has for it.
@@ -33,7 +34,7 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r device.Registration) acl.
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%d bytes of host memory at %#x are registered already", c.Get().Size, c.Get().Addr)
 	}
 	h.Registered.Insert(device.Region[device.Registration]{Span: device.Span{Addr: ptr, Size: size}, V: r})
-	t.sim.strict.gets(t, ptr, size, registeredMemory)
+	t.sim.strict.Gets(&t.strict, ptr, size, strict.RegisteredMemory)
 	return acl.ACL_SUCCESS
 }
 
@@ -114,6 +115,6 @@ func (t *Thread) HostUnregister(ptr acl.Addr) acl.Error {
 	if _, ok := h.Registered.Remove(ptr); !ok {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "no registration begins at %#x", ptr)
 	}
-	t.sim.strict.gone(t, ptr, registeredMemory)
+	t.sim.strict.Gone(&t.strict, ptr, strict.RegisteredMemory)
 	return acl.ACL_SUCCESS
 }

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/sim/model"
 )
@@ -87,7 +88,7 @@ type Sim struct {
 
 	opts    Options
 	clock   clock
-	strict  *checker // nil where strict mode is off
+	strict  *strict.Checker // nil if strict mode is off
 	model   *model.Model
 	devices []*npu
 	host    device.HostMemory
@@ -171,14 +172,14 @@ func New(o *Options) *Sim {
 	}
 	s.soc = s.text.Add(socName)
 	if s.opts.Strict != nil {
-		s.strict = newChecker(s, s.opts.Strict.Report)
+		s.strict = s.newChecker(s.opts.Strict.Report)
 	}
 	return s
 }
 
 // Close stops all streams and gives all memory back. No thread may be inside a call, and none may make another.
 func (s *Sim) Close() {
-	s.strict.close()
+	s.strict.Close()
 	for _, d := range s.devices {
 		d.shutdown(true)
 		d.mem.close()

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -83,7 +84,7 @@ func newEnv(t *testing.T, o Options) *env {
 	t.Helper()
 	o.Virtual = o.Virtual || *inVirtualTime
 	if *inStrictMode && o.Strict == nil {
-		o.Strict = &Strict{Report: func(f *Finding) { t.Log(f.Text(0, false)) }}
+		o.Strict = &Strict{Report: func(f *strict.Finding) { t.Log(f.Text(0, false)) }}
 	}
 	l := &logBuffer{}
 	o.Log = l

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
@@ -72,9 +73,9 @@ type task struct {
 	release func()
 	at      time.Duration // device time at which it was submitted
 	id      uint32
-	detail  any      // what a task of a model tells about itself: an *event, a *valueTask
-	thread  uint32   // of the system, that submitted it
-	check   *checked // in strict mode
+	detail  any          // what a task of a model tells about itself: an *event, a *valueTask
+	thread  uint32       // of the system, that submitted it
+	check   *strict.Task // in strict mode
 }
 
 func (k *task) end() {
@@ -136,7 +137,7 @@ type stream struct {
 	done    atomic.Uint64
 	lastEnd atomic.Int64  // device time at which the task that is done last ended
 	time    time.Duration // device time at which the last task ended; for who runs it alone
-	actor   *actor        // in strict mode, under its lock
+	strict  strict.Stream
 	virtual virtualTask
 }
 
@@ -209,6 +210,7 @@ func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
 	}
 	s.id = int32(id)
+	s.strict = strict.Stream{ID: s.id, Device: d.id}
 	if id == len(d.streams) {
 		d.streams = append(d.streams, nil)
 	}
@@ -367,7 +369,7 @@ func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Durat
 			f = failedAt(device.Caught(r))
 		}
 	}()
-	s.ctx.dev.sim.strict.begin(s, k)
+	s.ctx.dev.sim.strict.Begin(&s.strict, k.check, string(k.kind))
 	if k.begin != nil && wait {
 		if w := k.begin(s); w != nil {
 			if ok, f := w.await(s.life.stop); !ok {
@@ -449,7 +451,7 @@ func (s *stream) ended(k *task, d time.Duration, f *failure) {
 		s.ctx.dev.busy.Add(int64(d))
 	}
 	if f != nil && !s.halted() {
-		s.ctx.dev.sim.strict.failed(s)
+		s.ctx.dev.sim.strict.Failed(&s.strict)
 		s.raise(k, f)
 		s.fail(f)
 	}
@@ -564,7 +566,7 @@ func (s *stream) wait(t *Thread, task uint64, limit time.Duration) bool {
 	if s.done.Load() == task {
 		clk.reach(t, time.Duration(s.lastEnd.Load()))
 	}
-	s.ctx.dev.sim.strict.done(t, s)
+	s.ctx.dev.sim.strict.Done(t.checked(), &s.strict)
 	return true
 }
 
@@ -640,7 +642,7 @@ func (s *stream) close(force bool) *failure {
 	}
 	s.ctx.dev.sim.clock.changed()
 	s.wait(nil, all, forever)
-	s.ctx.dev.sim.strict.ended(s)
+	s.ctx.dev.sim.strict.Ended(&s.strict)
 	s.ctx.dev.sim.clock.forget(s)
 	s.unsubscribe(callbacks)
 	s.unsubscribe(hostFunctions)
@@ -685,7 +687,7 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 	}
 	if s.ctx != c && !broken("stream_of_another_context") {
 		if s.ctx.dev != c.dev {
-			t.sim.strict.single(t, WrongDevice, s, "", s.handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.dev.id, s.ctx.dev.id))
+			t.sim.strict.Single(&t.strict, strict.WrongDevice, &s.strict, "", s.handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.dev.id, s.ctx.dev.id))
 		}
 		return nil, t.fail(acl.ACL_ERROR_RT_STREAM_CONTEXT, "stream %#x belongs to context %#x, the thread's is %#x", s.handle, s.ctx.handle, c.handle)
 	}
@@ -700,7 +702,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		k = spoilt
 	}
 	if c := t.sim.strict; c != nil {
-		k.check = c.submitted(t, s, &k)
+		k.check = c.Submitted(&t.strict, &s.strict, k.name)
 	}
 	if done, e := t.capture(s, k); done {
 		return e
@@ -847,7 +849,7 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	if f := s.blocked(); f != nil {
 		return t.failWith(f)
 	}
-	t.sim.strict.done(t, s)
+	t.sim.strict.Done(&t.strict, &s.strict)
 	*status = acl.ACL_STREAM_STATUS_COMPLETE
 	return acl.ACL_SUCCESS
 }

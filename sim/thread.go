@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
@@ -32,10 +33,9 @@ type Thread struct {
 	wish        *uint64    // address of the next allocation, see Wish
 	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
-	lists       []*argList    // argument lists in the runtime's memory, oldest first
-	blocks      []uint64      // host blocks of the lists, for the next ones
-	inside      *Call         // in strict mode
-	calls       uint64        // in strict mode
+	lists       []*argList // argument lists in the runtime's memory, oldest first
+	blocks      []uint64   // host blocks of the lists, for the next ones
+	strict      strict.Thread
 	host        time.Duration // virtual time of the thread
 }
 
@@ -49,7 +49,10 @@ func (s *Sim) NewThread() *Thread {
 }
 
 // SetID tells by which number the program knows the thread: that of pthread_self. It is called on the thread itself.
-func (t *Thread) SetID(id uint64) { t.id, t.tid = id, uint32(unix.Gettid()) }
+func (t *Thread) SetID(id uint64) {
+	t.id, t.tid = id, uint32(unix.Gettid())
+	t.strict.ID = t.tid
+}
 
 // Told is set in the word of Tell.
 const Told = 1 << 32
@@ -103,7 +106,7 @@ func (t *Thread) End() {
 	if t.buffer != 0 {
 		t.sim.text.Put(t.buffer, textBufferSize)
 	}
-	*t = Thread{sim: t.sim, id: t.id, tid: t.tid}
+	*t = Thread{sim: t.sim, id: t.id, tid: t.tid, strict: strict.Thread{ID: t.tid}}
 }
 
 func (t *Thread) textBuffer() uint64 {
@@ -162,7 +165,7 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 	t.sim.life.ended.Store(false)
 	t.sim.messages.shared.Store(c.shared)
 	t.sim.life.defaultDevice.Store(c.defaultDevice)
-	t.sim.strict.initialized(t)
+	t.sim.strict.Initialized(&t.strict)
 	return t.tellInit(text)
 }
 
@@ -172,7 +175,7 @@ func (t *Thread) Finalize() acl.Error {
 		return t.notInitialized()
 	}
 	t.sim.finish()
-	t.sim.strict.finalized(t)
+	t.sim.strict.Finalized(&t.strict)
 	return t.tellFinalize()
 }
 
@@ -189,7 +192,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 			}
 			if n == 1 {
 				t.sim.finish()
-				t.sim.strict.finalized(t)
+				t.sim.strict.Finalized(&t.strict)
 				return t.tellFinalize()
 			}
 			return acl.ACL_SUCCESS
@@ -198,7 +201,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 }
 
 func (t *Thread) notInitialized() acl.Error {
-	t.sim.strict.notBalanced(t)
+	t.sim.strict.NotBalanced(&t.strict)
 	if t.sim.life.ended.Load() {
 		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before")
 	}

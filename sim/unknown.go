@@ -59,7 +59,7 @@ func (s *Sim) Unknown(addr, size uint64) (kernel string, ok bool) {
 			kernel, ok = r.V, true
 		}
 	}
-	if s.strict.isRacy(at) && rank(kernel) < rank(RaceMark) {
+	if s.strict.Racy(at) && rank(kernel) < rank(RaceMark) {
 		return RaceMark, true
 	}
 	return kernel, ok
@@ -217,7 +217,7 @@ func (s *Sim) follow(x *transfer) {
 		if unpinned { // the program may have written it since, but for marks that the caller looks after
 			found = slices.DeleteFunc(found, func(r device.Region[string]) bool { return rank(r.V) != givenRank })
 		}
-		if len(found) == 0 && s.strict.isRacy(src) {
+		if len(found) == 0 && s.strict.Racy(src) {
 			found = []device.Region[string]{{Span: src, V: RaceMark}}
 		}
 		to.Clear(dst)

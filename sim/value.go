@@ -62,7 +62,7 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 			if f != nil {
 				return 0, f
 			}
-			s.ctx.dev.sim.strict.writesWord(s, v.addr)
+			s.ctx.dev.sim.strict.WritesWord(&s.strict, v.addr)
 			atomic.StoreUint64(p, v.value)
 			s.ctx.dev.sim.known(v.addr, 8)
 			return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
@@ -77,7 +77,7 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 		},
 		run: func(s *stream) (time.Duration, *failure) {
 			_, f := s.cell(v.addr, device.Read)
-			s.ctx.dev.sim.strict.readsWord(s, v.addr)
+			s.ctx.dev.sim.strict.ReadsWord(&s.strict, v.addr)
 			return 0, f
 		}}, acl.ACL_SUCCESS
 }

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/strict"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -212,7 +213,7 @@ func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 	if err := d.mem.mapPhysical(virPtr, p, access); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "can't map: %v", err)
 	}
-	t.sim.strict.gets(t, virPtr, size, mappingMemory)
+	t.sim.strict.Gets(&t.strict, virPtr, size, strict.MappingMemory)
 	return acl.ACL_SUCCESS
 }
 
@@ -222,7 +223,7 @@ func (t *Thread) UnmapMem(virPtr acl.Addr) acl.Error {
 	if e != 0 {
 		return e
 	}
-	t.sim.strict.gone(t, virPtr, mappingMemory)
+	t.sim.strict.Gone(&t.strict, virPtr, strict.MappingMemory)
 	if err := d.mem.unmapPhysical(virPtr); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
 	}

@@ -31,6 +31,7 @@ import (
 	"sync"
 
 	"github.com/acltrace/acltrace/sim"
+	"github.com/acltrace/acltrace/sim/strict"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +74,7 @@ func strictFromEnv() *sim.Strict {
 	return &sim.Strict{Report: reportFinding}
 }
 
-func reportFinding(f *sim.Finding) {
+func reportFinding(f *strict.Finding) {
 	r := &strictReport
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,5 +104,5 @@ func aclsim_end() {
 	r := &strictReport
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = io.WriteString(r.to, sim.FindingsSummary(findings, os.Getpid()))
+	_, _ = io.WriteString(r.to, strict.Summary(findings, os.Getpid()))
 }

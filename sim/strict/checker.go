@@ -1,4 +1,4 @@
-package sim
+package strict
 
 import (
 	"fmt"
@@ -9,25 +9,10 @@ import (
 	"github.com/acltrace/acltrace/sim/device"
 )
 
-// Strict mode finds what a runtime may let pass and a device punishes later. Its core is a happens-before checker. Actors are the
-// streams, each with a clock that counts its tasks, and the host. An actor knows, for each actor, how far that is done for sure: a
-// stream knows what the host knew when the task was submitted, and what a record that it waited for knew; the host knows what it
-// has synchronized with. Each access of a task, a blocking copy or a free is held against the last accesses to the same bytes: where
-// one of two writes, the earlier one must be known to the actor of the later one. So a mistake is found in whatever order the two
-// happened to run.
-//
-// All threads of the program are one actor: what one of them has waited for is done for the others too, since the locks by which
-// they tell each other can't be seen. Host functions belong to the host and are in the order of their streams.
-//
-// What the program itself does with host memory can't be seen either. The bytes of a pinned buffer are hashed when an asynchronous
-// copy from it is called, when it runs, and when the host first knows that it is done: they have to be the same.
-//
-// The file strictcalls.go holds what the functions of the runtime tell the checker.
+// Vector is how far each actor is done, by number. The host's number is 0.
+type Vector []uint64
 
-// vector is how far each actor is done, by number. The host's number is 0.
-type vector []uint64
-
-func (v vector) at(n int) uint64 {
+func (v Vector) at(n int) uint64 {
 	if n < len(v) {
 		return v[n]
 	}
@@ -35,14 +20,14 @@ func (v vector) at(n int) uint64 {
 }
 
 // set raises what is known of one actor.
-func (v *vector) set(n int, to uint64) {
+func (v *Vector) set(n int, to uint64) {
 	for len(*v) <= n {
 		*v = append(*v, 0)
 	}
 	(*v)[n] = max((*v)[n], to)
 }
 
-func (v *vector) join(o vector) {
+func (v *Vector) join(o Vector) {
 	for n, c := range o {
 		if c > v.at(n) {
 			v.set(n, c)
@@ -53,16 +38,16 @@ func (v *vector) join(o vector) {
 // actor is a stream, or a part of a model that runs.
 type actor struct {
 	n     int
-	knows vector
-	seen  *vector // of the host's, joined last
-	task  *checked
+	knows Vector
+	seen  *Vector // of the host's, joined last
+	task  *Task
 	via   *Call // that runs the model
 }
 
 // checked is what is kept for a task.
-type checked struct {
+type Task struct {
 	call *Call
-	host *vector // what the host knew at the call
+	host *Vector // what the host knew at the call
 	at   uint64  // time of the host at the call
 }
 
@@ -71,7 +56,7 @@ type observer struct {
 	n     int
 	time  uint64 // of its own
 	host  uint64 // how far it knows the host
-	knows *vector
+	knows *Vector
 	call  *Call
 	outs  []device.Span // that it writes from what it reads
 }
@@ -124,8 +109,8 @@ func (h *holding) part() *Part {
 }
 
 // source is a host buffer that an asynchronous copy reads.
-type source struct {
-	x        transfer
+type Source struct {
+	x        Copy
 	sum      uint64
 	hostRuns uint64 // of host functions, at the call
 	ordered  bool   // whoever may have changed it was in the order of the streams, or is an access like any other
@@ -143,65 +128,99 @@ const (
 	maxRows = 1 << 16
 )
 
-// checker is strict mode. It is nil where that is off.
-type checker struct {
-	sim    *Sim
-	report func(*Finding)
-	seed   maphash.Seed
+// Checker is strict mode. A nil Checker checks nothing.
+type Checker struct {
+	opts Options
+	seed maphash.Seed
 
-	mu        sync.Mutex
-	calls     uint64
-	time      uint64  // of the host
-	host      *vector // what the host knows; replaced, never changed
-	times     []uint64
-	idle      []int // numbers of actors that have ended
-	memory    device.Regions[*cell]
-	holdings  device.Regions[*holding]
-	freed     device.Regions[*holding]
-	racy      device.Regions[struct{}] // live memory that was found in a race
-	freedOld  []*holding
-	sources   []*source
-	hostRuns  uint64
-	words     map[uint64]*vector // of value writes and waits, which order streams
-	world     vector             // what was told to other processes
+	mu       sync.Mutex
+	calls    uint64
+	time     uint64  // of the host
+	host     *Vector // what the host knows; replaced, never changed
+	hostRuns uint64  // host functions that have begun or returned
+	times    []uint64
+	idle     []int              // numbers of actors that have ended
+	words    map[uint64]*Vector // of value writes and waits, which order streams
+	world    Vector             // known to other processes
+	sources  []*Source
+	memory   memory
+	objects  objects
+	findings findings
+}
+
+// Options connect a checker with the runtime.
+type Options struct {
+	// Report is called with each new finding, on the thread that has met it, which waits. It calls nothing of the runtime. Nil for none.
+	Report func(*Finding)
+	// Function returns the name of the function of the runtime that the caller is in.
+	Function func() string
+	// Live reports whether a handle is that of a live object.
+	Live func(handle uint64) bool
+	// Locate returns where an address lies.
+	Locate func(addr uint64) Place
+	// Race marks memory that was written from memory found in a race.
+	Race func(written []device.Span)
+}
+
+// Place is where memory lies.
+type Place struct {
+	Device  int32 // -1 for none
+	Pinned  bool  // host memory that the runtime knows
+	Managed bool
+}
+
+// memory is what is known about addresses.
+type memory struct {
+	accesses device.Regions[*cell]
+	holdings device.Regions[*holding]
+	freed    device.Regions[*holding]
+	oldest   []*holding               // freed memory, oldest first
+	racy     device.Regions[struct{}] // live memory that was found in a race
+}
+
+// objects are the beginning and the end of the program's objects.
+type objects struct {
 	inits     *Call
 	ends      *Call
 	made      map[uint64]*Call // handles, by the call that made them
-	failures  map[*npu]bool    // devices on which a task has failed
+	failures  map[int32]bool   // devices on which a task has failed
 	resetting *Call            // the last one that has ended a context
-	closed    bool
-	findings  map[string]*Finding
-	order     []*Finding
 }
 
-func newChecker(s *Sim, report func(*Finding)) *checker {
-	return &checker{sim: s, report: report, seed: maphash.MakeSeed(), host: &vector{}, times: []uint64{0},
-		words: map[uint64]*vector{}, made: map[uint64]*Call{}, failures: map[*npu]bool{}, findings: map[string]*Finding{}}
+// New makes a checker.
+func New(o Options) *Checker {
+	return &Checker{opts: o, seed: maphash.MakeSeed(), host: &Vector{}, times: []uint64{0}, words: map[uint64]*Vector{},
+		objects:  objects{made: map[uint64]*Call{}, failures: map[int32]bool{}},
+		findings: findings{byKey: map[string]*Finding{}}}
 }
 
-// found counts a finding and reports it if it is new. The caller holds the lock.
-func (c *checker) found(f *Finding) {
-	if c.closed {
-		return
-	}
-	if len(f.Parts) == 2 && f.Parts[1].Call.InProcess < f.Parts[0].Call.InProcess {
-		f.Parts[0], f.Parts[1] = f.Parts[1], f.Parts[0]
-	}
-	k := f.key()
-	if old := c.findings[k]; old != nil {
-		old.Count++
-		return
-	}
-	f.Count = 1
-	c.findings[k] = f
-	c.order = append(c.order, f)
-	if c.report != nil {
-		c.report(f)
-	}
+// Stream is what a checker knows about a stream.
+type Stream struct {
+	ID     int32
+	Device int32
+	actor  *actor // under the lock of the checker
+}
+
+// Part returns the stream without what its tasks know: a part of a model runs under the number of the stream.
+func (s *Stream) Part() Stream { return Stream{ID: s.ID, Device: s.Device} }
+
+// Thread is what a checker knows about a thread.
+type Thread struct {
+	ID     uint32 // as the system knows it
+	inside *Call
+	calls  uint64
+}
+
+// Copy is a copy of rows.
+type Copy struct {
+	Dst, Src       uint64
+	Width, Height  uint64
+	DPitch, SPitch uint64
+	Staged         bool // the bytes were taken at the call
 }
 
 // newActor makes an actor that knows what another one does. The caller holds the lock.
-func (c *checker) newActor(from *actor) *actor {
+func (c *Checker) newActor(from *actor) *actor {
 	a := &actor{}
 	if n := len(c.idle); n > 0 {
 		a.n, c.idle = c.idle[n-1], c.idle[:n-1]
@@ -218,10 +237,10 @@ func (c *checker) newActor(from *actor) *actor {
 }
 
 // endActor lets another one have the actor's number.
-func (c *checker) endActor(a *actor) { c.idle = append(c.idle, a.n) }
+func (c *Checker) endActor(a *actor) { c.idle = append(c.idle, a.n) }
 
 // beginTask is the begin of a task of an actor's.
-func (c *checker) beginTask(a *actor, k *checked) {
+func (c *Checker) beginTask(a *actor, k *Task) {
 	if k.host != a.seen {
 		a.knows.join(*k.host)
 		a.seen = k.host
@@ -233,13 +252,13 @@ func (c *checker) beginTask(a *actor, k *checked) {
 	if a.via != nil {
 		call := *k.call
 		call.via = a.via
-		a.task = &checked{call: &call, host: k.host, at: k.at}
+		a.task = &Task{call: &call, host: k.host, at: k.at}
 	}
 }
 
 // learn lets the host know what is known elsewhere, by a call (nil where that is not known). Buffers whose copies are now known to
 // be done may change from here on.
-func (c *checker) learn(v vector, by *Call) {
+func (c *Checker) learn(v Vector, by *Call) {
 	old := *c.host
 	if !slices.ContainsFunc(indexes(v), func(n int) bool { return n > 0 && v[n] > old.at(n) }) {
 		return
@@ -247,7 +266,7 @@ func (c *checker) learn(v vector, by *Call) {
 	grown := slices.Clone(old)
 	grown.join(v)
 	c.host = &grown
-	c.sources = slices.DeleteFunc(c.sources, func(x *source) bool {
+	c.sources = slices.DeleteFunc(c.sources, func(x *Source) bool {
 		done := x.call != nil && grown.at(x.n) >= x.time
 		if done {
 			c.compare(x, by)
@@ -256,7 +275,7 @@ func (c *checker) learn(v vector, by *Call) {
 	})
 }
 
-func indexes(v vector) []int {
+func indexes(v Vector) []int {
 	all := make([]int, len(v))
 	for n := range all {
 		all[n] = n
@@ -265,7 +284,7 @@ func indexes(v vector) []int {
 }
 
 // byHost is the host as it makes an access.
-func (c *checker) byHost(call *Call) observer {
+func (c *Checker) byHost(call *Call) observer {
 	c.time++
 	return observer{time: c.time, host: c.time, knows: c.host, call: call}
 }
@@ -276,7 +295,7 @@ func (a *actor) by() observer {
 }
 
 // touch is an access to a range.
-func (c *checker) touch(o observer, s device.Span, access uint32) {
+func (c *Checker) touch(o observer, s device.Span, access uint32) {
 	if s.Size == 0 || s.Addr+s.Size < s.Addr {
 		return
 	}
@@ -289,21 +308,21 @@ func (c *checker) touch(o observer, s device.Span, access uint32) {
 	}
 	if u.write {
 		for _, x := range c.sources {
-			if x.x.src < s.End() && s.Addr < x.x.src+x.x.spitch*x.x.height {
+			if x.x.Src < s.End() && s.Addr < x.x.Src+x.x.SPitch*x.x.Height {
 				x.ordered = true
 			}
 		}
 	}
-	c.wordsIn(s, func(w *vector) { c.word(&o, w, u.write) })
+	c.wordsIn(s, func(w *Vector) { c.word(&o, w, u.write) })
 	c.cut(s.Addr)
 	c.cut(s.End())
 	next := s.Addr
 	var whole *cell // of all of the range, where there is one already
 	count := 0
-	for at := c.memory.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
+	for at := c.memory.accesses.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
 		r := at.Get()
 		if r.Addr > next {
-			c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
+			c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
 			count++
 		}
 		next = r.End()
@@ -313,16 +332,16 @@ func (c *checker) touch(o observer, s device.Span, access uint32) {
 		count++
 	}
 	if next < s.End() {
-		c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
+		c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
 		count++
 	}
 	if count > 1 && u.write {
-		device.TakeOut(&c.memory, s)
+		device.TakeOut(&c.memory.accesses, s)
 		if whole == nil {
 			whole = &cell{}
 		}
 		*whole = *newCell(u)
-		c.memory.Insert(device.Region[*cell]{Span: s, V: whole})
+		c.memory.accesses.Insert(device.Region[*cell]{Span: s, V: whole})
 	}
 }
 
@@ -344,7 +363,7 @@ func (l *cell) add(o *observer, u accessed) {
 }
 
 // against holds an access against the last ones to a range.
-func (c *checker) against(o *observer, u *accessed, r device.Region[*cell]) {
+func (c *Checker) against(o *observer, u *accessed, r device.Region[*cell]) {
 	if w := &r.V.write; w.call != nil && !o.after(w) {
 		c.conflict(w, u, r.Span)
 		return
@@ -361,12 +380,12 @@ func (c *checker) against(o *observer, u *accessed, r device.Region[*cell]) {
 }
 
 // conflict is two accesses without an order.
-func (c *checker) conflict(a, b *accessed, at device.Span) {
+func (c *Checker) conflict(a, b *accessed, at device.Span) {
 	if c.isWord(at) {
 		return
 	}
 	f := &Finding{Kind: StreamRace, Parts: []Part{a.part(), b.part()}}
-	h, ok := c.holdings.Find(at.Addr)
+	h, ok := c.memory.holdings.Find(at.Addr)
 	if ok {
 		f.Memory = h.V.part()
 	}
@@ -385,45 +404,41 @@ func (c *checker) conflict(a, b *accessed, at device.Span) {
 }
 
 // race notes memory that was found in a race, and marks what the earlier task has written from it.
-func (c *checker) race(at device.Span, outs []device.Span) {
+func (c *Checker) race(at device.Span, outs []device.Span) {
 	from, to := at.Addr, at.End()
-	for _, r := range device.TakeOut(&c.racy, at) {
+	for _, r := range device.TakeOut(&c.memory.racy, at) {
 		from, to = min(from, r.Addr), max(to, r.End())
 	}
-	c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: from, Size: to - from}})
-	name := RaceMark
-	for _, s := range outs {
-		c.sim.mark(s, &name)
-	}
-	c.sim.unknowns.any.Store(true)
+	c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: from, Size: to - from}})
+	c.opts.Race(outs)
 }
 
-// isRacy reports whether some memory in a range was found in a race.
-func (c *checker) isRacy(s device.Span) bool {
+// Racy reports whether some memory in a range was found in a race.
+func (c *Checker) Racy(s device.Span) bool {
 	if c == nil {
 		return false
 	}
-	at := c.racy.At(s.Addr)
+	at := c.memory.racy.At(s.Addr)
 	return at.OK() && at.Get().Addr < s.End()
 }
 
 // alive tells whether there is memory at an access that is to be looked at, and finds that it was freed.
-func (c *checker) alive(o *observer, u *accessed) bool {
-	if h, ok := c.holdings.Find(u.Addr); ok {
+func (c *Checker) alive(o *observer, u *accessed) bool {
+	if h, ok := c.memory.holdings.Find(u.Addr); ok {
 		if o.n != 0 && o.host < h.V.since && h.V.old != nil {
 			c.lost(o, u, h.V.old) // what lay here when the task was called has been freed since
 			return false
 		}
 		return true
 	}
-	if h, ok := c.freed.Find(u.Addr); ok && (o.n != 0 || !h.V.host) {
+	if h, ok := c.memory.freed.Find(u.Addr); ok && (o.n != 0 || !h.V.host) {
 		c.lost(o, u, h.V)
 	}
 	return false
 }
 
 // lost is an access to memory that has been freed.
-func (c *checker) lost(o *observer, u *accessed, h *holding) {
+func (c *Checker) lost(o *observer, u *accessed, h *holding) {
 	kind := FreedInFlight
 	if o.after(h.freed) {
 		kind = UseAfterFree
@@ -432,37 +447,37 @@ func (c *checker) lost(o *observer, u *accessed, h *holding) {
 }
 
 // cut makes a range begin at an address.
-func (c *checker) cut(addr uint64) {
-	r, ok := c.memory.Find(addr)
+func (c *Checker) cut(addr uint64) {
+	r, ok := c.memory.accesses.Find(addr)
 	if !ok || r.Addr == addr {
 		return
 	}
-	c.memory.Remove(r.Addr)
-	c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
-	c.memory.Insert(device.Region[*cell]{Span: device.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
+	c.memory.accesses.Remove(r.Addr)
+	c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
+	c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
 }
 
 // hold is memory that the program gets.
-func (c *checker) hold(call *Call, s device.Span, what string, host bool) {
+func (c *Checker) hold(call *Call, s device.Span, what string, host bool) {
 	c.time++
 	h := &holding{Span: s, what: what, host: host, call: call, since: c.time}
-	for _, r := range device.TakeOut(&c.freed, s) {
+	for _, r := range device.TakeOut(&c.memory.freed, s) {
 		h.old = r.V
 		h.old.old = nil
 	}
 	c.forget(s)
-	c.holdings.Insert(device.Region[*holding]{Span: s, V: h})
+	c.memory.holdings.Insert(device.Region[*holding]{Span: s, V: h})
 }
 
 // release is the end of memory that begins at an address. Whoever is not known to be done with it uses it in flight.
-func (c *checker) release(o observer, addr uint64) {
-	r, ok := c.holdings.Find(addr)
+func (c *Checker) release(o observer, addr uint64) {
+	r, ok := c.memory.holdings.Find(addr)
 	if !ok || r.Addr != addr {
 		return
 	}
 	h := r.V
 	u := &accessed{Span: h.Span, write: true, n: o.n, time: o.time, call: o.call}
-	for at := c.memory.At(addr); at.OK() && at.Get().Addr < h.End(); at.Next() {
+	for at := c.memory.accesses.At(addr); at.OK() && at.Get().Addr < h.End(); at.Next() {
 		l := at.Get().V
 		for _, x := range append(slices.Clone(l.reads), l.write) {
 			if x.call != nil && !o.after(&x) {
@@ -470,8 +485,8 @@ func (c *checker) release(o observer, addr uint64) {
 			}
 		}
 	}
-	c.sources = slices.DeleteFunc(c.sources, func(x *source) bool {
-		inside := h.Holds(x.x.src, 1)
+	c.sources = slices.DeleteFunc(c.sources, func(x *Source) bool {
+		inside := h.Holds(x.x.Src, 1)
 		if inside && x.call != nil {
 			c.compare(x, o.call)
 		}
@@ -479,29 +494,29 @@ func (c *checker) release(o observer, addr uint64) {
 	})
 	c.forget(h.Span)
 	h.freed, h.old = u, nil
-	c.freed.Insert(device.Region[*holding]{Span: h.Span, V: h})
-	if c.freedOld = append(c.freedOld, h); len(c.freedOld) > maxFreed {
-		old := c.freedOld[0]
-		c.freedOld[0] = nil
-		c.freedOld = c.freedOld[1:]
-		if f, ok := c.freed.Find(old.Addr); ok && f.V == old {
-			c.freed.Remove(old.Addr)
+	c.memory.freed.Insert(device.Region[*holding]{Span: h.Span, V: h})
+	if c.memory.oldest = append(c.memory.oldest, h); len(c.memory.oldest) > maxFreed {
+		old := c.memory.oldest[0]
+		c.memory.oldest[0] = nil
+		c.memory.oldest = c.memory.oldest[1:]
+		if f, ok := c.memory.freed.Find(old.Addr); ok && f.V == old {
+			c.memory.freed.Remove(old.Addr)
 		}
 	}
 }
 
 // forget drops all that is known about a range.
-func (c *checker) forget(s device.Span) {
+func (c *Checker) forget(s device.Span) {
 	c.cut(s.Addr)
 	c.cut(s.End())
-	device.TakeOut(&c.memory, s)
-	device.TakeOut(&c.holdings, s)
-	for _, r := range device.TakeOut(&c.racy, s) { // its neighbours stay
+	device.TakeOut(&c.memory.accesses, s)
+	device.TakeOut(&c.memory.holdings, s)
+	for _, r := range device.TakeOut(&c.memory.racy, s) { // its neighbours stay
 		if r.Addr < s.Addr {
-			c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
+			c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
 		}
 		if r.End() > s.End() {
-			c.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: s.End(), Size: r.End() - s.End()}})
+			c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: s.End(), Size: r.End() - s.End()}})
 		}
 	}
 	for addr := range c.words {
@@ -512,7 +527,7 @@ func (c *checker) forget(s device.Span) {
 }
 
 // wordsIn calls a function for each word in a range that streams wait for.
-func (c *checker) wordsIn(s device.Span, f func(w *vector)) {
+func (c *Checker) wordsIn(s device.Span, f func(w *Vector)) {
 	if s.Size/8 > uint64(len(c.words)) {
 		for addr, w := range c.words {
 			if addr+8 > s.Addr && addr < s.End() {
@@ -529,7 +544,7 @@ func (c *checker) wordsIn(s device.Span, f func(w *vector)) {
 }
 
 // word is an access to a word that streams wait for: who reads it knows what those who have written it knew.
-func (c *checker) word(o *observer, w *vector, write bool) {
+func (c *Checker) word(o *observer, w *Vector, write bool) {
 	if write {
 		w.join(*o.knows)
 		w.set(0, o.host)
@@ -545,7 +560,7 @@ func (c *checker) word(o *observer, w *vector, write bool) {
 	o.host = o.knows.at(0)
 }
 
-func (c *checker) isWord(s device.Span) bool {
+func (c *Checker) isWord(s device.Span) bool {
 	if s.Size > 8 || len(c.words) == 0 {
 		return false
 	}
@@ -554,19 +569,19 @@ func (c *checker) isWord(s device.Span) bool {
 }
 
 // sumOf hashes the bytes that a copy reads; false where they can't be read.
-func (c *checker) sumOf(x *transfer) (uint64, bool) {
+func (c *Checker) sumOf(x *Copy) (uint64, bool) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	err := device.Guard(func() {
-		for i := range x.height {
-			h.Write(device.Bytes(x.src+i*x.spitch, x.width))
+		for i := range x.Height {
+			h.Write(device.Bytes(x.Src+i*x.SPitch, x.Width))
 		}
 	})
 	return h.Sum64(), err == nil
 }
 
 // differs tells whether the program has changed a host buffer since the call of the copy from it.
-func (c *checker) differs(x *source) bool {
+func (c *Checker) differs(x *Source) bool {
 	if x.ordered || x.hostRuns != c.hostRuns {
 		return false
 	}
@@ -575,15 +590,15 @@ func (c *checker) differs(x *source) bool {
 }
 
 // compare finds that the program has changed a host buffer before a call by which it knows that the copy is done.
-func (c *checker) compare(x *source, by *Call) {
+func (c *Checker) compare(x *Source, by *Call) {
 	if !x.torn && !c.differs(x) {
 		return
 	}
-	f := &Finding{Kind: HostBufferReused, Parts: []Part{{fmt.Sprintf("reads %d bytes at %#x", x.x.width*x.x.height, x.x.src), x.call}}}
+	f := &Finding{Kind: HostBufferReused, Parts: []Part{{fmt.Sprintf("reads %d bytes at %#x", x.x.Width*x.x.Height, x.x.Src), x.call}}}
 	if by != nil {
 		f.Parts = append(f.Parts, Part{"is the first that waits for the copy; the program has changed the bytes before", by})
 	}
-	if h, ok := c.holdings.Find(x.x.src); ok {
+	if h, ok := c.memory.holdings.Find(x.x.Src); ok {
 		f.Memory = h.V.part()
 	}
 	c.found(f)

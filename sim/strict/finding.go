@@ -1,4 +1,4 @@
-package sim
+package strict
 
 import (
 	"fmt"
@@ -104,6 +104,34 @@ type Finding struct {
 	Count int
 }
 
+// findings are the findings so far.
+type findings struct {
+	byKey  map[string]*Finding
+	order  []*Finding
+	closed bool
+}
+
+// found counts a finding and reports it if it is new. The caller holds the lock.
+func (c *Checker) found(f *Finding) {
+	if c.findings.closed {
+		return
+	}
+	if len(f.Parts) == 2 && f.Parts[1].Call.InProcess < f.Parts[0].Call.InProcess {
+		f.Parts[0], f.Parts[1] = f.Parts[1], f.Parts[0]
+	}
+	k := f.key()
+	if old := c.findings.byKey[k]; old != nil {
+		old.Count++
+		return
+	}
+	f.Count = 1
+	c.findings.byKey[k] = f
+	c.findings.order = append(c.findings.order, f)
+	if c.opts.Report != nil {
+		c.opts.Report(f)
+	}
+}
+
 func (f *Finding) key() string {
 	k := string(f.Kind)
 	for _, p := range f.Parts {
@@ -150,8 +178,8 @@ func (f *Finding) Text(pid int, colour bool) string {
 	return b.String()
 }
 
-// FindingsSummary is the last line of a report.
-func FindingsSummary(findings []Finding, pid int) string {
+// Summary is the last line of a report.
+func Summary(findings []Finding, pid int) string {
 	if len(findings) == 0 {
 		return fmt.Sprintf("==%d== aclsim: strict mode has found nothing\n", pid)
 	}

@@ -1,0 +1,635 @@
+package strict
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/sim/device"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// Findings returns the findings so far, in the order of finding.
+func (c *Checker) Findings() []Finding {
+	if !c.locked() {
+		return nil
+	}
+	defer c.mu.Unlock()
+	var all []Finding
+	for _, f := range c.findings.order {
+		all = append(all, *f)
+	}
+	return all
+}
+
+// End looks for leaks at the end of the process. initialized says that the runtime was not finalized.
+func (c *Checker) End(initialized bool) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	if initialized && c.objects.inits != nil {
+		c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"is followed by no aclFinalize before the end of the process", c.objects.inits}}})
+	}
+	for _, x := range c.sources {
+		if x.torn {
+			c.compare(x, nil)
+		}
+	}
+	c.leaks(nil)
+}
+
+// locked takes the lock, where strict mode is on.
+func (c *Checker) locked() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	return true
+}
+
+// lockedFor is locked for what a call tells, which it returns; nil where strict mode is off.
+func (c *Checker) lockedFor(t *Thread) *Call {
+	if c == nil {
+		return nil
+	}
+	call := c.call(t)
+	c.mu.Lock()
+	return call
+}
+
+// Close ends the search.
+func (c *Checker) Close() {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.findings.closed = true
+}
+
+// Enter counts a call of the thread and returns the call that it is made in.
+func (c *Checker) Enter(t *Thread, function string) *Call {
+	outer := t.inside
+	t.inside = c.newCall(t, function)
+	return outer
+}
+
+func (c *Checker) newCall(t *Thread, function string) *Call {
+	c.mu.Lock()
+	c.calls++
+	n := c.calls
+	c.mu.Unlock()
+	t.calls++
+	return &Call{Function: function, InThread: t.calls, InProcess: n, Thread: t.ID, Stream: -1}
+}
+
+// Leave notes the handles that a successful call has made or found first.
+func (c *Checker) Leave(t *Thread, f *api.Func, words []uint64, result uint64, outer *Call) {
+	call := t.inside
+	t.inside = outer
+	if f.RetError && result != 0 {
+		return
+	}
+	for i := range f.Params {
+		p := &f.Params[i]
+		switch w := words[p.Word]; {
+		case (p.Role == api.New || p.Role == api.Find) && p.Words == 1 && w != 0 && p.Elem == 8:
+			if h := *(*uint64)(device.Pointer(w)); device.KindOf(h) != 0 {
+				c.mu.Lock()
+				if c.objects.made[h] == nil {
+					c.objects.made[h] = call
+				}
+				c.mu.Unlock()
+			}
+		case p.Role == api.End && device.KindOf(w) != 0:
+			c.mu.Lock()
+			delete(c.objects.made, w)
+			c.mu.Unlock()
+		}
+	}
+}
+
+// call is the call that the thread is in. Calls that were not announced with Enter get the name that Options.Function finds.
+func (c *Checker) call(t *Thread) *Call {
+	if t.inside != nil {
+		return t.inside
+	}
+	return c.newCall(t, c.opts.Function())
+}
+
+// waitingCall is the call by which the program waits; nil if there is no thread.
+func (c *Checker) waitingCall(t *Thread) *Call {
+	if t == nil {
+		return nil
+	}
+	return c.call(t)
+}
+
+// On returns the call that the thread is in, with the stream and the kernel that it names.
+func (c *Checker) On(t *Thread, s *Stream, kernel string) *Call {
+	call := *c.call(t)
+	call.Stream, call.Kernel = s.ID, kernel
+	return &call
+}
+
+// leakable are the kinds of objects that a program has to end, with their names.
+var leakable = map[device.Kind]string{device.KindContext: "a context", device.KindStream: "a stream", device.KindEvent: "an event", device.KindImage: "a binary",
+	device.KindBinary: "a loaded binary", device.KindGraph: "a model", device.KindNotify: "a notify", device.KindCounter: "a counting notify", device.KindPhysical: "physical memory", device.KindPool: "a memory pool"}
+
+// leaks finds what lives still. end is the call that ends the runtime, nil at the end of the process. The caller holds the lock.
+func (c *Checker) leaks(end *Call) {
+	when := "before aclFinalize"
+	if end == nil {
+		when = "before the end of the process"
+	}
+	type left struct {
+		call *Call
+		does string
+	}
+	var all []left
+	for h, call := range c.objects.made {
+		if leakable[device.KindOf(h)] != "" && c.opts.Live(h) {
+			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[device.KindOf(h)], h, when)})
+		}
+	}
+	for _, r := range c.memory.holdings.All() {
+		if r.V.what == ConditionWord { // the model is what leaks
+			continue
+		}
+		all = append(all, left{r.V.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.V.what, r.Size, r.Addr, when)})
+	}
+	clear(c.objects.made)
+	c.memory.holdings.Clear()
+	slices.SortFunc(all, func(a, b left) int { return int(a.call.InProcess) - int(b.call.InProcess) })
+	for _, l := range all {
+		f := &Finding{Kind: Leak, Parts: []Part{{l.does, l.call}}}
+		if end != nil {
+			f.Parts = append(f.Parts, Part{"ends the runtime", end})
+		}
+		c.found(f)
+	}
+}
+
+// initialized, finalized and notBalanced are what aclInit and aclFinalize tell.
+func (c *Checker) Initialized(t *Thread) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	c.objects.inits = call
+}
+
+func (c *Checker) Finalized(t *Thread) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	c.objects.ends, c.objects.inits = call, nil
+	c.leaks(call)
+}
+
+func (c *Checker) NotBalanced(t *Thread) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	f := &Finding{Kind: Unbalanced, Parts: []Part{{"has no aclInit before it", call}}}
+	if c.objects.ends != nil {
+		f.Parts = []Part{{"ends the runtime", c.objects.ends}, {"ends it again", call}}
+	}
+	c.found(f)
+}
+
+// Single reports a finding of a call of the thread's alone, and of the one that made an object where it is known.
+func (c *Checker) Single(t *Thread, kind FindingKind, s *Stream, kernel string, handle uint64, made, does string) {
+	if c == nil {
+		return
+	}
+	call := c.On(t, s, kernel)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := &Finding{Kind: kind, Parts: []Part{{does, call}}}
+	if m := c.objects.made[handle]; m != nil {
+		f.Parts = []Part{{made, m}, {does, call}}
+	}
+	c.found(f)
+}
+
+// Pageable finds that a copy with pageable memory is called on a stream that is captured. begin is the call that begins the capture.
+func (c *Checker) Pageable(t *Thread, s *Stream, x *Copy, begin *Call) {
+	if c == nil {
+		return
+	}
+	call := c.On(t, s, "")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := &Finding{Kind: PageableInCapture, Parts: []Part{{fmt.Sprintf("copies %d bytes from %#x to %#x", x.Width*x.Height, x.Src, x.Dst), call}}}
+	if begin != nil {
+		f.Parts = append(f.Parts, Part{"begins the capture", begin})
+	}
+	c.found(f)
+}
+
+// Submitted makes what is kept for a task.
+func (c *Checker) Submitted(t *Thread, s *Stream, kernel string) *Task {
+	call := c.On(t, s, kernel)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.time++
+	return &Task{call: call, host: c.host, at: c.time}
+}
+
+// Begin begins a task of a stream. k is nil for a task of the runtime, of which kind is the name.
+func (c *Checker) Begin(s *Stream, k *Task, kind string) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	if s.actor == nil {
+		s.actor = c.newActor(nil)
+	}
+	if k == nil {
+		k = &Task{call: &Call{Function: kind, Stream: s.ID}, host: c.host, at: c.time}
+	}
+	c.beginTask(s.actor, k)
+}
+
+// BeginLane has the part of a model begin behind the task of another stream.
+func (c *Checker) BeginLane(s, lane *Stream) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	if s.actor == nil {
+		s.actor = c.newActor(nil)
+	}
+	lane.actor = c.newActor(s.actor)
+}
+
+// EndLane has a stream go on behind a part of a model.
+func (c *Checker) EndLane(s, l *Stream) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	if l.actor != nil {
+		s.actor.knows.join(l.actor.knows)
+		c.endActor(l.actor)
+		l.actor = nil
+	}
+}
+
+// Done lets the host know all that a stream knows, by a call of the thread's (nil where the runtime itself waits).
+func (c *Checker) Done(t *Thread, s *Stream) {
+	if c == nil {
+		return
+	}
+	call := c.waitingCall(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.actor != nil {
+		c.learn(s.actor.knows, call)
+	}
+}
+
+// Ended is the end of a stream, whose work was waited for.
+func (c *Checker) Ended(s *Stream) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	if s.actor != nil {
+		c.endActor(s.actor)
+		s.actor = nil
+	}
+}
+
+// Tells has something hold what the stream knows in its task; hears lets the stream know it.
+func (c *Checker) Tells(s *Stream, v *Vector) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	v.join(s.actor.knows)
+}
+
+func (c *Checker) Hears(s *Stream, v *Vector) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	s.actor.knows.join(*v)
+}
+
+// Knows lets the host know what a record tells.
+func (c *Checker) Knows(t *Thread, v *Vector) {
+	if c == nil {
+		return
+	}
+	call := c.waitingCall(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learn(*v, call)
+}
+
+// TellsOthers and hearsOthers are records and waits that other processes may stand between; the host hears by s nil.
+func (c *Checker) TellsOthers(s *Stream) {
+	if c != nil {
+		c.Tells(s, &c.world)
+	}
+}
+
+func (c *Checker) HearsOthers(s *Stream) {
+	switch {
+	case c == nil:
+	case s == nil:
+		c.Knows(nil, &c.world)
+	default:
+		c.Hears(s, &c.world)
+	}
+}
+
+// HostBegins lets the host, in a function of the program's, know all that the stream knows.
+func (c *Checker) HostBegins(s *Stream) {
+	if c == nil {
+		return
+	}
+	c.Done(nil, s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hostRuns++
+}
+
+// HostReturns has the stream go on behind a function of the program's.
+func (c *Checker) HostReturns(s *Stream) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.hostRuns++
+	c.time++
+	s.actor.knows.join(*c.host)
+	s.actor.knows.set(0, c.time)
+}
+
+// TaskTouches is an access of the task that a stream runs.
+func (c *Checker) TaskTouches(s *Stream, addr, n uint64, access uint32) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.touch(s.actor.by(), device.Span{Addr: addr, Size: n}, access)
+}
+
+// HostTouches is an access of a call that returns when it is done.
+func (c *Checker) HostTouches(t *Thread, addr, n uint64, access uint32) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	c.touch(c.byHost(call), device.Span{Addr: addr, Size: n}, access)
+}
+
+// rows calls a function for each side of each row.
+func (x *Copy) rows(f func(s device.Span, access uint32)) {
+	if x.Height > maxRows {
+		return
+	}
+	for i := range x.Height {
+		if !x.Staged {
+			f(device.Span{Addr: x.Src + i*x.SPitch, Size: x.Width}, device.Read)
+		}
+		f(device.Span{Addr: x.Dst + i*x.DPitch, Size: x.Width}, device.Write)
+	}
+}
+
+// HostCopies is a blocking copy.
+func (c *Checker) HostCopies(t *Thread, x *Copy) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	o := c.byHost(call)
+	o.outs = x.outs()
+	x.rows(func(s device.Span, access uint32) { c.touch(o, s, access) })
+}
+
+// Watch hashes the host buffer that an asynchronous copy will read.
+func (c *Checker) Watch(x *Copy) *Source {
+	if c == nil || x.Staged || !c.opts.Locate(x.Src).Pinned {
+		return nil
+	}
+	w := &Source{x: *x}
+	c.mu.Lock()
+	w.hostRuns, w.ordered = c.hostRuns, c.pending(x)
+	if len(c.sources) == maxSources {
+		c.sources = slices.Delete(c.sources, 0, maxSources/2)
+	}
+	c.sources = append(c.sources, w) // before it is hashed: a task that writes the buffer meanwhile finds it here
+	c.mu.Unlock()
+	sum, ok := c.sumOf(x)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.sum, w.ordered = sum, w.ordered || !ok
+	return w
+}
+
+// pending tells whether a task that has begun to write the source of a copy is not known to be done.
+func (c *Checker) pending(x *Copy) bool {
+	for at := c.memory.accesses.At(x.Src); at.OK() && at.Get().Addr < x.Src+x.SPitch*x.Height; at.Next() {
+		if w := &at.Get().V.write; w.n != 0 && c.host.at(w.n) < w.time {
+			return true
+		}
+	}
+	return false
+}
+
+// TaskCopies is an asynchronous copy as it runs.
+func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	a := s.actor
+	o := a.by()
+	if w != nil {
+		w.call = a.task.call
+		w.n, w.time = a.n, o.time
+		if o.host > a.task.at {
+			w.ordered = true // the copy is behind something that the host has done since
+		}
+		w.torn = c.differs(w)
+	}
+	from, to := c.opts.Locate(x.Src).Device, c.opts.Locate(x.Dst).Device
+	if (from >= 0 || to >= 0) && from != s.Device && to != s.Device {
+		d, at := from, x.Src
+		if from < 0 {
+			d, at = to, x.Dst
+		}
+		f := &Finding{Kind: WrongDevice, Parts: []Part{{
+			fmt.Sprintf("copies %d bytes from %#x to %#x, memory of device %d, by a stream of device %d", x.Width*x.Height, x.Src, x.Dst, d, s.Device), a.task.call}}}
+		if h, ok := c.memory.holdings.Find(at); ok {
+			p := h.V.part()
+			p.Does = "makes " + p.Does
+			f.Parts = append(f.Parts, *p)
+		}
+		c.found(f)
+	}
+	o.outs = x.outs()
+	x.rows(func(sp device.Span, access uint32) { c.touch(o, sp, access) })
+}
+
+// outs is what a copy writes, with the gaps between its rows.
+func (x *Copy) outs() []device.Span {
+	if x.Height == 0 {
+		return nil
+	}
+	return []device.Span{{Addr: x.Dst, Size: (x.Height-1)*x.DPitch + x.Width}}
+}
+
+// KernelTouches is the accesses of a kernel.
+func (c *Checker) KernelTouches(s *Stream, extents []device.Extent) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	o := s.actor.by()
+	for _, x := range extents {
+		if x.Access&device.Write != 0 && x.Size > 0 {
+			o.outs = append(o.outs, device.Span{Addr: x.Addr, Size: x.Size})
+		}
+	}
+	for _, x := range extents {
+		c.touch(o, device.Span{Addr: x.Addr, Size: x.Size}, x.Access)
+	}
+}
+
+// WritesWord and readsWord are a task that writes a word that streams wait for, and one that has waited for it.
+func (c *Checker) WritesWord(s *Stream, addr uint64) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	o := s.actor.by()
+	c.word(&o, c.wordAt(addr), true)
+}
+
+func (c *Checker) ReadsWord(s *Stream, addr uint64) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	o := s.actor.by()
+	c.word(&o, c.wordAt(addr), false)
+}
+
+// wordAt is what is known to a word. Who wrote it before it was known as one is known too.
+func (c *Checker) wordAt(addr uint64) *Vector {
+	w := c.words[addr]
+	if w == nil {
+		w = &Vector{}
+		if r, ok := c.memory.accesses.Find(addr); ok && r.V.write.call != nil {
+			w.set(r.V.write.n, r.V.write.time)
+		}
+		c.words[addr] = w
+	}
+	return w
+}
+
+// What memory is to the program.
+const (
+	DeviceMemory     = "device memory"
+	ManagedBytes     = "managed memory"
+	PoolMemory       = "memory of a pool"
+	MappingMemory    = "a mapping"
+	ImportedMemory   = "memory of another process"
+	PinnedMemory     = "pinned host memory"
+	RegisteredMemory = "registered host memory"
+	ConditionWord    = "the word of a condition"
+)
+
+// Gets is memory that a call gives the program; gone memory, of one of some kinds, that one is about to end.
+func (c *Checker) Gets(t *Thread, addr, n uint64, what string) {
+	if c == nil {
+		return
+	}
+	call := c.call(t)
+	p := c.opts.Locate(addr)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold(call, device.Span{Addr: addr, Size: n}, what, p.Device < 0 && !p.Managed)
+}
+
+func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	if h, ok := c.memory.holdings.Find(addr); ok && slices.Contains(what, h.V.what) {
+		c.release(c.byHost(call), addr)
+	}
+}
+
+// Drops is memory of the runtime's own that ends.
+func (c *Checker) Drops(s device.Span) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.forget(s)
+}
+
+// TaskFrees is memory that a task ends.
+func (c *Checker) TaskFrees(s *Stream, addr uint64) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.release(s.actor.by(), addr)
+}
+
+// Resets is told that a call ends a context of a device.
+func (c *Checker) Resets(t *Thread) {
+	call := c.lockedFor(t)
+	if call == nil {
+		return
+	}
+	defer c.mu.Unlock()
+	c.objects.resetting = call
+}
+
+// Failed is told of a task that has failed: a program that resets the device then need not free its memory first.
+func (c *Checker) Failed(s *Stream) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.objects.failures[s.Device] = true
+}
+
+// AllGone is the end of a device's memory with its last context. What the program has not freed is a leak.
+func (c *Checker) AllGone(d int32, live []device.Span, arena device.Span) {
+	if !c.locked() {
+		return
+	}
+	defer c.mu.Unlock()
+	for _, r := range live {
+		if h, ok := c.memory.holdings.Find(r.Addr); ok && !c.objects.failures[d] {
+			f := &Finding{Kind: Leak, Parts: []Part{{
+				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.V.what, h.Size, h.Addr), h.V.call}}}
+			if c.objects.resetting != nil {
+				f.Parts = append(f.Parts, Part{"ends the memory of the device", c.objects.resetting})
+			}
+			c.found(f)
+		}
+		c.forget(r)
+	}
+	c.forget(arena)
+	delete(c.objects.failures, d)
+}

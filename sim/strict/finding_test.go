@@ -1,0 +1,21 @@
+package strict
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each kind has its advice, and the documentation names it.
+func TestStrictKindsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, a := range advices {
+		if a.title == "" || a.means == "" || a.remedy == "" || !strings.Contains(string(b), "| `"+string(k)+"` |") {
+			t.Errorf("%s is not described", k)
+		}
+	}
+}
