@@ -8,7 +8,12 @@
 // Nothing here writes files of its own or knows what a function means beyond the sizes in its model.
 package probe
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"golang.org/x/sys/unix"
+)
 
 // Dir says on which side of a call a piece of memory was.
 type Dir uint8
@@ -123,6 +128,9 @@ type Gap struct {
 	Reason   string
 }
 
+// Nested is the reason of a Gap whose calls were made inside other ones, as by a signal's handler.
+const Nested = "inside another call"
+
 // TaskTime is what a device says of a task that a call has put on a stream, by an event before it and one behind it.
 type TaskTime struct {
 	PID, TID int
@@ -148,7 +156,6 @@ const (
 	UntimedLost
 	// UntimedFailed: the runtime lacks what it takes, or has refused it. The process measures nothing more then.
 	UntimedFailed
-	untimedReasons
 )
 
 // Process is a process that maps the shim, or that uprobes were attached to.
@@ -164,6 +171,24 @@ type Process struct {
 	Libraries  []string // of the runtime, as far as that is known, and names of symbols that were asked for
 }
 
+// End says how a process of a session was last seen.
+type End struct {
+	PID      int
+	Exe      string
+	Args     []string
+	Program  uint64        // a hash of its file and its script
+	Lived    time.Duration // from its first call, as far as that is known
+	Clean    bool          // it ended of its own will, by exit
+	Code     int           // of its exit, NoCode where it is not known
+	Signal   int           // that ended it, 0 for none and where it is not known
+	Seen     int64         // when it was found to have ended, by CLOCK_MONOTONIC
+	Replaced bool          // it is another program now, by exec
+	Untraced bool          // the guard had kept it from being recorded
+}
+
+// NoCode is the exit code of a process that has not told it.
+const NoCode = -1
+
 // Sink takes what a probe sees. Its methods are called by one goroutine, and what they are given is valid until they return.
 type Sink interface {
 	Process(*Process) error
@@ -171,4 +196,11 @@ type Sink interface {
 	Payload(*Payload) error
 	Gap(*Gap) error
 	TaskTime(*TaskTime) error
+}
+
+// Now is the current time of CLOCK_MONOTONIC in nanoseconds.
+func Now() int64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
 }

@@ -17,7 +17,7 @@ import (
 // The programs of uprobes read the arguments of every function of the model right, from registers and stack as a compiler leaves
 // them, on both processors.
 func TestUprobeArgumentReaders(t *testing.T) {
-	for arch, tools := range map[string][]string{"amd64": {"cc"}, "arm64": {crossCompiler, "qemu-aarch64"}} {
+	for arch, tools := range map[string][]string{"amd64": {"cc"}, "arm64": {"aarch64-linux-gnu-gcc", "qemu-aarch64"}} {
 		t.Run(arch, func(t *testing.T) {
 			for _, tool := range tools {
 				if _, err := exec.LookPath(tool); err != nil {

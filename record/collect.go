@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/session"
@@ -89,7 +90,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	for name, part := range parts {
 		b, err := artifacts.Bytes(part)
 		if err == nil && name == artifacts.Shim {
-			err = probe.CheckShim(b, o.Model)
+			err = ring.CheckShim(b, o.Model)
 		}
 		if err != nil {
 			return err
@@ -118,7 +119,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	}
 	so := r.sessionOptions()
 	so.Mode = mode
-	err := probe.MakeSession(o.Model, dir, so)
+	err := ring.Prepare(o.Model, dir, so)
 	if errors.Is(err, os.ErrExist) {
 		err = nil
 	}
@@ -313,22 +314,22 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 }
 
 // openShared takes a shared session over, or makes it.
-func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions) (*probe.Session, error) {
+func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions) (*ring.Session, error) {
 	so := r.sessionOptions()
 	so.Mode = r.mode
 	until := time.Now().Add(c.Wait)
 	for {
-		s, err := probe.OpenSession(r.o.Model, dir, so)
+		s, err := ring.Open(r.o.Model, dir, so)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			if err := Install(dir, &r.o, &c.Share); err != nil {
 				return nil, err
 			}
 			continue
-		case errors.Is(err, probe.ErrTaken) && time.Now().Before(until) && ctx.Err() == nil:
+		case errors.Is(err, ring.ErrTaken) && time.Now().Before(until) && ctx.Err() == nil:
 			time.Sleep(100 * time.Millisecond)
 			continue
-		case errors.Is(err, probe.ErrTaken):
+		case errors.Is(err, ring.ErrTaken):
 			var other session.Note
 			if b, e := os.ReadFile(filepath.Join(dir, session.NoteFile)); e == nil && json.Unmarshal(b, &other) == nil {
 				err = fmt.Errorf("%w, process %d in its own container, which writes %s", err, other.PID, other.Output)
@@ -339,7 +340,7 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 }
 
 // predecessor takes over from a collector that was killed. It returns how many calls that had taken and not written.
-func (r *recorder) predecessor(s *probe.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
+func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
 	path := filepath.Join(dir, session.NoteFile)
 	b, err := os.ReadFile(path)
 	var was session.Note

@@ -20,7 +20,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/session"
 )
 
@@ -53,7 +53,7 @@ func newPod(t *testing.T) *pod {
 			_ = c.Wait()
 		}
 		// What a recorder that was killed has left, and none was to salvage.
-		begun, _ := filepath.Glob(filepath.Join(probe.DefaultDir, "acltrace-*", "collector.json"))
+		begun, _ := filepath.Glob(filepath.Join(ring.DefaultDir, "acltrace-*", "collector.json"))
 		for _, path := range begun {
 			if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(root)) {
 				os.RemoveAll(filepath.Dir(path))

@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -53,7 +54,7 @@ type flight struct {
 	until  int64 // and the same by the clock of the calls
 	looked time.Time
 	keeper keeper
-	s      *probe.Session      // nil for what is salvaged
+	s      *ring.Session       // nil for what is salvaged
 	stood  map[threadKey]stood // by thread, the latest call that took too long before it returned
 }
 
@@ -83,7 +84,7 @@ func newFlight(o Ring, r *recorder) *flight {
 }
 
 // open begins in a folder.
-func (f *flight) open(s *probe.Session) error {
+func (f *flight) open(s *ring.Session) error {
 	f.s, f.dir = s, filepath.Join(s.Dir(), "flight")
 	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
 		return err

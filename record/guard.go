@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 )
 
 // A program that crashes within a minute of its first call, in a shared session, runs its next start without being recorded: it may
@@ -18,7 +19,7 @@ import (
 const guarded = time.Minute
 
 // guard notes which programs are not to be recorded at their next start.
-func (r *recorder) guard(s *probe.Session, ends, untraced []probe.End, off bool, log func(string)) {
+func (r *recorder) guard(s *ring.Session, ends, untraced []probe.End, off bool, log func(string)) {
 	why := s.Untraced()
 	for _, u := range untraced {
 		line := fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program])

@@ -10,7 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 )
 
 // A program whose recorder was killed and whose session was removed went on to write records that nobody reads, and to count lost calls.
@@ -19,7 +19,7 @@ func TestProgramsWithoutASessionRecordNothing(t *testing.T) {
 	shim := testenv.Built(t, "lib/libacltrace.so")
 	for _, how := range []string{"closed", "removed"} {
 		t.Run(how, func(t *testing.T) {
-			s, err := probe.NewSession(acl.Model, &probe.SessionOptions{RingBytes: 64 << 10})
+			s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/session"
@@ -78,7 +79,7 @@ type Options struct {
 	MaxSize     int64         // bytes of the trace, at which recording ends, and payloads at nine tenths of it; default a tenth of the free space, at most 10 GiB
 	BlobFile    string        // file for the contents of payloads, "" to have them in Output; %h and %r as there
 	RingBytes   int           // of each thread's ring; default 8 MiB
-	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
+	MemoryLimit uint64        // bytes of all rings together; see ring.Options
 	Steps       *StepRange    // record these steps alone, nil for all
 	StepMarker  string        // what tells steps apart: see step.NewCounter
 	State       string        // folder for the list of kernel libraries that were loaded; default statedir.Path
@@ -195,7 +196,7 @@ type recorder struct {
 	ownKernels ownKernels
 
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
-	damaged []probe.Damage    // done to the session by programs
+	damaged []ring.Damage     // done to the session by programs
 	hooked  *int              // functions that have a probe; nil: those of the model
 	ended   int64             // when the last calls were seen, where that is before the end; else 0
 	late    sync.Mutex        // of unseen, which another goroutine adds to
@@ -436,7 +437,7 @@ func (r *recorder) run(ctx context.Context) (*Result, error) {
 }
 
 func (r *recorder) runShim(ctx context.Context) (*Result, error) {
-	s, err := probe.NewSession(r.o.Model, r.sessionOptions())
+	s, err := ring.Create(r.o.Model, r.sessionOptions())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -517,7 +518,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 }
 
 // begin is what there is to do before the first program writes into a session.
-func (r *recorder) begin(s *probe.Session) error {
+func (r *recorder) begin(s *ring.Session) error {
 	if r.o.Command != nil {
 		if output, err := filepath.Abs(r.o.Output); err == nil {
 			b, _ := json.Marshal(&session.Note{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
@@ -569,7 +570,7 @@ func (r *recorder) joined(p *probe.Process) {
 
 // beat tells programs that the recorder is alive, until the returned function is called. They wait for a recorder only
 // while the goroutine lives: a recorder that is stopped or killed costs data, never the job.
-func beat(s *probe.Session) (end func()) {
+func beat(s *ring.Session) (end func()) {
 	stop := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -591,7 +592,7 @@ func beat(s *probe.Session) (end func()) {
 }
 
 // learn is what a session tells at its end.
-func (r *recorder) learn(res *Result, s *probe.Session) {
+func (r *recorder) learn(res *Result, s *ring.Session) {
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
 	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
 	if pid := s.Stranger(); pid != 0 {
@@ -614,7 +615,7 @@ func (r *recorder) learn(res *Result, s *probe.Session) {
 }
 
 // deviceTime says how much of the device's time is known.
-func (r *recorder) deviceTime(s *probe.Session) {
+func (r *recorder) deviceTime(s *ring.Session) {
 	if r.o.DeviceTime == 0 {
 		return
 	}
@@ -624,8 +625,8 @@ func (r *recorder) deviceTime(s *probe.Session) {
 	r.meta.DeviceTime = &d
 }
 
-func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{Waiting: r.o.Armed, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+func (r *recorder) sessionOptions() *ring.Options {
+	so := &ring.Options{Waiting: r.o.Armed, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
 		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.env, clock+"=virtual") {
 		// The calls have the times of the simulator's clock.
@@ -635,7 +636,7 @@ func (r *recorder) sessionOptions() *probe.SessionOptions {
 		so.PayloadLeast = SmallestCopy
 	}
 	if r.o.Block {
-		so.Policy = probe.Block
+		so.Policy = ring.Block
 	}
 	switch r.o.Payload {
 	case Small:
@@ -667,7 +668,7 @@ func (r *recorder) command(ctx context.Context, env []string) *exec.Cmd {
 }
 
 // drain takes what programs write until it is over: then no process that has called the runtime is left, nor one that may still.
-func (r *recorder) drain(s *probe.Session, over func() bool) error {
+func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	defer behind()()
 	flushed, reaped := time.Now(), time.Now()
 	for {
@@ -697,7 +698,7 @@ func (r *recorder) drain(s *probe.Session, over func() bool) error {
 				return err
 			}
 		}
-		if load != probe.Pressed {
+		if load != ring.Pressed {
 			pause(s.Interval())
 		}
 	}
@@ -718,13 +719,13 @@ func (r *recorder) flush(last *time.Time) error {
 
 // rest takes what is in the rings when the recording is over. A call that goes on in a process that another recorder may take over stays
 // where it is.
-func (r *recorder) rest(s *probe.Session) error {
+func (r *recorder) rest(s *ring.Session) error {
 	if !s.Alive() {
 		return s.Finish(r.b)
 	}
 	// What comes meanwhile is the next one's.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if load, err := s.Drain(r.b); err != nil || load == probe.Idle {
+		if load, err := s.Drain(r.b); err != nil || load == ring.Idle {
 			return err
 		}
 	}
@@ -735,7 +736,7 @@ func (r *recorder) rest(s *probe.Session) error {
 const reapEvery = 200 * time.Millisecond
 
 // reap takes what processes that are gone have left.
-func (r *recorder) reap(s *probe.Session) error {
+func (r *recorder) reap(s *ring.Session) error {
 	ends, err := s.Reap(r.b)
 	r.ends = append(r.ends, ends...)
 	for i := range ends {
@@ -748,7 +749,7 @@ func (r *recorder) reap(s *probe.Session) error {
 }
 
 // limit ends the recording, for the time being, where a limit is reached.
-func (r *recorder) limit(s *probe.Session) error {
+func (r *recorder) limit(s *ring.Session) error {
 	if r.waiting != 0 {
 		return nil
 	}
@@ -798,7 +799,7 @@ func pause(d time.Duration) {
 
 // deserted reports whether no process of a session is left. A descendant that has not made its first call yet is known by
 // its environment. One look at the list of processes may miss what is forked meanwhile, so there are two.
-func deserted(m *api.Model, s *probe.Session) bool {
+func deserted(m *api.Model, s *ring.Session) bool {
 	for range 2 {
 		if host.AnyAlive(host.UsingRuntime(m, host.Mentioning(s.Dir()))) {
 			return false

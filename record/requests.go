@@ -9,11 +9,12 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/session"
 )
 
 // answer does what has been asked since the last time.
-func (r *recorder) answer(s *probe.Session) error {
+func (r *recorder) answer(s *ring.Session) error {
 	if r.control == nil {
 		return nil
 	}
@@ -32,7 +33,7 @@ func (r *recorder) answer(s *probe.Session) error {
 	}
 }
 
-func (r *recorder) act(s *probe.Session, q *session.Request) error {
+func (r *recorder) act(s *ring.Session, q *session.Request) error {
 	switch q.Do {
 	case session.ActStatus:
 		return nil
@@ -72,7 +73,7 @@ func (r *recorder) resumed() error {
 	return r.b.gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
 }
 
-func (r *recorder) status(s *probe.Session) session.Status {
+func (r *recorder) status(s *ring.Session) session.Status {
 	only, waiting := s.Waiting()
 	st := session.Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
 		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
@@ -88,7 +89,7 @@ func (r *recorder) status(s *probe.Session) session.Status {
 }
 
 // standing lists the calls that programs are in.
-func (r *recorder) standing(s *probe.Session) []session.Standing {
+func (r *recorder) standing(s *ring.Session) []session.Standing {
 	list := []session.Standing{}
 	for _, c := range s.Standing() {
 		f := r.o.Model.Func(c.Func)

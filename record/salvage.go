@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/session"
 )
@@ -42,7 +42,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	if !host.Exists(filepath.Dir(output)) {
 		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
 	}
-	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit})
+	s, err := ring.Open(m, dir, &ring.Options{PayloadLimit: SmallLimit})
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func ringFiles(dir string) (past string, segments []string) {
 // salvageRing makes a trace of the ring that lies in a session's folder, with what programs have written since where s
 // is not nil. It returns the name of the trace, "" where there was nothing. taken is how many calls the recorder had
 // taken.
-func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Session) (string, error) {
+func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session) (string, error) {
 	folder := filepath.Join(dir, "flight")
 	past, files := ringFiles(folder)
 	r := &recorder{o: Options{Model: m, Output: output, Payload: Small}}
@@ -182,7 +182,7 @@ func recoveredName(output string) string {
 
 // salvageFile makes a trace of the file that a recorder had begun, which stays, and of what the programs' rings hold. It returns the trace's
 // name, "" if the recorder had written all. The recorder had taken so many calls out of the rings.
-func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *probe.Session) (string, error) {
+func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *ring.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
 	var written uint64 // calls in the file
 	var until int64
@@ -288,7 +288,7 @@ func rescue(m *api.Model, parent string) (made []string, left []Left) {
 		switch path, err := salvage(m, dir, "", true); {
 		case err == nil:
 			made = append(made, path)
-		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, probe.ErrTaken): // another is at it, or was
+		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, ring.ErrTaken): // another is at it, or was
 		default:
 			left = append(left, Left{dir, err})
 		}

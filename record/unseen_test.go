@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -250,7 +251,7 @@ func between(step string, do func() error) error {
 // The same of calls that there was no room for in a ring: a wait among them lets go of the results, which are not taken later from memory that
 // the program has used again.
 func TestUnseenLost(t *testing.T) {
-	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{Policy: probe.Drop, RingBytes: 64 << 10, PayloadLimit: 1 << 20})
+	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Drop, RingBytes: 64 << 10, PayloadLimit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +286,7 @@ func TestUnseenLost(t *testing.T) {
 // A result that one thread waits for may be of another one's call that the recorder has not seen yet, of a thread that is newer than its
 // last look at the rings, or that has got the ring of one before it.
 func TestResultOfNewThread(t *testing.T) {
-	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{Policy: probe.Block, PayloadLimit: 1 << 20})
+	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Block, PayloadLimit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ func TestResultOfNewThread(t *testing.T) {
 			testenv.Wait(t, "the program behind its step", there(step+1))
 			return err
 		}
-		for load := probe.Pressed; load != probe.Idle && err == nil; { // and all is read before the next thread begins
+		for load := ring.Pressed; load != ring.Idle && err == nil; { // and all is read before the next thread begins
 			load, err = s.Drain(&n)
 		}
 		if n.at != nil {

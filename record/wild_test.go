@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -196,7 +197,7 @@ func TestWildProcesses(t *testing.T) {
 func TestWildExecKeepsCallsApart(t *testing.T) {
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	shim := testenv.Built(t, "lib/libacltrace.so")
-	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{RingBytes: 64 << 10})
+	s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +399,7 @@ func TestWildSetuid(t *testing.T) {
 	start := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	// The program opens the session by itself, as it is linked to the shim: nothing but the shim keeps it from that.
 	session := func(args ...string) (string, sink) {
-		s, err := probe.NewSession(acl.Model, &probe.SessionOptions{RingBytes: 64 << 10})
+		s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
@@ -68,7 +68,7 @@ acltrace record does so by itself.`,
 func salvage(dir, out string) (made string, err error) {
 	defer atomicfile.EndOnSignals()()
 	for _, m := range runtimes {
-		if made, err = record.Salvage(m, dir, out); !errors.Is(err, probe.ErrVersion) {
+		if made, err = record.Salvage(m, dir, out); !errors.Is(err, ring.ErrVersion) {
 			break
 		}
 	}

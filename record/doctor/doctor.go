@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/replay/sandbox"
@@ -64,8 +65,8 @@ func (d *Diagnosis) add(needs, what string, err error, detail string) *Finding {
 func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d := &Diagnosis{}
 	d.shim(m, command)
-	d.add("record", "the clock", nil, probe.Clock())
-	d.add("record", "memory that may not be there is read with care (process_vm_readv)", probe.ReadsOwnMemory(), "")
+	d.add("record", "the clock", nil, ring.Clock())
+	d.add("record", "memory that may not be there is read with care (process_vm_readv)", ring.ReadsOwnMemory(), "")
 	sim, err := artifacts.SimulatorDir(m)
 	d.add("record --sim, sim", "the simulator", err, sim)
 	d.player()
@@ -81,12 +82,12 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 func (d *Diagnosis) shim(m *api.Model, command []string) {
 	b, err := artifacts.Bytes(m.Shim)
 	if err == nil {
-		err = probe.CheckShim(b, m)
+		err = ring.CheckShim(b, m)
 	}
 	if d.add("record", "the shim", err, ""); err != nil {
 		return
 	}
-	s, err := probe.NewSession(m, &probe.SessionOptions{PayloadLimit: math.MaxUint64})
+	s, err := ring.Create(m, &ring.Options{PayloadLimit: math.MaxUint64})
 	f := d.add("record", "shared memory for the rings", err, "")
 	if err != nil {
 		return

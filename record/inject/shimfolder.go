@@ -13,7 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/session"
 )
@@ -34,7 +34,7 @@ func InstallShim(dir string, m *api.Model) (*ShimFolder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := probe.CheckShim(b, m); err != nil {
+	if err := ring.CheckShim(b, m); err != nil {
 		return nil, err
 	}
 	var last error

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
 )
 
 // A recording in progress listens on a socket in its session's folder, which only its user can reach. The protocol is one JSON object
@@ -137,7 +137,7 @@ func (c *Server) Close() {
 // is where they are made.
 func List(parent string) []string {
 	if parent == "" {
-		parent = probe.DefaultDir
+		parent = ring.DefaultDir
 	}
 	found, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", Socket))
 	for i, f := range found {

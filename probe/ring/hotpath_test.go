@@ -1,4 +1,4 @@
-package probe
+package ring
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 )
 
-// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It
-// may set up the session first, and have a last look at it.
-func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
+// hotpathProgram builds testdata/hotpath.c and returns it with an environment that loads the shim into it.
+func hotpathProgram(t testing.TB) (program string, env []string) {
 	t.Helper()
 	shim, include := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include")
 	dir := t.TempDir()
@@ -31,16 +31,24 @@ func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus
 			t.Fatalf("cc %v: %v\n%s", args, err, b)
 		}
 	}
-	compile("libascendcl.so", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "shim/bench/null.c")
+	compile("libascendcl.so", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "../shim/bench/null.c")
 	compile("hotpath", "testdata/hotpath.c", "-L"+dir, "-lascendcl")
-	s, err := NewSession(acl.Model, &SessionOptions{RingBytes: 1 << 20, NoTaskIDs: true})
+	return filepath.Join(dir, "hotpath"), append(os.Environ(), "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+shim)
+}
+
+// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It
+// may set up the session first, and have a last look at it.
+func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
+	t.Helper()
+	program, env := hotpathProgram(t)
+	s, err := Create(acl.Model, &Options{RingBytes: 1 << 20, NoTaskIDs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	first(s)
-	cmd := exec.Command(filepath.Join(dir, "hotpath"), "1000")
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+shim, "ACLTRACE_SESSION="+s.Dir())
+	cmd := exec.Command(program, "1000")
+	cmd.Env = append(env, "ACLTRACE_SESSION="+s.Dir())
 	var failed *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
@@ -75,7 +83,7 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 		t.Errorf("with the clock of the system the program ended with %#x after %d calls", how, len(e.calls))
 	}
 	for _, c := range e.calls {
-		if c.Start <= 0 || c.End < c.Start || c.End > monotonic() {
+		if c.Start <= 0 || c.End < c.Start || c.End > probe.Now() {
 			t.Errorf("call from %d to %d", c.Start, c.End)
 		}
 	}
@@ -83,9 +91,9 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 
 // hotpathPieces is what the parameters of a launch of testdata/hotpath.c lead to. Up to 256 bytes of each are written
 // by the function that the program calls, more by its wrapper.
-func hotpathPieces(i uint32) (ps []Piece) {
+func hotpathPieces(i uint32) (ps []probe.Piece) {
 	add := func(param uint8, words ...uint32) {
-		p := Piece{Param: param}
+		p := probe.Piece{Param: param}
 		for _, w := range words {
 			p.Bytes = le.AppendUint32(p.Bytes, w)
 		}
@@ -103,8 +111,8 @@ func hotpathPieces(i uint32) (ps []Piece) {
 	return ps
 }
 
-func samePiece(a, b Piece) bool {
-	return a.Param == b.Param && a.Missing == Present && a.Len == uint64(len(b.Bytes)) && bytes.Equal(a.Bytes, b.Bytes)
+func samePiece(a, b probe.Piece) bool {
+	return a.Param == b.Param && a.Missing == probe.Present && a.Len == uint64(len(b.Bytes)) && bytes.Equal(a.Bytes, b.Bytes)
 }
 
 func nothing(*Session) {}

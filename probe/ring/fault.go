@@ -1,10 +1,11 @@
-package probe
+package ring
 
 import (
 	"runtime"
 	"runtime/debug"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/probe"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,10 +106,10 @@ const leastCall = 5
 
 // possible reports whether one thread can have made so many calls since the session began.
 func (s *Session) possible(calls uint64) bool {
-	return calls <= uint64(monotonic()-s.began)/leastCall
+	return calls <= uint64(probe.Now()-s.began)/leastCall
 }
 
 // clamp bounds a count of events that all threads report together by what the machine can do.
 func (s *Session) clamp(n uint64) uint64 {
-	return min(n, uint64(monotonic()-s.began)/leastCall*uint64(runtime.NumCPU()))
+	return min(n, uint64(probe.Now()-s.began)/leastCall*uint64(runtime.NumCPU()))
 }

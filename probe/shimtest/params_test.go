@@ -1,4 +1,4 @@
-package probe
+package shimtest
 
 import (
 	"bufio"
@@ -31,8 +31,8 @@ func newParamsReader(t testing.TB) *paramsReader {
 		t.Skip("no C compiler")
 	}
 	bin := filepath.Join(t.TempDir(), "params")
-	if out, err := exec.Command(cc, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-Ishim",
-		"-o", bin, "testdata/params_main.c", "shim/params.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-I../shim",
+		"-o", bin, "testdata/params_main.c", "../shim/params.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	p := &paramsReader{err: &bytes.Buffer{}}
@@ -286,8 +286,8 @@ func TestSizes(t *testing.T) {
 		t.Skip("no C compiler")
 	}
 	bin := filepath.Join(t.TempDir(), "sizes")
-	if out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-fno-sanitize-recover", "-Ishim",
-		"-o", bin, "testdata/sizes_main.c", "shim/sizes.c", "-lpthread").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-fno-sanitize-recover", "-I../shim",
+		"-o", bin, "testdata/sizes_main.c", "../shim/sizes.c", "-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(bin).CombinedOutput()

@@ -1,10 +1,10 @@
-package probe
+package ring
 
 import (
 	"math"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // clock turns the shim's counter into nanoseconds of CLOCK_MONOTONIC. It compares the two again and again: the rate of
@@ -83,7 +83,7 @@ func (c *clock) take(kind uint32) {
 		c.compare = compare
 	}
 	if c.virtual = kind == 2; c.virtual {
-		c.now.ns = monotonic()
+		c.now.ns = probe.Now()
 	}
 	if c.counter = kind == 0; c.counter {
 		c.calibrate(func() { time.Sleep(10 * time.Millisecond) })
@@ -115,7 +115,7 @@ func rate(a, b comparison) float64 {
 // adjust compares the clocks again where it is time to. Records that were written before a jump of the counter and are read
 // after it have a wrong time; those before and after them have the right one.
 func (c *clock) adjust() {
-	if c.counter && monotonic() >= c.next {
+	if c.counter && probe.Now() >= c.next {
 		c.observe(c.compare())
 	}
 }
@@ -162,20 +162,11 @@ func compare() comparison {
 	best := ^uint64(0)
 	for range 10 {
 		a := readCounter()
-		n := monotonic()
+		n := probe.Now()
 		b := readCounter()
 		if b-a < best {
 			best, c = b-a, comparison{a + (b-a)/2, n}
 		}
 	}
 	return c
-}
-
-// Now is the current time of CLOCK_MONOTONIC in nanoseconds.
-func Now() int64 { return monotonic() }
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return ts.Nano()
 }

@@ -1,4 +1,4 @@
-package probe
+package shimtest
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ func TestShimHash(t *testing.T) {
 		t.Skip("no C compiler")
 	}
 	bin := filepath.Join(t.TempDir(), "hash")
-	out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-Ishim",
-		"-o", bin, "testdata/hash_main.c", "shim/hash.c").CombinedOutput()
+	out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-I../shim",
+		"-o", bin, "testdata/hash_main.c", "../shim/hash.c").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,9 +1,11 @@
-package probe
+package ring
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/probe"
 )
 
 // machine is a pair of clocks whose comparison is some nanoseconds off.
@@ -96,9 +98,9 @@ func TestClockHere(t *testing.T) {
 		t.Skip("the counter of this machine is not fit")
 	}
 	for range 100 {
-		before := monotonic()
+		before := probe.Now()
 		at := c.nanoseconds(readCounter())
-		if after := monotonic(); at < before-100_000 || at > after+100_000 {
+		if after := probe.Now(); at < before-100_000 || at > after+100_000 {
 			t.Fatalf("%d is not between %d and %d", at, before, after)
 		}
 		c.adjust()

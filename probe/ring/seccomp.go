@@ -1,4 +1,4 @@
-package probe
+package ring
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ type filter struct {
 }
 
 // rangeBytes is how far the rings of a pool are apart.
-func (s *Session) rangeBytes() int64 { return ringHeader + int64(s.ringBytes) }
+func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.ringBytes) }
 
 // watchFilter looks whether a process has set a filter, and tells its shim.
 func (s *Session) watchFilter(m *member) {

@@ -1,23 +1,25 @@
-package probe
+package ring
 
 import (
 	"bytes"
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/acltrace/acltrace/probe"
 )
 
 // Standing returns the calls that have begun and not returned, of each thread the outermost, as far as the rings have been drained. The goroutine
 // that drains calls it.
-func (s *Session) Standing() []Call {
-	return touched(s, func() []Call {
-		var calls []Call
+func (s *Session) Standing() []probe.Call {
+	return touched(s, func() []probe.Call {
+		var calls []probe.Call
 		for _, r := range s.rings {
 			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.generation(s) != r.owners[len(r.owners)-1].generation {
 				continue
 			}
 			if r.outer != nil {
-				calls = append(calls, r.outer.clone())
+				calls = append(calls, copyCall(r.outer))
 			} else if c := r.peek(s); c != nil {
 				calls = append(calls, *c)
 			}
@@ -27,7 +29,7 @@ func (s *Session) Standing() []Call {
 }
 
 // peek reads the record of the call that the ring's thread is in, nil if it is in none.
-func (r *ring) peek(s *Session) *Call {
+func (r *ring) peek(s *Session) *probe.Call {
 	if r.pos >= r.head.head.Load() {
 		return nil
 	}
@@ -43,12 +45,12 @@ func (r *ring) peek(s *Session) *Call {
 	if err != nil {
 		return nil
 	}
-	own := c.clone()
+	own := copyCall(c)
 	return &own
 }
 
 // clone returns a call that owns its memory.
-func (c *Call) clone() Call {
+func copyCall(c *probe.Call) probe.Call {
 	n := *c
 	n.Words, n.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
 	for i := range n.Pieces {

@@ -1,4 +1,9 @@
-package probe
+// Package ring is the recorder's side of the shared memory that the shim (probe/shim) writes.
+//
+// Package record creates a Session, or opens one that another recorder has left, calls Drain until the programs have
+// ended, then Finish and Close. The records go to a probe.Sink. The package never loads the shim into a program and never
+// writes a trace.
+package ring
 
 import (
 	"bytes"
@@ -14,15 +19,16 @@ import (
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
 	"golang.org/x/sys/unix"
 )
 
 // The layout of probe/shim/ring.h. The sizes are asserted on both sides.
 const (
-	ringMagic   = 0x31474e4952544c41
-	ringVersion = 5
-	ringHeader  = 4096
-	maxSlots    = 4096
+	layoutMagic   = 0x31474e4952544c41
+	layoutVersion = 5
+	headerBytes   = 4096
+	maxSlots      = 4096
 	// maxProcesses is how many processes of a session are looked at.
 	maxProcesses = 1 << 20
 	arenaChunk   = 1 << 20
@@ -41,6 +47,8 @@ const (
 
 	offEnded, offWaiting         = 1, 2
 	quietNo, quietAll, quietSome = 0, 1, 2
+
+	untimedReasons = probe.UntimedFailed + 1
 )
 
 type slot struct {
@@ -91,7 +99,7 @@ type control struct {
 	slots                [maxSlots]slot
 }
 
-type ringHead struct {
+type header struct {
 	head                 atomic.Uint64
 	lost                 atomic.Uint64
 	lostSince, lostUntil uint64
@@ -119,7 +127,7 @@ const (
 var (
 	_ [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
 	_ [192 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
-	_ [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
+	_ [256]byte                              = [unsafe.Sizeof(header{})]byte{}
 
 	le      = binary.LittleEndian
 	errRing = errors.New("a ring holds what the shim does not write")
@@ -136,8 +144,8 @@ const (
 // DefaultDir is where sessions are made: their files are memory there.
 const DefaultDir = "/dev/shm"
 
-// SessionOptions are the parameters of a Session; nil means the defaults.
-type SessionOptions struct {
+// Options are the parameters of a Session; nil means the defaults.
+type Options struct {
 	Policy Policy
 	// RingBytes is the size of a thread's ring, rounded up to a power of two; 0 means 8 MiB.
 	RingBytes int
@@ -196,13 +204,13 @@ type Session struct {
 	names     map[[2]uint32]string // of threads
 	threads   map[[2]uint32]uint64 // next sequence number of a thread, over its rings
 	untimed   [untimedReasons]uint64
-	filtered  []*member // processes that make no system calls for the recording
-	said      uint32    // how many had said so at the last look
-	quiet     int64     // since when no other recorder has read
-	passed    []End     // processes that are not recorded, to be told of
-	began     int64     // CLOCK_MONOTONIC; 0 if another process has made the session
-	scratch   []byte    // copy of the record at hand
-	part      []byte    // copy of the part of a payload at hand
+	filtered  []*member   // processes that make no system calls for the recording
+	said      uint32      // how many had said so at the last look
+	quiet     int64       // since when no other recorder has read
+	passed    []probe.End // processes that are not recorded, to be told of
+	began     int64       // CLOCK_MONOTONIC; 0 if another process has made the session
+	scratch   []byte      // copy of the record at hand
+	part      []byte      // copy of the part of a payload at hand
 
 	uncontrolled atomic.Bool // the control file was truncated
 	arenaGone    bool        // so was the arena
@@ -212,16 +220,16 @@ type Session struct {
 	behind bool   // with the work, so that it is not offered
 }
 
-func newReader(m *api.Model, dir string, o *SessionOptions) *Session {
+func newReader(m *api.Model, dir string, o *Options) *Session {
 	if o.Mode == 0 {
 		o.Mode = 0o600
 	}
 	return &Session{model: m, dir: dir, mode: o.Mode, ids: map[identity]int{}, taken: map[int]bool{}, names: map[[2]uint32]string{}, threads: map[[2]uint32]uint64{}}
 }
 
-// NewSession makes the shared memory of a session, in a folder of its own.
-func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
-	var o SessionOptions
+// Create makes a session in a new folder.
+func Create(m *api.Model, opts *Options) (*Session, error) {
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
@@ -232,7 +240,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
-	s, err := makeSession(m, dir, &o)
+	s, err := create(m, dir, &o)
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, err
@@ -240,8 +248,8 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// makeSession makes the files of a session in a folder. Programs find it once it is complete.
-func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) {
+// create makes the files of a session in a folder. Programs find it once it is complete.
+func create(m *api.Model, dir string, o *Options) (*Session, error) {
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
 	}
@@ -277,9 +285,9 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 	if err := errors.Join(s.makeControl(), s.makePassed()); err != nil {
 		return fail(err)
 	}
-	s.began = monotonic()
+	s.began = probe.Now()
 	c := s.ctl
-	c.version, c.maxSlots, c.functions = ringVersion, maxSlots, m.Checksum()
+	c.version, c.maxSlots, c.functions = layoutVersion, maxSlots, m.Checksum()
 	s.ringBytes = uint64(size)
 	c.ringBytes, c.memoryLimit = s.ringBytes, o.MemoryLimit
 	if err := s.makeArena(o); err != nil {
@@ -293,8 +301,8 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 	if o.Waiting {
 		s.Wait(0)
 	}
-	c.heartbeat.Store(monotonic())
-	c.magic = ringMagic
+	c.heartbeat.Store(probe.Now())
+	c.magic = layoutMagic
 	if err := os.Rename(filepath.Join(dir, controlMaking), filepath.Join(dir, "control")); err != nil {
 		return fail(err)
 	}
@@ -302,7 +310,7 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 }
 
 // configure says what programs are to write from here on.
-func (s *Session) configure(o *SessionOptions) {
+func (s *Session) configure(o *Options) {
 	c := s.ctl
 	c.policy.Store(uint32(o.Policy))
 	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
@@ -367,7 +375,7 @@ func (s *Session) makeControl() error {
 }
 
 // makeArena makes the memory for large payloads. A session without it works, more slowly.
-func (s *Session) makeArena(o *SessionOptions) error {
+func (s *Session) makeArena(o *Options) error {
 	size := o.ArenaBytes
 	if size == 0 && o.PayloadLimit >= arenaChunk/4 {
 		size = 256 << 20
@@ -409,7 +417,7 @@ func (s *Session) Stranger() int { return touched(s, func() int { return int(s.c
 // CheckShim returns an error where a shim, the content of its file, is of another build than this program: what it wrote would
 // not be understood, and it writes nothing.
 func CheckShim(shim []byte, m *api.Model) error {
-	build := fmt.Sprintf("acltrace shim: ring %d, functions %016x", ringVersion, m.Checksum())
+	build := fmt.Sprintf("acltrace shim: ring %d, functions %016x", layoutVersion, m.Checksum())
 	if !bytes.Contains(shim, []byte(build)) {
 		return fmt.Errorf("the shim is of another build of acltrace than this program, which needs %q in it: build both with `make build`", build)
 	}
@@ -432,8 +440,8 @@ func (s *Session) Cost() float64 {
 }
 
 // Untimed counts the tasks whose time on the device was to be measured and was not, by why. Valid after Finish, and before Close.
-func (s *Session) Untimed() map[Untimed]uint64 {
-	n := map[Untimed]uint64{}
+func (s *Session) Untimed() map[probe.Untimed]uint64 {
+	n := map[probe.Untimed]uint64{}
 	for i := range untimedReasons {
 		n[i] = s.untimed[i]
 		for _, r := range s.rings {
@@ -446,7 +454,7 @@ func (s *Session) Untimed() map[Untimed]uint64 {
 }
 
 // unmeasured returns how many tasks of a ring's threads were to be measured and were not, for one reason.
-func (r *ring) unmeasured(s *Session, why Untimed) uint64 {
+func (r *ring) unmeasured(s *Session, why probe.Untimed) uint64 {
 	return s.clamp(touched(s, func() uint64 { return r.head.untimed[why].Load() }))
 }
 
@@ -512,7 +520,7 @@ func (s *Session) still() {
 
 // Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else
 // the recorder does, or programs that wait for it stop waiting.
-func (s *Session) Beat() { s.touch(func() { s.ctl.heartbeat.Store(monotonic()) }) }
+func (s *Session) Beat() { s.touch(func() { s.ctl.heartbeat.Store(probe.Now()) }) }
 
 // Load says how much there was to drain.
 type Load int
@@ -530,12 +538,12 @@ func (s *Session) Interval() time.Duration {
 }
 
 // Drain hands on what has been written since the last time.
-func (s *Session) Drain(sink Sink) (load Load, err error) {
+func (s *Session) Drain(sink probe.Sink) (load Load, err error) {
 	s.touch(func() { load, err = s.drain(sink) })
 	return load, err
 }
 
-func (s *Session) drain(sink Sink) (Load, error) {
+func (s *Session) drain(sink probe.Sink) (Load, error) {
 	s.clock.adjust()
 	s.behind = s.pressed()
 	if err := s.open(sink); err != nil {
@@ -562,7 +570,7 @@ func (s *Session) drain(sink Sink) (Load, error) {
 }
 
 // Finish hands on what programs that have died have left: their last calls, finished or not, and what they lost.
-func (s *Session) Finish(sink Sink) error {
+func (s *Session) Finish(sink probe.Sink) error {
 	for {
 		load, err := s.Drain(sink)
 		if err != nil {
@@ -580,7 +588,7 @@ func (s *Session) Finish(sink Sink) error {
 }
 
 // finish hands on all that some rings hold.
-func (s *Session) finish(sink Sink, rings []int) error {
+func (s *Session) finish(sink probe.Sink, rings []int) error {
 	for _, i := range rings {
 		r := s.rings[i]
 		if r == nil || r.mem == nil {
@@ -607,15 +615,15 @@ func (s *Session) finish(sink Sink, rings []int) error {
 		}
 		if n := r.head.nested.Swap(0); n > 0 && !r.done && s.possible(n) {
 			r.seq += n
-			if err := sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.nestedSince), To: monotonic(), Calls: n, Reason: Nested}); err != nil {
+			if err := sink.Gap(&probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.nestedSince), To: probe.Now(), Calls: n, Reason: probe.Nested}); err != nil {
 				return err
 			}
 		}
 		if lost > r.lost {
-			g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
+			g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
 				Calls: lost - r.lost, Reason: "ring full"}
 			if r.done {
-				g.From, g.To, g.Reason = r.gone, monotonic(), writtenOver
+				g.From, g.To, g.Reason = r.gone, probe.Now(), writtenOver
 			}
 			s.ctl.handed += lost - r.lost
 			r.lost = lost
@@ -627,14 +635,14 @@ func (s *Session) finish(sink Sink, rings []int) error {
 	return nil
 }
 
-// Keep has Close leave the session's files, for OpenSession, with nothing recorded any more.
+// Keep has Close leave the session's files, for Open, with nothing recorded any more.
 func (s *Session) Keep() {
 	s.Off()
 	s.keep = true
 }
 
 // Close gives the memory back. Programs that still run record nothing any more; but the memory of a session
-// that was opened by OpenSession stays as it is, for who opens it next.
+// that was opened by Open stays as it is, for who opens it next.
 func (s *Session) Close() error {
 	if s.keep {
 		s.unmap()
@@ -669,7 +677,7 @@ func (s *Session) unmap() {
 }
 
 // open maps the rings that have appeared.
-func (s *Session) open(sink Sink) error {
+func (s *Session) open(sink probe.Sink) error {
 	for n := int(min(s.ctl.nextSlot.Load(), maxSlots)); len(s.rings) < n; {
 		s.rings = append(s.rings, nil)
 	}
@@ -715,7 +723,7 @@ func (s *Session) open(sink Sink) error {
 }
 
 // show tells the sink of a process, once.
-func (s *Session) show(m *member, sink Sink) error {
+func (s *Session) show(m *member, sink probe.Sink) error {
 	if m.shown {
 		return nil
 	}
@@ -738,25 +746,25 @@ type ring struct {
 	member   *member
 	pid, tid uint32 // of the thread that has it now
 	owners   []owner
-	head     *ringHead
+	head     *header
 	mem      unsafe.Pointer // of the whole mapping
 	length   uintptr
 	data     []byte // the records, twice
 	size     uint64
 	pos      uint64
-	lost     uint64 // as handed on
-	seq      uint64 // of the next call in this ring
-	outer    *Call  // that encloses those to come, nil for none
+	lost     uint64      // as handed on
+	seq      uint64      // of the next call in this ring
+	outer    *probe.Call // that encloses those to come, nil for none
 	done     bool
 	gone     int64 // since when it is done, where it was given up
 	// truncated is set once the program has truncated the file. seen is the number of the next call when the ring was last drained.
 	truncated bool
 	seen      uint64
-	taken     uint64 // the first call that this process has got
-	handed    uint64 // calls that the session's count has
-	given     bool   // back, so that another thread may have the slot
-	last      int64  // when the latest call began or ended, as far as that is known
-	at        Call   // the call at hand, kept for its memory
+	taken     uint64     // the first call that this process has got
+	handed    uint64     // calls that the session's count has
+	given     bool       // back, so that another thread may have the slot
+	last      int64      // when the latest call began or ended, as far as that is known
+	at        probe.Call // the call at hand, kept for its memory
 	// recording is how many nanoseconds payloads have taken the thread since its latest call.
 	recording int64
 }
@@ -781,7 +789,7 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 }
 
 // change notes that the ring, which was empty then, has changed hands.
-func (r *ring) change(s *Session, sink Sink) error {
+func (r *ring) change(s *Session, sink probe.Sink) error {
 	if r.mem == nil || r.done || r.generation(s) == r.owners[len(r.owners)-1].generation {
 		return nil
 	}
@@ -826,21 +834,21 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 		return nil, err
 	}
 	defer f.Close()
-	whole, err := unix.MmapPtr(-1, 0, nil, ringHeader+2*size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	whole, err := unix.MmapPtr(-1, 0, nil, headerBytes+2*size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
+	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid, mem: whole, length: headerBytes + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
-	if _, err = unix.MmapPtr(int(f.Fd()), from, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
-		_, err = unix.MmapPtr(int(f.Fd()), from+ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
+	if _, err = unix.MmapPtr(int(f.Fd()), from, whole, headerBytes+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
+		_, err = unix.MmapPtr(int(f.Fd()), from+headerBytes, unsafe.Add(whole, headerBytes+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
 	}
 	if err != nil {
 		r.close()
 		return nil, err
 	}
-	r.head = (*ringHead)(whole)
-	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
+	r.head = (*header)(whole)
+	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, headerBytes)), 2*size)
 	s.rings[i] = r
 	return r, nil
 }
@@ -866,7 +874,7 @@ func (r *ring) close() {
 }
 
 // drain hands on the finished records of a ring, and returns their bytes; with final, the unfinished one too.
-func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
+func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	if r.mem == nil || r.done {
 		return 0, nil
 	}
@@ -954,9 +962,9 @@ func (s *Session) share(n uint64) {
 		return
 	}
 	s.work = 0
-	before := monotonic()
+	before := probe.Now()
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	if time.Duration(monotonic()-before) > s.Interval()/4 {
+	if time.Duration(probe.Now()-before) > s.Interval()/4 {
 		s.behind = s.pressed()
 	}
 }
@@ -979,7 +987,7 @@ func (s *Session) pressed() bool {
 }
 
 // leave hands on the enclosing call that never returned.
-func (r *ring) leave(sink Sink) error {
+func (r *ring) leave(sink probe.Sink) error {
 	c := r.outer
 	if r.outer = nil; c == nil {
 		return nil
@@ -988,20 +996,17 @@ func (r *ring) leave(sink Sink) error {
 }
 
 const (
-	// Nested is the reason of a Gap whose calls were made inside other ones, as by a signal's handler.
-	Nested = "inside another call"
-
 	writtenOver = "ring overwritten by the program"
 	truncated   = "ring truncated by the program"
 )
 
 // giveUp reads no more of a ring that the program has damaged. Its thread does not wait for room there. Of a truncated ring at
 // least one call is lost, and those that were seen in it. Calls that an overwritten ring still holds are counted in finish.
-func (r *ring) giveUp(s *Session, sink Sink, why string) error {
+func (r *ring) giveUp(s *Session, sink probe.Sink, why string) error {
 	r.head.givenUp.Store(1)
-	r.done, r.gone = true, monotonic()
+	r.done, r.gone = true, probe.Now()
 	s.damage = append(s.damage, Damage{PID: int(r.pid), TID: int(r.tid), Exe: r.member.describe().Exe, What: why})
-	g := Gap{PID: int(r.pid), TID: int(r.tid), From: r.gone, To: r.gone, Reason: why}
+	g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: r.gone, To: r.gone, Reason: why}
 	if r.truncated {
 		g.Calls = 1
 		if n := r.seen - min(r.seq, r.seen); n <= r.size/callHeader {
@@ -1012,7 +1017,7 @@ func (r *ring) giveUp(s *Session, sink Sink, why string) error {
 	return sink.Gap(&g)
 }
 
-func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
+func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 	switch b[6] {
 	case recCall:
 		c, err := r.call(s, b, state)
@@ -1028,7 +1033,7 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 		if err := r.leave(sink); err != nil {
 			return err
 		}
-		outer := c.clone() // the record is overwritten before its call ends
+		outer := copyCall(c) // the record is overwritten before its call ends
 		r.outer = &outer
 	case recEnd:
 		return r.end(s, sink, b)
@@ -1044,9 +1049,9 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 		if !s.possible(n) {
 			return errRing
 		}
-		g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
+		g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
 		if le.Uint16(b[4:]) == lostNested {
-			g.Reason = Nested
+			g.Reason = probe.Nested
 		}
 		r.lost += n
 		r.seq += n
@@ -1058,21 +1063,21 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 }
 
 // end completes the enclosing call.
-func (r *ring) end(s *Session, sink Sink, b []byte) error {
+func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 	c := r.outer
 	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
 	}
 	c.End, c.Ret = max(behind(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
 	r.last, r.recording = c.End, 0 // which was within the call
-	if err := c.pieces(s.model.Func(c.Func), b[callHeader:]); err != nil {
+	if err := readPieces(c, s.model.Func(c.Func), b[callHeader:]); err != nil {
 		return err
 	}
 	return r.leave(sink)
 }
 
 // call reads a record of a call, whose memory the call refers to.
-func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
+func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	if len(b) < callHeader {
 		return nil, errRing
 	}
@@ -1083,7 +1088,7 @@ func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
 	}
 	_, seq := r.number(r.seq)
 	c := &r.at
-	*c = Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
+	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
 	r.last, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
@@ -1094,19 +1099,19 @@ func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
 	}
 	r.seq++
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
-	return c, c.pieces(f, b[callHeader+8*words:])
+	return c, readPieces(c, f, b[callHeader+8*words:])
 }
 
 // pieces reads the pieces that follow a call.
-func (c *Call) pieces(f *api.Func, rest []byte) error {
+func readPieces(c *probe.Call, f *api.Func, rest []byte) error {
 	for len(rest) > 0 {
 		if len(rest) < pieceHeader {
 			return errRing
 		}
 		flags, n := rest[1], int(le.Uint32(rest[4:]))
-		p := Piece{Param: rest[0], Missing: Missing(rest[2]), Len: uint64(n)}
+		p := probe.Piece{Param: rest[0], Missing: probe.Missing(rest[2]), Len: uint64(n)}
 		if flags&pieceOut != 0 {
-			p.Dir = Out
+			p.Dir = probe.Out
 		}
 		rest = rest[pieceHeader:]
 		if flags&far != 0 {
@@ -1133,7 +1138,7 @@ func (c *Call) pieces(f *api.Func, rest []byte) error {
 
 // ringOf is the ring that has a call of a thread; nil for a call that another recorder has got. The thread may be one that has got its
 // ring since the last look.
-func (s *Session) ringOf(sink Sink, slot int, seq uint64) (*ring, error) {
+func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
 	if slot >= maxSlots {
 		return nil, errRing
 	}
@@ -1152,7 +1157,7 @@ func (s *Session) ringOf(sink Sink, slot int, seq uint64) (*ring, error) {
 	return r, nil
 }
 
-func (r *ring) payload(s *Session, sink Sink, b []byte) error {
+func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
 	if len(b) < payloadHeader {
 		return errRing
 	}
@@ -1176,14 +1181,14 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		return err
 	}
 	o, seq := of.number(le.Uint64(b[16:]))
-	p := Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
-	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
+	p := probe.Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
+	p.Piece = probe.Piece{Param: b[12], Missing: probe.Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
 	if b[13]&pieceOut != 0 {
-		p.Dir = Out
+		p.Dir = probe.Out
 	}
 	p.Early = b[13]&pieceEarly != 0
 	if s.arenaGone && le.Uint32(b[64:]) != 0 {
-		p.Missing, p.Bytes = Unreadable, nil
+		p.Missing, p.Bytes = probe.Unreadable, nil
 	}
 	// The time is that of the thread that wrote the record, which is another one than that of the call if it has waited for its result.
 	p.Recording = s.clock.duration(uint64(le.Uint32(b[68:])) * recordingTicks)
@@ -1191,7 +1196,7 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 	return sink.Payload(&p)
 }
 
-func (r *ring) time(s *Session, sink Sink, b []byte) error {
+func (r *ring) time(s *Session, sink probe.Sink, b []byte) error {
 	slot := int(le.Uint32(b[8:]))
 	if len(b) < timeBytes {
 		return errRing
@@ -1201,7 +1206,7 @@ func (r *ring) time(s *Session, sink Sink, b []byte) error {
 		return err
 	}
 	o, seq := of.number(le.Uint64(b[16:]))
-	t := TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
+	t := probe.TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
 		Issued: s.clock.nanoseconds(le.Uint64(b[32:])), Closed: s.clock.nanoseconds(le.Uint64(b[40:])), Seen: s.clock.nanoseconds(le.Uint64(b[48:])),
 		From: int64(le.Uint64(b[56:])) * 1000, To: int64(le.Uint64(b[64:])) * 1000, Elapsed: int64(math.Round(float64(math.Float32frombits(le.Uint32(b[72:]))) * 1e6))}
 	return sink.TaskTime(&t)

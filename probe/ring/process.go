@@ -1,4 +1,4 @@
-package probe
+package ring
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // processFile is the layout of the file `process.N`, as in probe/shim/ring.h.
@@ -54,24 +55,6 @@ type member struct {
 	filter filter
 	handle *os.File // of a process that this one sees, for how it ended; nil where the kernel gives none
 }
-
-// End says how a process of a session was last seen.
-type End struct {
-	PID      int
-	Exe      string
-	Args     []string
-	Program  uint64        // a hash of its file and its script
-	Lived    time.Duration // from its first call, as far as that is known
-	Clean    bool          // it ended of its own will, by exit
-	Code     int           // of its exit, NoCode where it is not known
-	Signal   int           // that ended it, 0 for none and where it is not known
-	Seen     int64         // when it was found to have ended, by CLOCK_MONOTONIC
-	Replaced bool          // it is another program now, by exec
-	Untraced bool          // the guard had kept it from being recorded
-}
-
-// NoCode is the exit code of a process that has not told it.
-const NoCode = -1
 
 var ownNamespace = namespace("/proc/self/ns/pid")
 
@@ -169,7 +152,7 @@ func (m *member) unmap() {
 }
 
 // Untraceds returns the processes that have come since the last time and that the guard keeps from being recorded.
-func (s *Session) Untraceds() []End {
+func (s *Session) Untraceds() []probe.End {
 	s.touch(s.look)
 	p := s.passed
 	s.passed = nil
@@ -239,7 +222,7 @@ func localPID(ns uint64, pid int) int {
 	return 0
 }
 
-func (m *member) describe() *Process {
+func (m *member) describe() *probe.Process {
 	said := m.said
 	text := said.text[:]
 	cut := func(n uint32) string {
@@ -254,7 +237,7 @@ func (m *member) describe() *Process {
 		}
 		return strings.Split(part, "\x00")
 	}
-	p := &Process{PID: m.pid, Local: m.local, PPID: int(said.ppid)}
+	p := &probe.Process{PID: m.pid, Local: m.local, PPID: int(said.ppid)}
 	p.Exe = strings.TrimSuffix(cut(said.exe), "\x00")
 	p.Argv, p.Variables, p.Libraries = list(cut(said.args)), list(cut(said.variables)), list(cut(said.librariesSize))
 	return p
@@ -285,12 +268,12 @@ func (s *Session) Processes() []int {
 }
 
 // Reap hands on what processes that are gone have left, gives back the memory of their rings and says how they ended.
-func (s *Session) Reap(sink Sink) (ends []End, err error) {
+func (s *Session) Reap(sink probe.Sink) (ends []probe.End, err error) {
 	s.touch(func() { err = s.reap(sink, &ends) })
 	return ends, err
 }
 
-func (s *Session) reap(sink Sink, ends *[]End) error {
+func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 	s.look()
 	for _, m := range s.members {
 		if m.file == nil {
@@ -326,13 +309,13 @@ func (s *Session) reap(sink Sink, ends *[]End) error {
 	return nil
 }
 
-func (s *Session) ended(m *member) End {
+func (s *Session) ended(m *member) probe.End {
 	p := m.describe()
-	e := End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Untraced: m.said.untraced != 0, Code: NoCode, Seen: monotonic()}
+	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Untraced: m.said.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
 	if m.live != nil {
 		e.Clean, e.Code = m.live.ended.Load() != 0, int(m.live.code.Load())-1 // 0: NoCode
 	}
-	if lived := monotonic() - s.clock.nanoseconds(m.said.start); lived > 0 {
+	if lived := probe.Now() - s.clock.nanoseconds(m.said.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
 	// A process that has become another program by exec has the same number, and says so anew.
@@ -347,7 +330,7 @@ func (s *Session) ended(m *member) End {
 	if status, known := m.status(s); known && !e.Replaced {
 		e.Signal = 0
 		if status.Signaled() {
-			e.Clean, e.Code, e.Signal = false, NoCode, int(status.Signal())
+			e.Clean, e.Code, e.Signal = false, probe.NoCode, int(status.Signal())
 		} else {
 			e.Clean, e.Code = true, status.ExitStatus() // also by _exit, of which the shim does not learn
 		}
@@ -419,15 +402,15 @@ var ErrTaken = errors.New("another recorder has it")
 // are numbered otherwise, as those of another runtime are.
 var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime (--api): make it anew")
 
-// MakeSession makes a session in a folder that is there, for a recorder that comes later: see OpenSession. os.ErrExist
+// Prepare makes a session in a folder that is there, for a recorder that comes later: see Open. os.ErrExist
 // means that there is one.
-func MakeSession(m *api.Model, dir string, opts *SessionOptions) error {
-	var o SessionOptions
+func Prepare(m *api.Model, dir string, opts *Options) error {
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
 	o.Dir = dir
-	s, err := makeSession(m, dir, &o)
+	s, err := create(m, dir, &o)
 	if err != nil {
 		return err
 	}
@@ -435,10 +418,10 @@ func MakeSession(m *api.Model, dir string, opts *SessionOptions) error {
 	return s.Close()
 }
 
-// OpenSession takes a session over: from MakeSession, or from a recorder that is gone. What the options say of the kind
+// Open takes a session over: from Prepare, or from a recorder that is gone. What the options say of the kind
 // of payloads, the policy and the like holds from here on; the size of rings and their memory is that of the session.
-func OpenSession(m *api.Model, dir string, opts *SessionOptions) (*Session, error) {
-	var o SessionOptions
+func Open(m *api.Model, dir string, opts *Options) (*Session, error) {
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
@@ -459,7 +442,7 @@ func OpenSession(m *api.Model, dir string, opts *SessionOptions) (*Session, erro
 	return s, nil
 }
 
-func (s *Session) attach(o *SessionOptions) error {
+func (s *Session) attach(o *Options) error {
 	f, err := os.OpenFile(filepath.Join(s.dir, "control"), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -479,8 +462,8 @@ func (s *Session) attach(o *SessionOptions) error {
 }
 
 // take continues the session of another recorder.
-func (s *Session) take(o *SessionOptions) error {
-	if s.ctl.magic != ringMagic || s.ctl.version != ringVersion || s.ctl.maxSlots != maxSlots || s.ctl.functions != s.model.Checksum() {
+func (s *Session) take(o *Options) error {
+	if s.ctl.magic != layoutMagic || s.ctl.version != layoutVersion || s.ctl.maxSlots != maxSlots || s.ctl.functions != s.model.Checksum() {
 		unix.Munmap(s.mem)
 		return ErrVersion
 	}
@@ -500,7 +483,7 @@ func (s *Session) take(o *SessionOptions) error {
 	s.Handed = s.ctl.handed
 	s.configure(o)
 	s.ctl.off.CompareAndSwap(offEnded, 0)
-	s.quiet = s.ctl.heartbeat.Swap(monotonic())
+	s.quiet = s.ctl.heartbeat.Swap(probe.Now())
 	return nil
 }
 
@@ -508,7 +491,7 @@ func (s *Session) take(o *SessionOptions) error {
 // when another recorder has read them last.
 func (s *Session) Begun() int64 {
 	s.touch(s.look)
-	first := monotonic()
+	first := probe.Now()
 	for _, m := range s.members {
 		if m.said != nil && m.file != nil {
 			first = min(first, max(s.clock.nanoseconds(m.said.start), s.quiet))

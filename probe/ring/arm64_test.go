@@ -1,4 +1,4 @@
-package probe
+package ring
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 )
 
 const crossCompiler = "aarch64-linux-gnu-gcc"
@@ -106,20 +107,23 @@ func playerImports(t *testing.T, path string) {
 
 // everything keeps what a session hands on.
 type everything struct {
-	processes []Process
-	calls     []Call
-	payloads  []Payload
-	gaps      []Gap
+	processes []probe.Process
+	calls     []probe.Call
+	payloads  []probe.Payload
+	gaps      []probe.Gap
 }
 
-func (e *everything) Process(p *Process) error { e.processes = append(e.processes, *p); return nil }
-func (e *everything) Gap(g *Gap) error         { e.gaps = append(e.gaps, *g); return nil }
-func (e *everything) TaskTime(*TaskTime) error { return nil }
+func (e *everything) Process(p *probe.Process) error {
+	e.processes = append(e.processes, *p)
+	return nil
+}
+func (e *everything) Gap(g *probe.Gap) error         { e.gaps = append(e.gaps, *g); return nil }
+func (e *everything) TaskTime(*probe.TaskTime) error { return nil }
 
-func (e *everything) Call(c *Call) error {
+func (e *everything) Call(c *probe.Call) error {
 	d := *c
 	d.Words = append([]uint64{}, c.Words...)
-	d.Pieces = append([]Piece{}, c.Pieces...)
+	d.Pieces = append([]probe.Piece{}, c.Pieces...)
 	for i := range d.Pieces {
 		d.Pieces[i].Bytes = bytes.Clone(d.Pieces[i].Bytes)
 	}
@@ -127,7 +131,7 @@ func (e *everything) Call(c *Call) error {
 	return nil
 }
 
-func (e *everything) Payload(p *Payload) error {
+func (e *everything) Payload(p *probe.Payload) error {
 	d := *p
 	d.Bytes = bytes.Clone(p.Bytes)
 	e.payloads = append(e.payloads, d)
@@ -145,7 +149,7 @@ func TestShimArm64(t *testing.T) {
 	crossCompile(t, filepath.Join(dir, "libascendcl.so"), "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libascendcl.so", filepath.Join(source, "runtime.c"))
 	program := crossCompile(t, filepath.Join(dir, "program"), filepath.Join(source, "program.c"), "-L"+dir, "-lascendcl", "-lpthread")
 
-	s, err := NewSession(acl.Model, &SessionOptions{RingBytes: 256 << 10, PayloadLimit: 1 << 20, NoTaskIDs: true})
+	s, err := Create(acl.Model, &Options{RingBytes: 256 << 10, PayloadLimit: 1 << 20, NoTaskIDs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +157,7 @@ func TestShimArm64(t *testing.T) {
 	// The emulated counter is not this machine's.
 	s.clock.counter = false
 	s.ctl.clock = s.clock.kind()
-	before := monotonic()
+	before := probe.Now()
 	cmd := exec.Command(qemu, "-L", "/usr/aarch64-linux-gnu", "-E", "LD_PRELOAD="+shim,
 		"-E", "LD_LIBRARY_PATH="+dir, "-E", "ACLTRACE_SESSION="+s.Dir(), program)
 	var out, errs bytes.Buffer
@@ -171,11 +175,11 @@ func TestShimArm64(t *testing.T) {
 	}
 	main := e.calls[0].TID
 	var names []string
-	byName := map[string][]*Call{}
+	byName := map[string][]*probe.Call{}
 	for i := range e.calls {
 		c := &e.calls[i]
 		f := acl.Model.Func(c.Func)
-		if c.Unfinished() || c.Start < before || c.End < c.Start || c.End > monotonic() {
+		if c.Unfinished() || c.Start < before || c.End < c.Start || c.End > probe.Now() {
 			t.Errorf("%s from %d to %d", f.Name, c.Start, c.End)
 		}
 		byName[f.Name] = append(byName[f.Name], c)
@@ -191,7 +195,7 @@ func TestShimArm64(t *testing.T) {
 	if n := len(byName["aclrtGetDevice"]); n != 4*1000+1 {
 		t.Errorf("%d calls of aclrtGetDevice", n)
 	}
-	piece := func(name string, i int, param uint8) Piece {
+	piece := func(name string, i int, param uint8) probe.Piece {
 		c := byName[name][i]
 		for _, p := range c.Pieces {
 			if p.Param == param {
@@ -203,12 +207,12 @@ func TestShimArm64(t *testing.T) {
 				return p.Piece
 			}
 		}
-		return Piece{}
+		return probe.Piece{}
 	}
 	if w := byName["aclrtSetDevice"][0].Words; w[0] != 5 {
 		t.Errorf("aclrtSetDevice%v", w)
 	}
-	if p := piece("aclrtGetDevice", 0, 0); p.Dir != Out || len(p.Bytes) < 4 || le.Uint32(p.Bytes) != 5 {
+	if p := piece("aclrtGetDevice", 0, 0); p.Dir != probe.Out || len(p.Bytes) < 4 || le.Uint32(p.Bytes) != 5 {
 		t.Errorf("aclrtGetDevice gave %+v", p)
 	}
 	if p := piece("aclrtMalloc", 0, 0); len(p.Bytes) != 8 || le.Uint64(p.Bytes) != 0x124000000000 || byName["aclrtMalloc"][0].Words[1] != 8192 {
@@ -231,7 +235,7 @@ func TestShimArm64(t *testing.T) {
 		t.Errorf("the copy from the device is %+v", p)
 	}
 	// The emulator has no process_vm_readv: what is read with care is marked, and the program lives.
-	if p := piece("aclrtMemcpyAsync", 0, 0); p.Missing != Unreadable && !bytes.Equal(p.Bytes, bytes.Repeat([]byte{'i'}, 64)) {
+	if p := piece("aclrtMemcpyAsync", 0, 0); p.Missing != probe.Unreadable && !bytes.Equal(p.Bytes, bytes.Repeat([]byte{'i'}, 64)) {
 		t.Errorf("the result of the asynchronous copy is %+v", p)
 	}
 	if failed := byName["aclrtMemcpy"][2]; int32(failed.Ret) == 0 {
