@@ -16,11 +16,14 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -49,7 +52,6 @@ type Watcher struct {
 	stop    chan struct{}
 	ended   sync.WaitGroup
 	window  time.Duration // between two looks, for the tests
-	waited  time.Duration // within a look
 }
 
 type procKey struct {
@@ -96,12 +98,12 @@ func Start(m *api.Model, root int, shim, session string) *Watcher {
 		w.names[m.Funcs[i].Name] = true
 	}
 	w.ended.Go(func() {
+		runtime.LockOSThread() // processorTime is the thread's
 		for next := firstLook; ; next *= 2 {
-			began := time.Now()
-			w.waited = 0
-			w.look(began)
-			// On a machine with very many processes a look takes long, and is taken the more seldom.
-			pause := max(min(w.window, next), 50*(time.Since(began)-w.waited))
+			began := processorTime()
+			w.look(time.Now())
+			// A look takes longer the more processes the machine has. Time spent waiting for a core on a busy machine does not count.
+			pause := max(min(w.window, next), 50*(processorTime()-began))
 			select {
 			case <-time.After(pause):
 			case <-w.stop:
@@ -110,6 +112,15 @@ func Start(m *api.Model, root int, shim, session string) *Watcher {
 		}
 	})
 	return w
+}
+
+// processorTime returns the processor time that the calling thread has used.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // End stops looking and returns what was found, in a stable order.
@@ -184,12 +195,17 @@ func (w *Watcher) look(now time.Time) {
 			continue
 		}
 		w.process(a.pid, p)
-		delete(w.bare, a)
 		if !p.hooked {
-			if why := w.why(a.pid, exe); why != "" {
+			why := w.why(a.pid, exe)
+			if _, start, ok := parent(a.pid); !ok || start != a.start {
+				continue // it ended during the look, which then shows nothing: the result of the look before stays
+			}
+			delete(w.bare, a)
+			if why != "" {
 				w.bare[a] = format.Unhooked{PID: a.pid, Exe: exe, Reason: why}
 			}
 		} else {
+			delete(w.bare, a)
 			// Reading the maps of a large process stops it for a moment: less and less often.
 			p.next = now.Add(w.window << min(p.looks, 7))
 			p.looks++
@@ -414,7 +430,6 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 				break
 			}
 			time.Sleep(w.window / 10)
-			w.waited += w.window / 10
 			if _, _, ok := parent(pid); !ok {
 				past, asks = nil, false // one look, which may have come between the loader's and the shim's, shows nothing
 				break
