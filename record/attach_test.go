@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -530,7 +530,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 	}
 	needed := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
 	names := "cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_dac_read_search"
-	if ways := probe.TryUprobes(acl.Model, false); ways[len(ways)-1].OneByOne {
+	if ways := uprobe.Try(acl.Model, false); ways[len(ways)-1].OneByOne {
 		needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
 		names = "cap_sys_admin,cap_sys_ptrace,cap_dac_read_search"
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/session"
@@ -195,11 +196,11 @@ type recorder struct {
 	kernelList string // file of the kernel libraries that the simulator has loaded, "" if it does not report them
 	ownKernels ownKernels
 
-	uprobes probe.UprobeTrial // the way that is used, and what it costs
-	damaged []ring.Damage     // done to the session by programs
-	hooked  *int              // functions that have a probe; nil: those of the model
-	ended   int64             // when the last calls were seen, where that is before the end; else 0
-	late    sync.Mutex        // of unseen, which another goroutine adds to
+	uprobes uprobe.Trial  // the way that is used, and what it costs
+	damaged []ring.Damage // done to the session by programs
+	hooked  *int          // functions that have a probe; nil: those of the model
+	ended   int64         // when the last calls were seen, where that is before the end; else 0
+	late    sync.Mutex    // of unseen, which another goroutine adds to
 	unseen  []format.Unhooked
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/host"
 )
@@ -56,7 +57,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	o.PIDs = []int{pid}
-	u, err := probe.LoadUprobes(r.o.Model, o)
+	u, err := uprobe.Load(r.o.Model, o)
 	if err != nil {
 		return fail(err)
 	}
@@ -90,7 +91,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 }
 
 // leftBehind says of which processes the recording does not see the end, which is when the program that was started ends.
-func (r *recorder) leftBehind(u *probe.Uprobes) {
+func (r *recorder) leftBehind(u *uprobe.Probes) {
 	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
 		if host.AnyAlive([]int{pid}) {
 			exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
@@ -109,22 +110,22 @@ func (r *recorder) leaving() {
 }
 
 // uprobeOptions tries how uprobes work here, and says how to use them.
-func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
-	trials := probe.TryUprobes(r.o.Model, false)
+func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
+	trials := uprobe.Try(r.o.Model, false)
 	best := trials[len(trials)-1]
 	if best.Err != nil {
 		var errs []error
 		for _, t := range trials {
 			errs = append(errs, fmt.Errorf("%s: %w", t.Kind, t.Err))
 		}
-		if err := errors.Join(errs...); !errors.Is(err, probe.ErrNotPermitted) {
+		if err := errors.Join(errs...); !errors.Is(err, uprobe.ErrNotPermitted) {
 			return nil, err
 		}
 		return nil, errors.Join(append(errs, errors.New("acltrace doctor names the command that grants it"))...)
 	}
 	r.uprobes = best
 	flushed := time.Now()
-	o := &probe.UprobeOptions{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, Meanwhile: func() error { return r.flush(&flushed) }}
+	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, Meanwhile: func() error { return r.flush(&flushed) }}
 	switch r.o.Payload {
 	case Small:
 		o.PayloadLimit = SmallLimit
@@ -136,7 +137,7 @@ func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
 
 // follow puts probes on the libraries of some processes: the one that was named, those that they map, those that lie where their
 // loaders look, and those that they, or processes to come, map later.
-func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error) {
+func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error) {
 	if r.o.Library != "" {
 		path, err := filepath.EvalSymlinks(r.o.Library)
 		if err != nil {
@@ -145,7 +146,7 @@ func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error)
 		return func() {}, u.Add(path)
 	}
 	// From here on nothing is missed, though it may be late.
-	stop, err = u.Follow(func(m probe.Mapped, wait time.Duration, err error) {
+	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
 		r.late.Lock()
 		defer r.late.Unlock()
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
@@ -160,12 +161,12 @@ func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error)
 	}
 	var first error
 	for _, pid := range pids {
-		libs, err := probe.FindLibraries(r.o.Model, pid)
+		libs, err := uprobe.FindLibraries(r.o.Model, pid)
 		if err != nil && first == nil && host.Exists(host.ProcFile(pid, "maps")) {
 			first = err
 		}
-		for _, lib := range append(libs, probe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
-			if err := u.Add(lib); err != nil && !errors.Is(err, probe.ErrNoFunction) && first == nil {
+		for _, lib := range append(libs, uprobe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
+			if err := u.Add(lib); err != nil && !errors.Is(err, uprobe.ErrNoFunction) && first == nil {
 				first = err
 			}
 		}
@@ -220,7 +221,7 @@ func runpaths(path string) (lists []string) {
 }
 
 // finishUprobes closes the trace of a recording by uprobes.
-func (r *recorder) finishUprobes(res *Result, u *probe.Uprobes) (*Result, error) {
+func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error) {
 	r.ended = u.Ended()
 	r.late.Lock()
 	res.Unhooked = append(res.Unhooked, r.unseen...)
@@ -265,7 +266,7 @@ type AttachOptions struct {
 }
 
 // uprobes has probes see the processes that are to be recorded.
-func (o *AttachOptions) uprobes(u *probe.UprobeOptions) *probe.UprobeOptions {
+func (o *AttachOptions) uprobes(u *uprobe.Options) *uprobe.Options {
 	u.Name, u.Cgroup, u.Sample = o.Comm, o.Cgroup, o.Sample
 	if o.PID != 0 {
 		u.PIDs = []int{o.PID}
@@ -275,7 +276,7 @@ func (o *AttachOptions) uprobes(u *probe.UprobeOptions) *probe.UprobeOptions {
 
 // RuntimeOf returns the model of the runtime that the processes use.
 func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
-	pids, _ := o.uprobes(&probe.UprobeOptions{}).Processes()
+	pids, _ := o.uprobes(&uprobe.Options{}).Processes()
 	return detect.OfProcesses(models, o.Library, o.PID, pids)
 }
 
@@ -303,7 +304,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		} else if len(b) > 0 {
 			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 		}
-		if libs, err := probe.FindLibraries(o.Model, o.PID); err != nil {
+		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
 			return nil, fmt.Errorf("process %d: %w", o.PID, err)
 		} else if len(libs) == 0 && o.Library == "" {
 			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
@@ -311,7 +312,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		r.env = host.Environ(o.PID)
 	}
 	r.start = probe.Now() // calls are seen from here on
-	u, err := probe.LoadUprobes(o.Model, uo)
+	u, err := uprobe.Load(o.Model, uo)
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +380,7 @@ func (r *recorder) dropRights() error {
 	if !r.o.Drop {
 		return nil
 	}
-	if err := probe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := uprobe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -40,7 +40,7 @@ func TestUprobesThatTheKernelRefuses(t *testing.T) {
 	if c.Hooked != 2 || len(res.Unhooked) != 1 || len(c.Unhooked) != 1 || !strings.Contains(c.Unhooked[0].Reason, "(aclrtSetDevice, aclrtSynchronizeDevice)") || filepath.Base(c.Unhooked[0].Exe) != "libascendcl.so" || strings.HasPrefix(c.Unhooked[0].Exe, "/proc/") {
 		t.Errorf("%+v", c)
 	}
-	if _, _, err := recorded("-DALL"); !errors.Is(err, record.ErrStart) || !errors.Is(err, probe.ErrRefused) {
+	if _, _, err := recorded("-DALL"); !errors.Is(err, record.ErrStart) || !errors.Is(err, uprobe.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 }

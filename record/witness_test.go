@@ -20,7 +20,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -79,7 +79,7 @@ func TestShimAgainstUprobes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := prepare(t)
 			dir := ownLibraries(t)
-			u, err := probe.AttachUprobes(acl.Model, filepath.Join(dir, "libascendcl.so"), &probe.UprobeOptions{CountOnly: true})
+			u, err := uprobe.Attach(acl.Model, filepath.Join(dir, "libascendcl.so"), &uprobe.Options{CountOnly: true})
 			testenv.Uprobes(t, err)
 			defer u.Close()
 			for _, lib := range j.libraries {

@@ -6,7 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
@@ -53,7 +53,7 @@ func (a *app) attachCmd() *cobra.Command {
 			o.Waiting = a.waiting
 			res, err := record.Attach(ctx, &o)
 			follower.said(a)
-			if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
+			if errors.Is(err, uprobe.ErrNotPermitted) || errors.Is(err, uprobe.ErrNotSupported) {
 				return &exit{exitStart, err}
 			}
 			return a.recorded(&o.Options, res, err, &end)

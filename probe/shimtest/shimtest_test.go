@@ -20,7 +20,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -776,7 +776,7 @@ func TestAgainstUprobes(t *testing.T) {
 	s := shapes[1]
 	dir := s.build(t, "")
 	path := filepath.Join(dir, s.main())
-	u, err := probe.AttachUprobes(acl.Model, path, &probe.UprobeOptions{CountOnly: true})
+	u, err := uprobe.Attach(acl.Model, path, &uprobe.Options{CountOnly: true})
 	testenv.Uprobes(t, err)
 	defer u.Close()
 	total := map[string]int{}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/replay/sandbox"
@@ -144,9 +144,9 @@ func (d *Diagnosis) player() {
 // uprobes records a small program in each way that the kernel may have, and opens what another process maps.
 func (d *Diagnosis) uprobes(m *api.Model) {
 	const needs = "attach, record --probe ebpf"
-	trials := probe.TryUprobes(m, true)
+	trials := uprobe.Try(m, true)
 	var works []string
-	oneByOne := probe.OneByOne()
+	oneByOne := uprobe.OneByOne()
 	for _, t := range trials {
 		if t.Err == nil {
 			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
@@ -160,7 +160,7 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 		}
 	}
 	grant := func(f *Finding) {
-		missing, all := probe.MissingCapabilities(oneByOne)
+		missing, all := uprobe.MissingCapabilities(oneByOne)
 		if f.OK || len(missing) == 0 {
 			return
 		}
@@ -170,7 +170,7 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 		}
 	}
 	grant(d.add(needs, "uprobes", err, strings.Join(works, "; ")))
-	grant(d.add("attach", "libraries of other users' processes", probe.ReachesProcesses(), ""))
+	grant(d.add("attach", "libraries of other users' processes", uprobe.ReachesProcesses(), ""))
 }
 
 func heldAtStart() error {

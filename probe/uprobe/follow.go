@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"encoding/binary"
@@ -51,7 +51,7 @@ func WatchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 		}
 		if err != nil {
 			w.close()
-			return nil, uprobeError(fmt.Errorf("watch what is mapped: %w", err))
+			return nil, kernelError(fmt.Errorf("watch what is mapped: %w", err))
 		}
 		w.fds = append(w.fds, fd)
 		ring, err := unix.Mmap(fd, 0, (1+mapRingPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -146,7 +146,7 @@ func filesOf(pid int, addresses, path string) []string {
 
 // Follow puts probes on the libraries that the selected processes map from now on, as they do so: what a process calls before the
 // probes are there is not seen, and late is told how long that was at most. It ends with the returned function.
-func (u *Uprobes) Follow(late func(m Mapped, wait time.Duration, err error)) (stop func(), err error) {
+func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (stop func(), err error) {
 	return WatchMaps(u.model, func(m Mapped) {
 		began := time.Now()
 		if m.Lost {

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
@@ -59,9 +60,9 @@ const forgetAfter = 60e9
 
 // As in uprobe.bpf.c.
 const (
-	uprobeMaxParams = 512
-	uprobeMaxParam  = 4096
-	uprobeUnknown   = 1<<16 - 1
+	maxParams     = 512
+	maxParamBytes = 4096
+	unknownParams = 1<<16 - 1
 )
 
 func newKernels(handles, layouts *ebpf.Map) *kernels {
@@ -70,7 +71,7 @@ func newKernels(handles, layouts *ebpf.Map) *kernels {
 }
 
 // call notes what a call has made of binaries and kernels.
-func (k *kernels) call(f *api.Func, c *Call) {
+func (k *kernels) call(f *api.Func, c *probe.Call) {
 	delete(k.loading, c.TID)
 	if c.Unfinished() {
 		return
@@ -111,9 +112,9 @@ func (k *kernels) call(f *api.Func, c *Call) {
 }
 
 // storedWord is what a call has stored behind a parameter.
-func storedWord(c *Call, param int) (uint64, bool) {
+func storedWord(c *probe.Call, param int) (uint64, bool) {
 	for i := range c.Pieces {
-		if p := &c.Pieces[i]; int(p.Param) == param && p.Dir == Out && p.Missing == Present && len(p.Bytes) >= 8 {
+		if p := &c.Pieces[i]; int(p.Param) == param && p.Dir == probe.Out && p.Missing == probe.Present && len(p.Bytes) >= 8 {
 			return le64(p.Bytes), true
 		}
 	}
@@ -121,7 +122,7 @@ func storedWord(c *Call, param int) (uint64, bool) {
 }
 
 // load notes a binary. Its content comes with the call or after it.
-func (k *kernels) load(f *api.Func, c *Call, h handleOf) {
+func (k *kernels) load(f *api.Func, c *probe.Call, h handleOf) {
 	l := &loading{binary: &deviceBinary{}, seq: c.Seq}
 	k.binaries[h] = l.binary
 	for i := range f.Params {
@@ -142,12 +143,12 @@ func (k *kernels) load(f *api.Func, c *Call, h handleOf) {
 }
 
 // content adds to the binary that a thread has loaded.
-func (k *kernels) content(tid int, seq uint64, p *Piece, offset uint64) {
+func (k *kernels) content(tid int, seq uint64, p *probe.Piece, offset uint64) {
 	l := k.loading[tid]
 	if l == nil || l.seq != seq || l.param != p.Param || l.item != p.Item {
 		return
 	}
-	if p.Missing != Present || offset != uint64(len(l.data)) || p.Len > kernelbin.MaxUnpacked {
+	if p.Missing != probe.Present || offset != uint64(len(l.data)) || p.Len > kernelbin.MaxUnpacked {
 		delete(k.loading, tid)
 		return
 	}
@@ -161,7 +162,7 @@ func (k *kernels) content(tid int, seq uint64, p *Piece, offset uint64) {
 }
 
 // give notes a kernel that a program has got: from a binary by its name, or by another handle.
-func (k *kernels) give(f *api.Func, c *Call, h, from handleOf, source api.Object) {
+func (k *kernels) give(f *api.Func, c *probe.Call, h, from handleOf, source api.Object) {
 	by := uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))
 	if old := k.functions[h]; old != nil && old.from == from.handle {
 		// The programs in the kernel may have noted this call too: where two threads got it at once, or they were told meanwhile that
@@ -180,7 +181,7 @@ func (k *kernels) give(f *api.Func, c *Call, h, from handleOf, source api.Object
 			break
 		}
 		for i := range c.Pieces {
-			if p := &c.Pieces[i]; int(p.Param) == int(f.Names) && p.Missing == Present {
+			if p := &c.Pieces[i]; int(p.Param) == int(f.Names) && p.Missing == probe.Present {
 				fn.sizes, fn.known = fn.binary.params[string(p.Bytes)]
 			}
 		}
@@ -193,7 +194,7 @@ func (k *kernels) give(f *api.Func, c *Call, h, from handleOf, source api.Object
 }
 
 // told notes what a program is told of the parameters of a kernel, who asks for one after the other: behind the last there is none.
-func (k *kernels) told(f *api.Func, c *Call, h handleOf, ok bool) {
+func (k *kernels) told(f *api.Func, c *probe.Call, h handleOf, ok bool) {
 	fn := k.functions[h]
 	if fn == nil {
 		fn = &kernelFunction{of: h, by: uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))}
@@ -225,10 +226,10 @@ func (k *kernels) add(fn *kernelFunction) {
 // publish tells the programs in the kernel how large the parameters of a kernel are, or that nobody knows. Where they have no room for it,
 // each launch passes on what there may be at most.
 func (k *kernels) publish(fn *kernelFunction) {
-	b := make([]byte, 2+2*uprobeMaxParams)
-	n := min(len(fn.sizes), uprobeMaxParams)
+	b := make([]byte, 2+2*maxParams)
+	n := min(len(fn.sizes), maxParams)
 	if binary.NativeEndian.PutUint16(b, uint16(n)); !fn.known {
-		binary.NativeEndian.PutUint16(b, uprobeUnknown)
+		binary.NativeEndian.PutUint16(b, unknownParams)
 	}
 	for i, size := range fn.sizes[:n] {
 		binary.NativeEndian.PutUint16(b[2+2*i:], uint16(min(size, 1<<16-1)))
@@ -313,25 +314,25 @@ func (k *kernels) tidy(now int64) {
 
 // params returns the parameters of a kernel that the programs in the kernel have passed on for a launch that began then: with the items from
 // that of p on. The address of p is the call that has given the kernel, its length says how many parameters there are.
-func (k *kernels) params(p Piece, began int64, list uint64, b []byte) []Piece {
+func (k *kernels) params(p probe.Piece, began int64, list uint64, b []byte) []probe.Piece {
 	fn, done, n := k.given[p.Addr], int(uint32(p.Len)), int(p.Len>>32)
 	p.Addr, p.Len = list, 0
 	switch {
-	case p.Missing != Present:
+	case p.Missing != probe.Present:
 	case fn == nil || !fn.known || fn.ends != 0 && began > fn.ends || len(b) < (10*n+7)&^7:
-		p.Missing = UnknownSize
+		p.Missing = probe.UnknownSize
 	}
-	if p.Missing != Present {
+	if p.Missing != probe.Present {
 		if p.Item > 0 {
 			p.Item++
 		}
-		return []Piece{p}
+		return []probe.Piece{p}
 	}
 	addrs, lengths, content := b, b[8*n:], b[(10*n+7)&^7:]
-	ps := make([]Piece, len(fn.sizes))
+	ps := make([]probe.Piece, len(fn.sizes))
 	for i, size := range fn.sizes {
 		q := &ps[i]
-		*q = Piece{Param: p.Param, Item: p.Item + uint32(i) + 1, Len: uint64(size), Missing: OverLimit}
+		*q = probe.Piece{Param: p.Param, Item: p.Item + uint32(i) + 1, Len: uint64(size), Missing: probe.OverLimit}
 		if i < n {
 			q.Addr = le64(addrs[8*i:])
 		}
@@ -343,10 +344,10 @@ func (k *kernels) params(p Piece, began int64, list uint64, b []byte) []Piece {
 		case padded > len(content):
 			content = nil
 		case got >= int(size):
-			q.Missing, q.Bytes, content = Present, content[:size:size], content[padded:]
+			q.Missing, q.Bytes, content = probe.Present, content[:size:size], content[padded:]
 		default:
-			if content = content[padded:]; got == 0 && size <= uprobeMaxParam {
-				q.Missing = Unreadable
+			if content = content[padded:]; got == 0 && size <= maxParamBytes {
+				q.Missing = probe.Unreadable
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
@@ -22,11 +23,11 @@ import (
 
 type nobody struct{}
 
-func (nobody) Process(*Process) error   { return nil }
-func (nobody) Call(*Call) error         { return nil }
-func (nobody) Payload(*Payload) error   { return nil }
-func (nobody) Gap(*Gap) error           { return nil }
-func (nobody) TaskTime(*TaskTime) error { return nil }
+func (nobody) Process(*probe.Process) error   { return nil }
+func (nobody) Call(*probe.Call) error         { return nil }
+func (nobody) Payload(*probe.Payload) error   { return nil }
+func (nobody) Gap(*probe.Gap) error           { return nil }
+func (nobody) TaskTime(*probe.TaskTime) error { return nil }
 
 // emptyPair puts programs that do nothing on the entry and the return of the launch, at the address that the tracer chooses or, as
 // tools that know no better do, at the symbol. It returns what takes them away.
@@ -66,9 +67,9 @@ func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 }
 
 // recorded puts the tracer's probes there.
-func recorded(b *testing.B, lib string, opts *UprobeOptions) (detach func()) {
+func recorded(b *testing.B, lib string, opts *Options) (detach func()) {
 	b.Helper()
-	u, err := AttachUprobes(acl.Model, lib, opts)
+	u, err := Attach(acl.Model, lib, opts)
 	testenv.Uprobes(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
@@ -95,8 +96,8 @@ func BenchmarkUprobe(b *testing.B) {
 	dir := b.TempDir()
 	lib, program := filepath.Join(dir, "libascendcl.so"), filepath.Join(dir, "launch")
 	for _, args := range [][]string{
-		{"-O0", "-fcf-protection", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "-o", lib, "shim/bench/null.c"},
-		{"-O2", "-o", program, "shim/bench/launch.c", "-L" + dir, "-lascendcl", "-lpthread"},
+		{"-O0", "-fcf-protection", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "-o", lib, "../shim/bench/null.c"},
+		{"-O2", "-o", program, "../shim/bench/launch.c", "-L" + dir, "-lascendcl", "-lpthread"},
 	} {
 		if out, err := exec.Command(cc, append([]string{"-I../api/acl/include"}, args...)...).CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
@@ -122,8 +123,8 @@ func BenchmarkUprobe(b *testing.B) {
 	}{
 		{"pair", 100, func() func() { return emptyPair(b, lib, false) }},
 		{"naive", 20, func() func() { return emptyPair(b, lib, true) }},
-		{"counted", 100, func() func() { return recorded(b, lib, &UprobeOptions{CountOnly: true}) }},
-		{"recorded", 100, func() func() { return recorded(b, lib, &UprobeOptions{}) }},
+		{"counted", 100, func() func() { return recorded(b, lib, &Options{CountOnly: true}) }},
+		{"recorded", 100, func() func() { return recorded(b, lib, &Options{}) }},
 	}
 	took, ratio := make([][]float64, len(ways)), make([][]float64, len(ways))
 	for b.Loop() {

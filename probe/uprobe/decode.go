@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/regular"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/bpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ import (
 
 // Run hands what the probes see to sink until ctx ends. Then it takes the probes away and hands on what is left: calls
 // that have not returned come without an end.
-func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
+func (u *Probes) Run(ctx context.Context, sink probe.Sink) error {
 	if u.reader == nil {
 		return errors.New("run uprobes: they only count")
 	}
@@ -37,7 +38,7 @@ func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
 	if err := u.Pause(); err != nil {
 		return err
 	}
-	u.ended = Now()
+	u.ended = probe.Now()
 	if err := u.detach(); err != nil {
 		return fmt.Errorf("detach uprobes: %w", err)
 	}
@@ -49,7 +50,7 @@ func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
 }
 
 // read delivers records until the deadline of the reader finds none.
-func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
+func (u *Probes) read(ctx context.Context, rec *ringbuf.Record) error {
 	for n := 1; ; n++ {
 		err := u.reader.ReadInto(rec)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -70,26 +71,26 @@ func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
 	}
 }
 
-func (u *Uprobes) meanwhile() error {
+func (u *Probes) meanwhile() error {
 	u.tidy()
-	u.kernels.tidy(Now())
+	u.kernels.tidy(probe.Now())
 	if u.opts.Meanwhile == nil {
 		return nil
 	}
 	return u.opts.Meanwhile()
 }
 
-func (u *Uprobes) deliver(b []byte) error {
-	if len(b) < uprobeHeadSize {
+func (u *Probes) deliver(b []byte) error {
+	if len(b) < headSize {
 		return fmt.Errorf("uprobe record of %d bytes", len(b))
 	}
-	if b[0] == uprobePayload {
+	if b[0] == eventPayload {
 		return u.deliverPart(b)
 	}
 	kind, pid, tid := b[0], int(le32(b[8:])), int(le32(b[12:]))
 	lost, from, to := le64(b[16:]), int64(le64(b[24:])), int64(le64(b[32:]))
-	b = b[uprobeHeadSize:]
-	if kind == uprobeThread {
+	b = b[headSize:]
+	if kind == eventThread {
 		if len(b) < 24 {
 			return fmt.Errorf("uprobe record of a thread of %d bytes", len(b))
 		}
@@ -102,13 +103,13 @@ func (u *Uprobes) deliver(b []byte) error {
 	}
 	if lost > 0 {
 		u.gaps += lost
-		if err := u.sink.Gap(&Gap{PID: pid, TID: tid, From: from, To: to, Calls: lost, Reason: "ring full"}); err != nil {
+		if err := u.sink.Gap(&probe.Gap{PID: pid, TID: tid, From: from, To: to, Calls: lost, Reason: "ring full"}); err != nil {
 			return err
 		}
 	}
 	seq := u.seqs[tid]
-	for len(b) >= uprobeEventSize {
-		n := uprobeEventSize + int(le16(b[2:]))
+	for len(b) >= eventSize {
+		n := eventSize + int(le16(b[2:]))
 		if n > len(b) {
 			return fmt.Errorf("uprobe record of function %d is damaged", le16(b))
 		}
@@ -123,14 +124,14 @@ func (u *Uprobes) deliver(b []byte) error {
 	return nil
 }
 
-func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
-	c := &Call{
+func (u *Probes) deliverCall(b []byte, pid, tid int, seq uint64) error {
+	c := &probe.Call{
 		PID: pid, TID: tid,
 		Func: api.ID(le16(b)),
 		Seq:  seq, Start: int64(le64(b[8:])), End: int64(le64(b[16:])), Ret: le64(b[24:]),
 	}
 	f := u.model.Func(c.Func)
-	data := b[uprobeEventSize:]
+	data := b[eventSize:]
 	if f == nil || len(data) < 8*int(f.Words) {
 		return fmt.Errorf("uprobe record of function %d is damaged", c.Func)
 	}
@@ -144,40 +145,40 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	data = data[8*len(c.Words):]
 	failed := c.Unfinished() || f.RetError && c.Ret != 0
 	var later partial
-	var payloads []Piece
+	var payloads []probe.Piece
 	var args uint64 // parameters that arguments of kernels are behind
-	for len(data) >= uprobeShortPiece {
-		p := Piece{Param: data[0], Missing: Missing(data[2]), Item: uint32(data[3])}
+	for len(data) >= shortPieceSize {
+		p := probe.Piece{Param: data[0], Missing: probe.Missing(data[2]), Item: uint32(data[3])}
 		flags, n := data[1], int(le32(data[4:]))
 		switch {
-		case flags&uprobeShort == 0 && len(data) >= uprobePieceSize:
+		case flags&pieceShort == 0 && len(data) >= pieceSize:
 			p.Addr, p.Len = le64(data[8:]), le64(data[16:])
-			data = data[uprobePieceSize:]
-		case flags&uprobeShort != 0 && int(p.Param) < len(f.Params):
+			data = data[pieceSize:]
+		case flags&pieceShort != 0 && int(p.Param) < len(f.Params):
 			p.Addr, p.Len = c.Words[f.Params[p.Param].Word], uint64(n)
-			data = data[uprobeShortPiece:]
+			data = data[shortPieceSize:]
 		default:
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
 		}
-		if flags&uprobePieceOut != 0 {
-			p.Dir = Out
+		if flags&pieceOut != 0 {
+			p.Dir = probe.Out
 		}
-		if p.Missing == NotSynchronized {
-			p.Missing = Unawaited // it may come yet, but nobody looks
+		if p.Missing == probe.NotSynchronized {
+			p.Missing = probe.Unawaited // it may come yet, but nobody looks
 		}
 		if (n+7)&^7 > len(data) {
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
 		}
-		if p.Missing == Present {
+		if p.Missing == probe.Present {
 			p.Bytes = data[:n:n]
 		}
 		data = data[(n+7)&^7:]
 		switch {
-		case flags&uprobePieceParams != 0 && int(p.Param) < len(f.Params):
+		case flags&pieceParams != 0 && int(p.Param) < len(f.Params):
 			args |= 1 << p.Param
 			c.Pieces = append(c.Pieces, u.kernels.params(p, c.Start, c.Words[f.Params[p.Param].Word], p.Bytes)...)
-		case flags&uprobeFollows != 0:
-			later.expect([]Piece{p})
+		case flags&pieceFollows != 0:
+			later.expect([]probe.Piece{p})
 		case isPayload(f, &p):
 			payloads = append(payloads, p)
 		default:
@@ -202,7 +203,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		return err
 	}
 	for _, p := range append(payloads, items...) {
-		if err := u.payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
+		if err := u.payload(&probe.Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
 			return err
 		}
 	}
@@ -210,7 +211,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 }
 
 // unsized returns the memory behind the parameters of a call whose size only the runtime could tell, but for some that are there.
-func unsized(f *api.Func, words []uint64, there uint64) (ps []Piece) {
+func unsized(f *api.Func, words []uint64, there uint64) (ps []probe.Piece) {
 	for i := range f.Params {
 		p := &f.Params[i]
 		if _, ok := readerOf(f, i); ok && p.Role != api.ArgArray || words[p.Word] == 0 || there>>i&1 != 0 {
@@ -225,37 +226,37 @@ func unsized(f *api.Func, words []uint64, there uint64) (ps []Piece) {
 		default:
 			continue
 		}
-		ps = append(ps, Piece{Param: uint8(i), Addr: words[p.Word], Missing: UnknownSize})
+		ps = append(ps, probe.Piece{Param: uint8(i), Addr: words[p.Word], Missing: probe.UnknownSize})
 	}
 	return ps
 }
 
-func (u *Uprobes) payload(p *Payload) error {
+func (u *Probes) payload(p *probe.Payload) error {
 	u.kernels.content(p.TID, p.Seq, &p.Piece, p.Offset)
 	return u.sink.Payload(p)
 }
 
 // isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
-func isPayload(f *api.Func, p *Piece) bool {
-	if p.Param == uprobeNone {
+func isPayload(f *api.Func, p *probe.Piece) bool {
+	if p.Param == none {
 		return false
 	}
 	switch param := &f.Params[p.Param]; param.Role {
 	case api.Reads, api.Writes:
 		return param.ItemSizes < 0
 	case api.In, api.Struct, api.Image:
-		return p.Len > uprobeInline
+		return p.Len > inlineBytes
 	}
 	return false
 }
 
 // files hands on the content of the files that a call has read. It is read here, a little later than by the call.
-func (u *Uprobes) files(f *api.Func, c *Call) error {
+func (u *Probes) files(f *api.Func, c *probe.Call) error {
 	for _, p := range c.Pieces {
-		if p.Missing != Present || p.Param == uprobeNone || f.Params[p.Param].Role != api.File {
+		if p.Missing != probe.Present || p.Param == none || f.Params[p.Param].Role != api.File {
 			continue
 		}
-		d := &Payload{PID: c.PID, TID: c.TID, Seq: c.Seq, Time: c.End, Piece: Piece{Param: p.Param, Item: 1}}
+		d := &probe.Payload{PID: c.PID, TID: c.TID, Seq: c.Seq, Time: c.End, Piece: probe.Piece{Param: p.Param, Item: 1}}
 		if err := u.file(d, string(p.Bytes)); err != nil {
 			return err
 		}
@@ -263,9 +264,9 @@ func (u *Uprobes) files(f *api.Func, c *Call) error {
 	return nil
 }
 
-func (u *Uprobes) file(d *Payload, path string) error {
+func (u *Probes) file(d *probe.Payload, path string) error {
 	unreadable := func() error {
-		d.Missing, d.Bytes = Unreadable, nil
+		d.Missing, d.Bytes = probe.Unreadable, nil
 		return u.sink.Payload(d)
 	}
 	file, err := u.openOf(d.PID, path)
@@ -295,7 +296,7 @@ func (u *Uprobes) file(d *Payload, path string) error {
 
 // openOf opens a file as a process sees it: its links are followed within its root directory, and nothing there can
 // make the opening wait. The process may be gone.
-func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
+func (u *Probes) openOf(pid int, path string) (*os.File, error) {
 	p := u.processes[pid]
 	if p == nil || p.root < 0 {
 		return nil, os.ErrNotExist
@@ -315,9 +316,9 @@ func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
 }
 
 // expect adds pieces that come after the call, and returns the others.
-func (ps *partial) expect(pieces []Piece) (others []Piece) {
+func (ps *partial) expect(pieces []probe.Piece) (others []probe.Piece) {
 	for _, p := range pieces {
-		if p.Missing != Present {
+		if p.Missing != probe.Present {
 			others = append(others, p)
 			continue
 		}
@@ -328,8 +329,8 @@ func (ps *partial) expect(pieces []Piece) (others []Piece) {
 }
 
 // items returns what the arrays of buffers of a call point to, given their content by parameter: what is Present comes in parts of its own.
-func (u *Uprobes) items(f *api.Func, bytes func(param int) []byte) []Piece {
-	var items []Piece
+func (u *Probes) items(f *api.Func, bytes func(param int) []byte) []probe.Piece {
+	var items []probe.Piece
 	for i := range f.Params {
 		p := &f.Params[i]
 		if p.ItemSizes < 0 || p.Role != api.Reads && p.Role != api.Writes {
@@ -338,18 +339,18 @@ func (u *Uprobes) items(f *api.Func, bytes func(param int) []byte) []Piece {
 		sizes := bytes(int(p.ItemSizes))
 		addrs := bytes(i)
 		for n := 0; 8*n+8 <= len(addrs) && 8*n+8 <= len(sizes); n++ {
-			item := Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:])}
+			item := probe.Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:])}
 			if w := u.model.Device; item.Addr == 0 || item.Len == 0 || w.From <= item.Addr && item.Addr < w.To {
 				continue
 			}
 			if p.Role == api.Writes {
-				item.Dir = Out
+				item.Dir = probe.Out
 			}
 			switch {
-			case item.Len > u.opts.PayloadLimit, !u.sleepable, n >= uprobeMaxItems:
-				item.Missing = OverLimit
-			case item.Dir == Out && f.Stream >= 0:
-				item.Missing = Unawaited
+			case item.Len > u.opts.PayloadLimit, !u.sleepable, n >= maxItems:
+				item.Missing = probe.OverLimit
+			case item.Dir == probe.Out && f.Stream >= 0:
+				item.Missing = probe.Unawaited
 			}
 			items = append(items, item)
 		}
@@ -357,21 +358,21 @@ func (u *Uprobes) items(f *api.Func, bytes func(param int) []byte) []Piece {
 	return items
 }
 
-func (u *Uprobes) deliverPart(b []byte) error {
-	if len(b) < uprobePartSize {
+func (u *Probes) deliverPart(b []byte) error {
+	if len(b) < partSize {
 		return fmt.Errorf("uprobe payload of %d bytes", len(b))
 	}
-	p := &Payload{PID: int(le32(b[8:])), TID: int(le32(b[12:])), Seq: le64(b[16:]), Offset: le64(b[40:]), Time: int64(le64(b[48:]))}
-	p.Piece = Piece{Param: b[1], Missing: Missing(b[3]), Item: le32(b[56:]), Addr: le64(b[24:]), Len: le64(b[32:])}
-	if b[2]&uprobePieceOut != 0 {
-		p.Dir = Out
+	p := &probe.Payload{PID: int(le32(b[8:])), TID: int(le32(b[12:])), Seq: le64(b[16:]), Offset: le64(b[40:]), Time: int64(le64(b[48:]))}
+	p.Piece = probe.Piece{Param: b[1], Missing: probe.Missing(b[3]), Item: le32(b[56:]), Addr: le64(b[24:]), Len: le64(b[32:])}
+	if b[2]&pieceOut != 0 {
+		p.Dir = probe.Out
 	}
 	n := int(le32(b[4:]))
-	if n > len(b)-uprobePartSize {
+	if n > len(b)-partSize {
 		return errors.New("uprobe payload is damaged")
 	}
-	if p.Missing == Present {
-		p.Bytes = b[uprobePartSize:][:n:n]
+	if p.Missing == probe.Present {
+		p.Bytes = b[partSize:][:n:n]
 	}
 	ps := u.parts[p.TID]
 	if ps == nil || uint32(ps.seq) != uint32(p.Seq) {
@@ -382,21 +383,21 @@ func (u *Uprobes) deliverPart(b []byte) error {
 	for range ps.pieces { // they come in this order
 		if i := ps.at; ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
 			ps.have[i] = p.Offset + uint64(n)
-			if p.Missing != Present {
+			if p.Missing != probe.Present {
 				ps.have[i] = p.Len
 			}
 			break
 		}
 		ps.at = (ps.at + 1) % len(ps.pieces)
 	}
-	if err := u.payload(p); err != nil || p.Item != 0 || p.Missing != Present {
+	if err := u.payload(p); err != nil || p.Item != 0 || p.Missing != probe.Present {
 		return err
 	}
 	return u.itemsLater(ps, p)
 }
 
 // itemsLater adds the buffers of arrays that are too large to come with their call, once they are there.
-func (u *Uprobes) itemsLater(ps *partial, part *Payload) error {
+func (u *Probes) itemsLater(ps *partial, part *probe.Payload) error {
 	if !slices.ContainsFunc(ps.f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 }) {
 		return nil
 	}
@@ -410,7 +411,7 @@ func (u *Uprobes) itemsLater(ps *partial, part *Payload) error {
 		}
 	}
 	for _, p := range ps.expect(u.items(ps.f, func(param int) []byte { return ps.arrays[param] })) {
-		if err := u.sink.Payload(&Payload{PID: ps.pid, TID: part.TID, Seq: ps.seq, Piece: p, Time: part.Time}); err != nil {
+		if err := u.sink.Payload(&probe.Payload{PID: ps.pid, TID: part.TID, Seq: ps.seq, Piece: p, Time: part.Time}); err != nil {
 			return err
 		}
 	}
@@ -418,7 +419,7 @@ func (u *Uprobes) itemsLater(ps *partial, part *Payload) error {
 }
 
 // partsEnd reports the payloads of a thread that did not come to their end.
-func (u *Uprobes) partsEnd(tid int) error {
+func (u *Probes) partsEnd(tid int) error {
 	ps := u.parts[tid]
 	if ps == nil {
 		return nil
@@ -426,8 +427,8 @@ func (u *Uprobes) partsEnd(tid int) error {
 	delete(u.parts, tid)
 	for i, p := range ps.pieces {
 		if ps.have[i] < p.Len {
-			p.Missing = Dropped
-			if err := u.sink.Payload(&Payload{PID: ps.pid, TID: tid, Seq: ps.seq, Piece: p, Offset: ps.have[i]}); err != nil {
+			p.Missing = probe.Dropped
+			if err := u.sink.Payload(&probe.Payload{PID: ps.pid, TID: tid, Seq: ps.seq, Piece: p, Offset: ps.have[i]}); err != nil {
 				return err
 			}
 		}
@@ -436,7 +437,7 @@ func (u *Uprobes) partsEnd(tid int) error {
 }
 
 // leftovers delivers what the kernel still holds of threads that live on.
-func (u *Uprobes) leftovers() error {
+func (u *Probes) leftovers() error {
 	for tid := range u.parts {
 		if err := u.partsEnd(tid); err != nil {
 			return err
@@ -460,23 +461,23 @@ func (u *Uprobes) leftovers() error {
 		return err
 	}
 	if lost += left; lost > u.gaps {
-		return u.sink.Gap(&Gap{Calls: lost - u.gaps, Reason: "no memory for more threads"})
+		return u.sink.Gap(&probe.Gap{Calls: lost - u.gaps, Reason: "no memory for more threads"})
 	}
 	return nil
 }
 
 // leftover delivers what the kernel still holds of a thread, and returns how many calls are lost beyond those that it
 // has counted.
-func (u *Uprobes) leftover(b []byte) (left uint64, err error) {
-	ring := b[uprobeHeadAt:]
-	n := uprobeHeadSize + int(le32(b[48:])) // with the calls that wait for others
+func (u *Probes) leftover(b []byte) (left uint64, err error) {
+	ring := b[headAt:]
+	n := headSize + int(le32(b[48:])) // with the calls that wait for others
 	ev := ring[n:]
-	ring[0] = uprobeCall
+	ring[0] = eventCall
 	active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0
 	if active && !skipped {
 		binary.LittleEndian.PutUint16(ev[2:], uint16(le32(b[36:])))
 		clear(ev[16:32])
-		n += uprobeEventSize + int(le32(b[36:]))
+		n += eventSize + int(le32(b[36:]))
 	}
 	if err := u.deliver(ring[:n]); err != nil || !active || !skipped {
 		return 0, err
@@ -485,7 +486,7 @@ func (u *Uprobes) leftover(b []byte) (left uint64, err error) {
 	binary.LittleEndian.PutUint64(ring[16:], 1)
 	copy(ring[24:], ev[8:16])
 	copy(ring[32:], ev[8:16])
-	return 1, u.deliver(ring[:uprobeHeadSize])
+	return 1, u.deliver(ring[:headSize])
 }
 
 func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
@@ -502,7 +503,7 @@ type knownProcess struct {
 
 // process tells the sink of a process when it is new or has become another program. When its first calls are read it
 // may be gone; then the name that the kernel gave is all there is.
-func (u *Uprobes) process(pid int, comm string, now int64) error {
+func (u *Probes) process(pid int, comm string, now int64) error {
 	old := u.processes[pid]
 	if old != nil && comm == "" {
 		return nil
@@ -512,7 +513,7 @@ func (u *Uprobes) process(pid int, comm string, now int64) error {
 		if old != nil {
 			return nil
 		}
-		p = &Process{PID: pid, Local: pid, Start: now, Exe: comm}
+		p = &probe.Process{PID: pid, Local: pid, Start: now, Exe: comm}
 	}
 	known := &knownProcess{start: p.Start, exe: p.Exe, argv: strings.Join(p.Argv, "\x00"), root: -1}
 	if old != nil {
@@ -520,7 +521,7 @@ func (u *Uprobes) process(pid int, comm string, now int64) error {
 			return nil
 		}
 		old.close()
-		u.kernels.leave(pid, Now())
+		u.kernels.leave(pid, probe.Now())
 	}
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
@@ -542,7 +543,7 @@ func (p *knownProcess) close() {
 const maxArguments = 8 << 20
 
 // readProcess returns what /proc says, nil where the process is gone.
-func readProcess(pid int) *Process {
+func readProcess(pid int) *probe.Process {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
@@ -554,7 +555,7 @@ func readProcess(pid int) *Process {
 	if len(fields) < 20 {
 		return nil
 	}
-	p := &Process{PID: pid, Local: pid}
+	p := &probe.Process{PID: pid, Local: pid}
 	var ticks int64
 	fmt.Sscan(fields[1], &p.PPID)
 	fmt.Sscan(fields[19], &ticks)

@@ -1,4 +1,9 @@
-package probe
+// Package uprobe records calls by uprobes: eBPF programs (probe/bpf) that the kernel runs at the entry and the return of a
+// runtime's functions.
+//
+// Package record calls Load, then Add for each library file, then Run, which hands what the probes see to a probe.Sink
+// until its context ends. The doctor command calls Try. Nothing here changes the recorded program or writes a file.
+package uprobe
 
 import (
 	"errors"
@@ -10,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/bpf"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -31,9 +37,9 @@ var (
 	ErrNoFunction = errors.New("it exports no function to record")
 )
 
-// UprobeOptions says what uprobes see. The zero value means all functions of the model, in all processes that use the library,
+// Options says what uprobes see. The zero value means all functions of the model, in all processes that use the library,
 // without payloads. A probe lies on the file, so other processes that use it pay for it too, but are not recorded.
-type UprobeOptions struct {
+type Options struct {
 	// PIDs are the processes to record, with the children that they make from then on: with its own, a process records
 	// all that it will start. nil: all processes, unless one of the next two says otherwise.
 	PIDs []int
@@ -64,11 +70,11 @@ type UprobeOptions struct {
 	noSleep, noCookie, noLayouts bool
 }
 
-// Uprobes are probes in the kernel on the functions of a runtime's libraries. They are on from AttachUprobes until Run
+// Probes are probes in the kernel on the functions of a runtime's libraries. They are on from Attach until Run
 // ends or Close.
-type Uprobes struct {
+type Probes struct {
 	model       *api.Model
-	opts        UprobeOptions
+	opts        Options
 	whose       selection
 	coll        *ebpf.Collection
 	multi       bool
@@ -82,12 +88,12 @@ type Uprobes struct {
 	life        []link.Link // tracepoints of processes
 	tidied      time.Time   // when processes that are gone were last looked for
 	functions   map[api.ID]bool
-	refused     map[string][]uprobeSite // by file
-	entry, exit string                  // programs
+	refused     map[string][]site // by file
+	entry, exit string            // programs
 	reader      *ringbuf.Reader
 
 	ended     int64 // when Run began to take the probes away
-	sink      Sink
+	sink      probe.Sink
 	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
 	seqs      map[int]uint64   // number of the last call, by thread
@@ -99,7 +105,7 @@ type Uprobes struct {
 type partial struct {
 	f      *api.Func
 	pid    int
-	pieces []Piece
+	pieces []probe.Piece
 	seq    uint64
 	have   []uint64
 	at     int            // the piece of the last part
@@ -108,58 +114,58 @@ type partial struct {
 
 // As in uprobe.bpf.c.
 const (
-	uprobeMaxWords   = 16
-	uprobeMaxReaders = 16
-	uprobeMaxPlaces  = 32
-	uprobeReferred   = 16
-	uprobeMaxItems   = 1 << 16
-	uprobeInline     = 4096
-	uprobeNone       = 255
-	uprobeHeadSize   = 40
-	uprobeEventSize  = 32
-	uprobePartSize   = 64
-	uprobePieceSize  = 24
-	uprobeShortPiece = 8
-	uprobeHeadAt     = 4*8 + 4*4 + 2*4 + 2*8 + 8*uprobeMaxPlaces // in struct thread
+	maxWords       = 16
+	maxReaders     = 16
+	maxPlaces      = 32
+	referred       = 16
+	maxItems       = 1 << 16
+	inlineBytes    = 4096
+	none           = 255
+	headSize       = 40
+	eventSize      = 32
+	partSize       = 64
+	pieceSize      = 24
+	shortPieceSize = 8
+	headAt         = 4*8 + 4*4 + 2*4 + 2*8 + 8*maxPlaces // in struct thread
 
-	uprobeCall, uprobePayload, uprobeThread = 1, 2, 3
+	eventCall, eventPayload, eventThread = 1, 2, 3
 
-	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
-	uprobeImage, uprobePacked, uprobeBlock, uprobeParams                                    = 7, 8, 9, 10
-	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
-	uprobeValue, uprobeAlways                                                               = 64, 128
-	uprobePieceOut, uprobeFollows, uprobeShort, uprobePieceParams                           = 1, 2, 4, 8
-	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake                                  = 1, 2, 4, 8
-	uprobeOuter, uprobeCalled, uprobeHasItems, uprobeHold                                   = 16, 32, 64, 128
-	uprobeArgsReset, uprobeArgsStored, uprobeArgsBuffer, uprobeArgsBufferStored             = 1, 2, 4, 8
-	uprobeArgsKernel                                                                        = 16
-	uprobeRingFull, uprobeNoThread, uprobeNoProcess, uprobeSampled                   uint32 = 0, 1, 2, 3
-	uprobeAll, uprobeByPID, uprobeByCgroup                                           uint8  = 0, 1, 2
-	uprobeLives, uprobeLeaderGone                                                    uint8  = 1, 2
+	kindBytes, kindString, kindList, kindPayload, kindItems, kindBuffers        = 1, 2, 3, 4, 5, 6
+	kindImage, kindPacked, kindBlock, kindParams                                = 7, 8, 9, 10
+	readEntry, readOut, readLater, readField, readStored, readStored32          = 1, 2, 4, 8, 16, 32
+	readValue, readAlways                                                       = 64, 128
+	pieceOut, pieceFollows, pieceShort, pieceParams                             = 1, 2, 4, 8
+	funcRetError, funcRetVoid, funcRet32, funcWake                              = 1, 2, 4, 8
+	funcOuter, funcCalled, funcItems, funcHold                                  = 16, 32, 64, 128
+	argsReset, argsStored, argsBuffer, argsBufferStored                         = 1, 2, 4, 8
+	argsKernel                                                                  = 16
+	countRingFull, countNoThread, countNoProcess, countSampled           uint32 = 0, 1, 2, 3
+	filterAll, filterPIDs, filterCgroup                                  uint8  = 0, 1, 2
+	pidLives, pidLeaderGone                                              uint8  = 1, 2
 )
 
-type uprobeReader struct {
+type reader struct {
 	Param, Kind, Flags, Word, Mul0, Mul1, Pitch, Item uint8
 	Unit                                              uint64
 	At, CountAt, UnlessAt                             uint16
 	CountWidth, UnlessWidth                           uint8
 }
 
-type uprobeFunction struct {
+type function struct {
 	Words, Readers, Flags, Stack      uint8
 	Args, ArgsHow, Buffer, BufferSize uint8
 	Refer, Referred, Before, Block    uint8
 	Plain                             uint8
 	Behind                            [2]uint8
 	_                                 uint8
-	Place                             [uprobeMaxWords]uint8
-	Mask                              [uprobeMaxWords]uint64
-	Reader                            [uprobeMaxReaders]uprobeReader
+	Place                             [maxWords]uint8
+	Mask                              [maxWords]uint64
+	Reader                            [maxReaders]reader
 }
 
-// AttachUprobes puts probes on the functions of model m in the library file at path.
-func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes, error) {
-	u, err := newUprobes(m, opts)
+// Attach puts probes on the functions of model m in the library file at path.
+func Attach(m *api.Model, library string, opts *Options) (*Probes, error) {
+	u, err := newProbes(m, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +174,7 @@ func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes,
 		return nil, err
 	}
 	if err := u.load(); err != nil {
-		return nil, uprobeError(fmt.Errorf("load uprobes: %w", err))
+		return nil, kernelError(fmt.Errorf("load uprobes: %w", err))
 	}
 	if err := u.Add(library); err != nil {
 		u.Close()
@@ -177,20 +183,20 @@ func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes,
 	return u, nil
 }
 
-// LoadUprobes makes ready for probes on libraries that are named later, by Add.
-func LoadUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
-	u, err := newUprobes(m, opts)
+// Load makes ready for probes on libraries that are named later, by Add.
+func Load(m *api.Model, opts *Options) (*Probes, error) {
+	u, err := newProbes(m, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := u.load(); err != nil {
-		return nil, uprobeError(fmt.Errorf("load uprobes: %w", err))
+		return nil, kernelError(fmt.Errorf("load uprobes: %w", err))
 	}
 	return u, nil
 }
 
-func newUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
-	u := &Uprobes{model: m, functions: map[api.ID]bool{}, refused: map[string][]uprobeSite{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+func newProbes(m *api.Model, opts *Options) (*Probes, error) {
+	u := &Probes{model: m, functions: map[api.ID]bool{}, refused: map[string][]site{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
 	if opts != nil {
 		u.opts = *opts
 	}
@@ -199,8 +205,8 @@ func newUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
 	return u, err
 }
 
-// uprobeError makes what the kernel says matchable.
-func uprobeError(err error) error {
+// kernelError makes what the kernel says matchable.
+func kernelError(err error) error {
 	var rejected *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES) && !errors.As(err, &rejected):
@@ -212,7 +218,7 @@ func uprobeError(err error) error {
 }
 
 // load brings programs and maps into the kernel, in the best way that it has.
-func (u *Uprobes) load() error {
+func (u *Probes) load() error {
 	// Kernels since 5.11 account differently and need no limit; where it matters, loading fails and says so.
 	_ = rlimit.RemoveMemlock()
 	u.multi = !u.opts.OneByOne && !OneByOne()
@@ -244,7 +250,7 @@ func OneByOne() bool {
 	return err != nil
 }
 
-func (u *Uprobes) loadAs(sleepable bool) error {
+func (u *Probes) loadAs(sleepable bool) error {
 	spec, err := bpf.LoadUprobe()
 	if err != nil {
 		return err
@@ -299,7 +305,7 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 		}
 	}
 	want = append(want, bpf.UprobeProgExited, bpf.UprobeProgExeced)
-	if u.whose.filter == uprobeByPID {
+	if u.whose.filter == filterPIDs {
 		want = append(want, bpf.UprobeProgBorn)
 	}
 	for name := range spec.Programs {
@@ -319,7 +325,7 @@ func toByte(b bool) uint8 {
 	return 0
 }
 
-func (u *Uprobes) ringBytes() uint32 {
+func (u *Probes) ringBytes() uint32 {
 	n := u.opts.RingBytes
 	if n <= 0 {
 		n = 8 << 20
@@ -332,7 +338,7 @@ func (u *Uprobes) ringBytes() uint32 {
 }
 
 // fill writes the tables and follows the life of processes, so that all is ready for the first probe.
-func (u *Uprobes) fill() error {
+func (u *Probes) fill() error {
 	fail := func(err error) error {
 		u.Close()
 		return err
@@ -385,7 +391,7 @@ func (u *Uprobes) fill() error {
 
 // Add puts probes on the functions in one more library file, for programs that have several layers or copies. A call
 // is recorded once, by its outermost layer.
-func (u *Uprobes) Add(library string) error {
+func (u *Probes) Add(library string) error {
 	file, err := identify(library)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", library, err)
@@ -400,7 +406,7 @@ func (u *Uprobes) Add(library string) error {
 		return err
 	}
 	if err := u.put(library, sites); err != nil {
-		return uprobeError(fmt.Errorf("attach to %s: %w", library, err))
+		return kernelError(fmt.Errorf("attach to %s: %w", library, err))
 	}
 	for _, s := range sites {
 		u.functions[s.id()] = true
@@ -414,7 +420,7 @@ func (u *Uprobes) Add(library string) error {
 
 // Hooked returns how many functions of the model have a probe. refused names those that have none since the kernel puts none on them,
 // by the file that has them.
-func (u *Uprobes) Hooked() (functions int, refused map[string][]string) {
+func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 	u.adding.Lock()
 	defer u.adding.Unlock()
 	refused = map[string][]string{}
@@ -430,12 +436,12 @@ func (u *Uprobes) Hooked() (functions int, refused map[string][]string) {
 
 // Pause has the probes see nothing until Resume: it is a while until the kernel has all of them, in which it has some and not others,
 // even where it is given them at once.
-func (u *Uprobes) Pause() error { return u.shut(true) }
+func (u *Probes) Pause() error { return u.shut(true) }
 
 // Resume ends a pause.
-func (u *Uprobes) Resume() error { return u.shut(false) }
+func (u *Probes) Resume() error { return u.shut(false) }
 
-func (u *Uprobes) shut(yes bool) error {
+func (u *Probes) shut(yes bool) error {
 	if err := u.coll.Variables[bpf.UprobeVarShut].Set(toByte(yes)); err != nil {
 		return fmt.Errorf("pause uprobes: %w", err)
 	}
@@ -444,10 +450,10 @@ func (u *Uprobes) shut(yes bool) error {
 
 // Ended returns when the last calls were seen, as of Now: it may be a while until Run returns after that, where the kernel takes the
 // probes away one by one. 0: they are seen still.
-func (u *Uprobes) Ended() int64 { return u.ended }
+func (u *Probes) Ended() int64 { return u.ended }
 
 // put puts probes on places in a file.
-func (u *Uprobes) put(path string, sites []uprobeSite) error {
+func (u *Probes) put(path string, sites []site) error {
 	if err := u.room(len(sites)); err != nil {
 		return err
 	}
@@ -470,7 +476,7 @@ func (u *Uprobes) put(path string, sites []uprobeSite) error {
 
 // room lets this process have as many files as probes on so many more functions take: two for the entry and two for the return of each,
 // where the kernel takes probes one by one.
-func (u *Uprobes) room(functions int) error {
+func (u *Probes) room(functions int) error {
 	var limit unix.Rlimit
 	if u.multi || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return nil
@@ -488,25 +494,25 @@ func (u *Uprobes) room(functions int) error {
 }
 
 // has reports whether there are probes on a file.
-func (u *Uprobes) has(path string) bool {
+func (u *Probes) has(path string) bool {
 	file, err := identify(path)
 	return err == nil && u.hasFile(file)
 }
 
-func (u *Uprobes) hasFile(file fileID) bool {
+func (u *Probes) hasFile(file fileID) bool {
 	u.adding.Lock()
 	defer u.adding.Unlock()
 	return u.attached[file]
 }
 
 // Libraries returns how many files have probes.
-func (u *Uprobes) Libraries() int {
+func (u *Probes) Libraries() int {
 	u.adding.Lock()
 	defer u.adding.Unlock()
 	return len(u.attached)
 }
 
-func (u *Uprobes) sites(library string) (sites, refused []uprobeSite, err error) {
+func (u *Probes) sites(library string) (sites, refused []site, err error) {
 	want, err := u.wanted()
 	if err != nil {
 		return nil, nil, err
@@ -524,7 +530,7 @@ func (u *Uprobes) sites(library string) (sites, refused []uprobeSite, err error)
 	return nil, nil, fmt.Errorf("attach to %s: %w", library, err)
 }
 
-func (u *Uprobes) wanted() ([]*api.Func, error) {
+func (u *Probes) wanted() ([]*api.Func, error) {
 	var want []*api.Func
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
@@ -550,7 +556,7 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 
 // readable returns why the probes can't do what is asked for with a function, nil where they can: whatever its arguments are, and
 // whether it encloses other calls or not, its entries can be counted.
-func (u *Uprobes) readable(f *api.Func) error {
+func (u *Probes) readable(f *api.Func) error {
 	if u.opts.CountOnly {
 		return nil
 	}
@@ -558,7 +564,7 @@ func (u *Uprobes) readable(f *api.Func) error {
 	return err
 }
 
-func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSite, ret bool) ([]link.Link, error) {
+func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret bool) ([]link.Link, error) {
 	if u.multi {
 		o := &link.UprobeMultiOptions{}
 		for _, s := range sites {
@@ -606,7 +612,7 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 }
 
 // Counts returns the calls of each function that probes which only count have seen.
-func (u *Uprobes) Counts() (map[string]uint64, error) {
+func (u *Probes) Counts() (map[string]uint64, error) {
 	u.adding.Lock()
 	defer u.adding.Unlock()
 	counts := make(map[string]uint64, len(u.functions))
@@ -621,8 +627,8 @@ func (u *Uprobes) Counts() (map[string]uint64, error) {
 }
 
 // Lost returns the number of calls that were counted and not recorded, and how many of these sampling has left out.
-func (u *Uprobes) Lost() (calls, sampled uint64, err error) {
-	for _, why := range []uint32{uprobeRingFull, uprobeNoThread, uprobeSampled} {
+func (u *Probes) Lost() (calls, sampled uint64, err error) {
+	for _, why := range []uint32{countRingFull, countNoThread, countSampled} {
 		n, err := perCPU(u.coll.Maps[bpf.UprobeMapCounters], why)
 		if err != nil {
 			return 0, 0, fmt.Errorf("lost calls: %w", err)
@@ -646,7 +652,7 @@ func perCPU(m *ebpf.Map, key uint32) (uint64, error) {
 }
 
 // detach takes the probes away, entries first, so that no call is seen half. The kernel waits for programs that run.
-func (u *Uprobes) detach() error {
+func (u *Probes) detach() error {
 	u.adding.Lock()
 	defer u.adding.Unlock()
 	var errs []error
@@ -660,7 +666,7 @@ func (u *Uprobes) detach() error {
 }
 
 // Close takes the probes away and frees everything.
-func (u *Uprobes) Close() error {
+func (u *Probes) Close() error {
 	err := u.detach()
 	if u.reader != nil {
 		err = errors.Join(err, u.reader.Close())

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestUprobeOldKernelsSoak(t *testing.T) {
 	image := machineImage(t)
 	for release, kernel := range map[string]string{"bullseye": "5.10", "bookworm": "6.1"} {
 		t.Run(kernel, func(t *testing.T) {
-			out, err := exec.Command("../scripts/kernel.sh", "../build/kernels", release).Output()
+			out, err := exec.Command("../../scripts/kernel.sh", "../../build/kernels", release).Output()
 			if err != nil {
 				t.Skipf("the kernel of Debian %s can't be fetched: %v", release, err)
 			}
@@ -52,7 +52,7 @@ func TestUprobeOldKernelsSoak(t *testing.T) {
 			}
 			for _, want := range []string{
 				`Linux ` + regexp.QuoteMeta(kernel) + `\.`,
-				`probe\.test .*: exit code 0`,
+				`uprobe\.test .*: exit code 0`,
 				`works +attach, record --probe ebpf: uprobes: by perf events`,
 				`acltrace doctor: exit code 0`,
 				`record\.test .*: exit code 0`,
@@ -88,14 +88,14 @@ func machineImage(t *testing.T) string {
 	}
 	var a archive
 	a.file("init", build("init", "build", "./testdata/vm"))
-	a.file("bin/probe.test", build("probe.test", "test", "-c", "."))
-	lib := filepath.Dir(uprobeLib(t))
+	a.file("bin/uprobe.test", build("uprobe.test", "test", "-c", "."))
+	lib := filepath.Dir(testLib(t))
 	a.file("uprobes/libascendcl.so", filepath.Join(lib, "libascendcl.so"))
 	a.file("uprobes/main", filepath.Join(lib, "main"))
 	a.file("uprobes/main.c", filepath.Join(lib, "main.c"))
 	// A repository, as far as the tests of attaching look at it: what tells that it is one, and what is built.
 	root := testenv.Root(t)
-	a.file("acltrace/record/record.test", build("record.test", "test", "-c", "../record"))
+	a.file("acltrace/record/record.test", build("record.test", "test", "-c", "../../record"))
 	links := []string{filepath.Join(lib, "main"), "/bin/true", testenv.Example(t, "tiny_decoder")}
 	for _, name := range []string{"lib/libascendcl.so", "lib/libaclsim.so", "lib/libacltrace.so", "lib/acltrace-player", "bin/examples/decoder_kernels.so"} {
 		links = append(links, testenv.Built(t, name))
@@ -116,7 +116,7 @@ func machineImage(t *testing.T) string {
 			a.file(strings.TrimPrefix(path[1], "/"), path[1])
 		}
 	}
-	a.add("commands", 0o100644, []byte("ACLTRACE_TEST_UPROBES=/uprobes /bin/probe.test -test.v -test.run "+
+	a.add("commands", 0o100644, []byte("ACLTRACE_TEST_UPROBES=/uprobes /bin/uprobe.test -test.v -test.run "+
 		"Uprobe(Arguments|Memory|Payload|NoPayload|Threads|Loss|CountOnly|Nested|Unfinished|Jump|Children|Exec|OtherProcess|AllProcesses|DeletedLibrary|Trial$)|FindLibraries\n"+
 		"/acltrace/bin/acltrace doctor\n"+
 		"cd /acltrace/record\n"+

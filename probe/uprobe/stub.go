@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 const stubEnter, stubLeave = 0, 1
 
 // prepareStubs makes the table of the programs that stubs go on to.
-func (u *Uprobes) prepareStubs() error {
+func (u *Probes) prepareStubs() error {
 	var err error
 	u.stubs, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 2})
 	if err != nil {
@@ -33,7 +33,7 @@ func (u *Uprobes) prepareStubs() error {
 }
 
 // stub makes the program of one probe.
-func (u *Uprobes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
+func (u *Probes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 	next := int32(stubEnter)
 	if ret {
 		next = stubLeave

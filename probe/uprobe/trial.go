@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"bytes"
@@ -16,12 +16,13 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/private"
+	"github.com/acltrace/acltrace/probe"
 )
 
-// UprobeTrial is what came of trying one way of attaching uprobes, on a small program that makes calls.
-type UprobeTrial struct {
+// Trial is what came of trying one way of attaching uprobes, on a small program that makes calls.
+type Trial struct {
 	Kind     string
-	OneByOne bool // as in UprobeOptions
+	OneByOne bool // as in Options
 	// CostNS is what a recorded launch with 64 bytes of arguments takes longer, in nanoseconds.
 	CostNS float64
 	Err    error // nil where every call was seen as it was made
@@ -32,20 +33,20 @@ const (
 	trialTime              = 10 * time.Second
 )
 
-// TryUprobes tries the ways in which this kernel may attach uprobes, the better one first, up to the first that works or, with all,
+// Try tries the ways in which this kernel may attach uprobes, the better one first, up to the first that works or, with all,
 // each.
-func TryUprobes(m *api.Model, all bool) []UprobeTrial {
-	kinds := []UprobeTrial{{Kind: "uprobe_multi"}, {Kind: "perf events", OneByOne: true}}
+func Try(m *api.Model, all bool) []Trial {
+	kinds := []Trial{{Kind: "uprobe_multi"}, {Kind: "perf events", OneByOne: true}}
 	for i := range kinds {
 		k := &kinds[i]
-		if k.CostNS, k.Err = tryUprobes(m, k.OneByOne); k.Err == nil && !all {
+		if k.CostNS, k.Err = try(m, k.OneByOne); k.Err == nil && !all {
 			return kinds[:i+1]
 		}
 	}
 	return kinds
 }
 
-func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
+func try(m *api.Model, oneByOne bool) (float64, error) {
 	f := trialFunc(m)
 	if f == nil {
 		return 0, fmt.Errorf("the runtime has no launch to try uprobes with: %w", ErrNotSupported)
@@ -63,7 +64,7 @@ func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
 	if err := os.WriteFile(path, program.file, 0o700); err != nil {
 		return 0, err
 	}
-	u, err := LoadUprobes(m, &UprobeOptions{OneByOne: oneByOne})
+	u, err := Load(m, &Options{OneByOne: oneByOne})
 	if err != nil {
 		return 0, err
 	}
@@ -71,7 +72,7 @@ func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
 	if !oneByOne && !u.multi {
 		return 0, fmt.Errorf("attach many at once: %w", ErrNotSupported)
 	}
-	if err := u.put(path, []uprobeSite{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {
+	if err := u.put(path, []site{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {
 		return 0, err
 	}
 	s := &trialSink{want: program}
@@ -119,11 +120,11 @@ type trialSink struct {
 	took         []int64 // between the beginnings of two calls
 }
 
-func (s *trialSink) Process(*Process) error   { return nil }
-func (s *trialSink) Payload(*Payload) error   { return nil }
-func (s *trialSink) TaskTime(*TaskTime) error { return nil }
-func (s *trialSink) Gap(g *Gap) error         { s.wrong += int(g.Calls); return nil }
-func (s *trialSink) Call(c *Call) error {
+func (s *trialSink) Process(*probe.Process) error   { return nil }
+func (s *trialSink) Payload(*probe.Payload) error   { return nil }
+func (s *trialSink) TaskTime(*probe.TaskTime) error { return nil }
+func (s *trialSink) Gap(g *probe.Gap) error         { s.wrong += int(g.Calls); return nil }
+func (s *trialSink) Call(c *probe.Call) error {
 	var data []byte
 	for _, p := range c.Pieces {
 		data = append(data, p.Bytes...)

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"debug/elf"
@@ -11,71 +11,71 @@ import (
 )
 
 // functionTable says how the programs in the kernel read the arguments of a function and what lies behind them.
-func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, error) {
-	if f.Words > uprobeMaxWords {
+func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
+	if f.Words > maxWords {
 		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
 	}
-	t := &uprobeFunction{Words: f.Words, Refer: uprobeNone, Args: uprobeNone, Buffer: uprobeNone, BufferSize: uprobeNone}
+	t := &function{Words: f.Words, Refer: none, Args: none, Buffer: none, BufferSize: none}
 	if f.Composite {
-		t.Flags |= uprobeOuter
+		t.Flags |= funcOuter
 	}
 	if f.HostCallback {
-		t.Flags |= uprobeCalled
+		t.Flags |= funcCalled
 	}
 	if err := t.layout(m, f, arch); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	if f.RetVoid {
-		t.Flags |= uprobeRetVoid
+		t.Flags |= funcRetVoid
 	}
 	if f.Task == api.Kernel {
-		t.Flags |= uprobeHold
+		t.Flags |= funcHold
 	}
 	if f.RetError {
-		t.Flags |= uprobeRetError
+		t.Flags |= funcRetError
 	}
 	if f.RetWidth <= 4 {
-		t.Flags |= uprobeRet32
+		t.Flags |= funcRet32
 	}
-	var readers []uprobeReader
+	var readers []reader
 	for i := range f.Params {
 		readers = append(readers, readersOf(f, i)...)
 		t.lists(f, i)
 		switch f.Params[i].Role {
 		case api.File: // to find the file as it is now
-			t.Flags |= uprobeWake
+			t.Flags |= funcWake
 		case api.Callback: // to be there when it is called
 			if !f.HostCallback {
-				t.Flags |= uprobeWake
+				t.Flags |= funcWake
 			}
 		}
 	}
 	if f.Ret == api.Text {
-		readers = append(readers, uprobeReader{Param: uprobeNone, Kind: uprobeString, Flags: uprobeOut, Word: uprobeNone, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: uprobeInline})
+		readers = append(readers, reader{Param: none, Kind: kindString, Flags: readOut, Word: none, Mul0: none, Mul1: none, Pitch: none, Unit: inlineBytes})
 	}
-	if len(readers) > uprobeMaxReaders {
+	if len(readers) > maxReaders {
 		return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
 	}
-	block := func(r uprobeReader) bool {
-		return r.Flags&uprobeAtEntry != 0 && f.Params[r.Param].Role == api.Args && r.Mul0 != uprobeNone && r.Mul1 == uprobeNone
+	block := func(r reader) bool {
+		return r.Flags&readEntry != 0 && f.Params[r.Param].Role == api.Args && r.Mul0 != none && r.Mul1 == none
 	}
-	order := func(r uprobeReader) int {
+	order := func(r reader) int {
 		switch {
-		case r.Flags&uprobeAtEntry == 0:
+		case r.Flags&readEntry == 0:
 			return 2
 		case block(r):
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(readers, func(a, b uprobeReader) int { return order(a) - order(b) })
+	slices.SortStableFunc(readers, func(a, b reader) int { return order(a) - order(b) })
 	var behind []uint8
 	for i, r := range readers {
 		t.Reader[i] = r
-		if r.Kind == uprobeItems {
-			t.Flags |= uprobeHasItems
+		if r.Kind == kindItems {
+			t.Flags |= funcItems
 		}
-		if r.Flags&uprobeAtEntry == 0 {
+		if r.Flags&readEntry == 0 {
 			continue
 		}
 		if t.Before++; i == 0 && block(r) {
@@ -91,7 +91,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 	case 2:
 		t.Behind = [2]uint8(behind)
 	default:
-		t.Behind[1] = uprobeNone
+		t.Behind[1] = none
 	}
 	t.Readers = uint8(len(readers))
 	return t, nil
@@ -100,7 +100,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 // layout finds the words of the arguments in registers and on the stack, by the rules of the processor's calling
 // convention. A structure that does not fit the registers left goes to the stack whole: after it the x86-64 convention
 // goes on to use registers, the one of arm64 does not.
-func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
+func (t *function) layout(m *api.Model, f *api.Func, arch string) error {
 	regs, inMemory := 6, func(words int) bool { return words > 2 }
 	switch arch {
 	case "amd64":
@@ -124,13 +124,13 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 		left := int(p.Width)
 		if large && arch == "arm64" {
 			// A copy of the caller's; its address is passed.
-			if t.Refer != uprobeNone || next >= regs || words > uprobeMaxPlaces-uprobeReferred {
+			if t.Refer != none || next >= regs || words > maxPlaces-referred {
 				return fmt.Errorf("parameter %s is too large: %w", p.Name, ErrNotSupported)
 			}
 			t.Refer, t.Referred = uint8(next), uint8(words)
 			next++
 			for w := range words {
-				t.Place[int(p.Word)+w] = uint8(uprobeReferred + w)
+				t.Place[int(p.Word)+w] = uint8(referred + w)
 				t.Mask[int(p.Word)+w] = lowBytes(left)
 				left -= 8
 			}
@@ -148,7 +148,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 			} else {
 				stack++
 			}
-			if place >= uprobeMaxWords {
+			if place >= maxWords {
 				return fmt.Errorf("parameter %s is too far up the stack: %w", p.Name, ErrNotSupported)
 			}
 			t.Place[int(p.Word)+w] = uint8(place)
@@ -159,7 +159,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 		}
 	}
 	t.Stack = uint8(stack)
-	if !f.HostCallback && t.Refer == uprobeNone {
+	if !f.HostCallback && t.Refer == none {
 		t.Plain = 1
 	}
 	for i, place := range t.Place[:f.Words] {
@@ -174,41 +174,41 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 func lowBytes(bytes int) uint64 { return ^uint64(0) >> (64 - 8*min(bytes, 8)) }
 
 // lists notes what the call does to a list of arguments, whose buffers the program fills before the launch, or which kernel it gives.
-func (t *uprobeFunction) lists(f *api.Func, i int) {
+func (t *function) lists(f *api.Func, i int) {
 	switch p := &f.Params[i]; {
 	case p.Object == api.Function && (p.Role == api.New || p.Role == api.Find):
-		t.Args, t.ArgsHow, t.Buffer = p.Word, uprobeArgsKernel, p.Word
+		t.Args, t.ArgsHow, t.Buffer = p.Word, argsKernel, p.Word
 		for j := range f.Params {
 			if q := &f.Params[j]; q.Role == api.Use && (q.Object == api.Binary || q.Object == api.Function) {
 				t.Buffer = q.Word
 			}
 		}
 	case p.Object == api.ArgsList && (p.Role == api.New || p.Role == api.Place):
-		t.Args, t.ArgsHow = p.Word, t.ArgsHow|uprobeArgsReset
+		t.Args, t.ArgsHow = p.Word, t.ArgsHow|argsReset
 		if p.Role == api.New {
-			t.ArgsHow |= uprobeArgsStored
+			t.ArgsHow |= argsStored
 		}
-	case p.Role == api.Scratch && t.ArgsHow&uprobeArgsStored != 0, p.Role == api.Buffer:
+	case p.Role == api.Scratch && t.ArgsHow&argsStored != 0, p.Role == api.Buffer:
 		// The memory of a list that the call makes is the first of its buffers; what a list in the program's own memory holds is known
 		// from the calls that put it there.
 		if len(p.Size.Mul) != 1 || p.Size.Unit != 1 {
 			return
 		}
-		if t.Args == uprobeNone {
+		if t.Args == none {
 			t.Args = f.Params[0].Word
 		}
-		t.Buffer, t.BufferSize, t.ArgsHow = p.Word, f.Params[p.Size.Mul[0]].Word, t.ArgsHow|uprobeArgsBuffer
+		t.Buffer, t.BufferSize, t.ArgsHow = p.Word, f.Params[p.Size.Mul[0]].Word, t.ArgsHow|argsBuffer
 		if p.Role == api.Buffer {
-			t.ArgsHow |= uprobeArgsBufferStored
+			t.ArgsHow |= argsBufferStored
 		}
 	}
 }
 
 // readersOf says how to read what lies behind a parameter, and behind the pointers in a structure there. What a call reads is
 // taken at its entry, so that it is known even if the call never returns; payloads are taken when it has succeeded.
-func readersOf(f *api.Func, i int) []uprobeReader {
+func readersOf(f *api.Func, i int) []reader {
 	p := &f.Params[i]
-	var rs []uprobeReader
+	var rs []reader
 	r, ok := readerOf(f, i)
 	if ok {
 		rs = append(rs, r)
@@ -217,7 +217,7 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 	case !ok && p.Role != api.Struct:
 	case p.Role == api.InOut:
 		before := r
-		before.Flags = uprobeAtEntry
+		before.Flags = readEntry
 		rs = append(rs, before)
 	case p.Role == api.Struct:
 		for _, field := range p.Fields {
@@ -228,18 +228,18 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 				rs = append(rs, argsReaders(p, &field, i)...)
 				continue
 			}
-			n := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobeBytes, Flags: uprobeAtEntry, Word: p.Word,
-				Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: field.Unit, At: uint16(field.Offset),
+			n := reader{Param: uint8(i), Item: uint8(field.Item), Kind: kindBytes, Flags: readEntry, Word: p.Word,
+				Mul0: none, Mul1: none, Pitch: none, Unit: field.Unit, At: uint16(field.Offset),
 				CountAt: uint16(field.Count.Offset), CountWidth: uint8(field.Count.Size),
 				UnlessAt: uint16(field.Unless.Offset), UnlessWidth: uint8(field.Unless.Size)}
 			if field.String {
-				n.Kind, n.Unit = uprobeString, uprobeInline
+				n.Kind, n.Unit = kindString, inlineBytes
 			}
 			if field.New {
-				n.Flags = uprobeOut
+				n.Flags = readOut
 			}
-			if n.Flags |= uprobeField; !ok {
-				n.Flags |= uprobeValue
+			if n.Flags |= readField; !ok {
+				n.Flags |= readValue
 			}
 			rs = append(rs, n)
 		}
@@ -247,19 +247,19 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 			rs = append(rs, blockReader(p, &p.CopyDesc.From, i, api.BlockFrom))
 			if f.Graph < 0 { // a node copies when its graph runs
 				to := blockReader(p, &p.CopyDesc.To, i, api.BlockTo)
-				to.Flags = uprobeOut
+				to.Flags = readOut
 				if f.Stream >= 0 {
-					to.Flags |= uprobeLater
+					to.Flags |= readLater
 				}
 				rs = append(rs, to)
 			}
 		}
 	case p.ItemSizes >= 0:
-		n := uprobeReader{Param: uint8(i), Kind: uprobeItems, Word: p.Word, Mul0: f.Params[p.ItemCount].Word, Mul1: f.Params[p.ItemSizes].Word, Pitch: uprobeNone}
+		n := reader{Param: uint8(i), Kind: kindItems, Word: p.Word, Mul0: f.Params[p.ItemCount].Word, Mul1: f.Params[p.ItemSizes].Word, Pitch: none}
 		if p.Role == api.Writes {
-			n.Flags = uprobeOut
+			n.Flags = readOut
 			if f.Stream >= 0 {
-				n.Flags |= uprobeLater
+				n.Flags |= readLater
 			}
 		}
 		rs = append(rs, n)
@@ -268,16 +268,16 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 }
 
 // argsReaders says how to read the arguments of a kernel that a structure leads to. Tagged structures are read as no form of theirs.
-func argsReaders(p *api.Param, field *api.Field, i int) []uprobeReader {
+func argsReaders(p *api.Param, field *api.Field, i int) []reader {
 	if field.Tag.Size != 0 || !strings.HasSuffix(p.Type, "*") {
 		return nil
 	}
-	r := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobePacked, Flags: uprobeAtEntry | uprobeField, Word: p.Word,
-		Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, At: uint16(field.Offset)}
+	r := reader{Param: uint8(i), Item: uint8(field.Item), Kind: kindPacked, Flags: readEntry | readField, Word: p.Word,
+		Mul0: none, Mul1: none, Pitch: none, At: uint16(field.Offset)}
 	if field.Packed {
-		return []uprobeReader{r}
+		return []reader{r}
 	}
-	r.Kind, r.Item = uprobeParams, api.ArgItems
+	r.Kind, r.Item = kindParams, api.ArgItems
 	var handles []uint16
 	for _, f := range p.Fields {
 		if f.Object == api.Function && f.Item == 0 {
@@ -292,25 +292,25 @@ func argsReaders(p *api.Param, field *api.Field, i int) []uprobeReader {
 		r.UnlessAt, r.UnlessWidth = handles[1], 8
 	}
 	r.CountAt = handles[0]
-	return []uprobeReader{r}
+	return []reader{r}
 }
 
 // blockReader says how to read the side of a copy that a structure describes.
-func blockReader(p *api.Param, s *api.CopyEnd, i int, item uint8) uprobeReader {
+func blockReader(p *api.Param, s *api.CopyEnd, i int, item uint8) reader {
 	var at [16]byte
 	for n, field := range []uint32{s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows, p.CopyDesc.Width, p.CopyDesc.Height, p.CopyDesc.Depth} {
-		if at[n] = uprobeNone; field != api.NoField {
+		if at[n] = none; field != api.NoField {
 			at[n] = uint8(field / 8)
 		}
 	}
-	return uprobeReader{Param: uint8(i), Item: item, Kind: uprobeBlock, Word: p.Word, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone,
+	return reader{Param: uint8(i), Item: item, Kind: kindBlock, Word: p.Word, Mul0: none, Mul1: none, Pitch: none,
 		Unit: le64(at[:]), At: le16(at[8:]), CountAt: le16(at[10:])}
 }
 
 // readerOf says how to read what a parameter itself points to.
-func readerOf(f *api.Func, i int) (uprobeReader, bool) {
+func readerOf(f *api.Func, i int) (reader, bool) {
 	p := &f.Params[i]
-	r := uprobeReader{Param: uint8(i), Word: p.Word, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone}
+	r := reader{Param: uint8(i), Word: p.Word, Mul0: none, Mul1: none, Pitch: none}
 	// sized reports whether the size is one that the words of the call tell, or what it has stored.
 	sized := func() bool {
 		if p.Size.Stored && (len(p.Size.Mul) != 1 || !strings.HasSuffix(f.Params[p.Size.Mul[0]].Type, "*")) {
@@ -324,9 +324,9 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 			r.Mul1 = f.Params[p.Size.Mul[1]].Word
 		}
 		if p.Size.Stored {
-			r.Flags |= uprobeStored
+			r.Flags |= readStored
 			if strings.HasPrefix(f.Params[p.Size.Mul[0]].Type, "uint32_t") || strings.HasPrefix(f.Params[p.Size.Mul[0]].Type, "int32_t") {
-				r.Flags |= uprobeStored32
+				r.Flags |= readStored32
 			}
 		}
 		if p.Size.Pitch >= 0 {
@@ -339,40 +339,40 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		if !sized() || p.Size.Stored {
 			return r, false
 		}
-		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
+		r.Kind, r.Flags = kindBytes, readEntry
 	case api.Image:
-		r.Kind = uprobeImage
+		r.Kind = kindImage
 	case api.ArgArray:
 		of := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Use && p.Object == api.Function })
 		if of < 0 {
 			return r, false
 		}
-		r.Kind, r.Flags, r.Mul0 = uprobeParams, uprobeAtEntry, f.Params[of].Word
+		r.Kind, r.Flags, r.Mul0 = kindParams, readEntry, f.Params[of].Word
 	case api.Packed:
-		r.Kind, r.Flags, r.Item = uprobePacked, uprobeAtEntry, 1
+		r.Kind, r.Flags, r.Item = kindPacked, readEntry, 1
 	case api.Launch:
-		r.Kind, r.Flags = uprobeBuffers, uprobeAtEntry
+		r.Kind, r.Flags = kindBuffers, readEntry
 	case api.String, api.File, api.Target:
-		r.Kind, r.Flags, r.Unit = uprobeString, uprobeAtEntry, uprobeInline
+		r.Kind, r.Flags, r.Unit = kindString, readEntry, inlineBytes
 	case api.List:
-		r.Kind, r.Flags, r.Unit = uprobeList, uprobeAtEntry, uint64(p.Elem)
+		r.Kind, r.Flags, r.Unit = kindList, readEntry, uint64(p.Elem)
 	case api.Struct:
 		if !strings.HasSuffix(p.Type, "*") {
 			return r, false
 		}
-		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, uint64(p.Elem)
+		r.Kind, r.Flags, r.Unit = kindBytes, readEntry, uint64(p.Elem)
 	case api.Answer:
 		if p.ItemSizes >= 0 || !sized() {
 			return r, false
 		}
-		r.Kind, r.Flags = uprobeBytes, r.Flags|uprobeOut
+		r.Kind, r.Flags = kindBytes, r.Flags|readOut
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut:
-		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeOut, uint64(p.Elem)
+		r.Kind, r.Flags, r.Unit = kindBytes, readOut, uint64(p.Elem)
 		if p.Always {
-			r.Flags |= uprobeAlways
+			r.Flags |= readAlways
 		}
 	case api.Text:
-		r.Kind, r.Flags = uprobeString, uprobeOut
+		r.Kind, r.Flags = kindString, readOut
 		sized()
 	case api.Reads, api.Writes:
 		if p.Object == api.Device {
@@ -380,19 +380,19 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		}
 		if p.ItemSizes >= 0 {
 			// The array of addresses; the buffers are items of it.
-			r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, 8
+			r.Kind, r.Flags, r.Unit = kindBytes, readEntry, 8
 			r.Mul0 = f.Params[p.ItemCount].Word
 			break
 		}
-		r.Kind = uprobeCopy
+		r.Kind = kindPayload
 		sized()
 		if p.Hosts.Bits != 0 {
 			r.At, r.CountWidth = p.Hosts.Bits, f.Params[p.Hosts.Param].Word+1
 		}
 		if p.Role == api.Writes {
-			r.Flags = uprobeOut
+			r.Flags = readOut
 			if f.Stream >= 0 {
-				r.Flags |= uprobeLater
+				r.Flags |= readLater
 			}
 		}
 	default:
@@ -401,19 +401,19 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 	return r, true
 }
 
-// uprobeSite is a place to probe.
-type uprobeSite struct {
+// site is a place to probe.
+type site struct {
 	symbol string
 	offset uint64 // in the file
 	cookie uint64 // function, 1<<16 for the implementation behind a wrapper, and how far behind the entry it is <<24
 }
 
-func (s uprobeSite) id() api.ID { return api.ID(uint16(s.cookie)) }
+func (s site) id() api.ID { return api.ID(uint16(s.cookie)) }
 
 // findSites finds the functions in a library, under their own names and under those of the implementations that
 // wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has. The kernel would refuse the
 // places in refused.
-func findSites(library string, want []*api.Func, arch string) (sites, refused []uprobeSite, err error) {
+func findSites(library string, want []*api.Func, arch string) (sites, refused []site, err error) {
 	f, err := elffile.Open(library)
 	if err != nil {
 		return nil, nil, err
@@ -425,7 +425,7 @@ func findSites(library string, want []*api.Func, arch string) (sites, refused []
 // machines are the processors as ELF files name them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []uprobeSite, err error) {
+func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []site, err error) {
 	if f.Machine != machines[arch] {
 		return nil, nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
 	}
@@ -463,7 +463,7 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []u
 				continue
 			}
 			seen[offset] = true
-			s := uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24}
+			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24}
 			if ok {
 				sites = append(sites, s)
 			} else {

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // Arguments behind an array of pointers are there from the first launch on, by what the binary says of the kernel: cut out of what there may be
 // at most, as long as the programs in the kernel know no more. What nothing tells of is said to be missing, and a handle that
 // was another kernel's has not that one's arguments.
 func TestUprobeArgumentsByArray(t *testing.T) {
-	for name, opts := range map[string]UprobeOptions{"best": {}, "guessed": {noLayouts: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
+	for name, opts := range map[string]Options{"best": {}, "guessed": {noLayouts: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
 		t.Run(name, func(t *testing.T) {
 			opts.Functions = []string{"aclrtBinaryLoadFromData", "aclrtBinaryUnLoad", "aclrtBinaryGetFunction", "aclrtFunctionGetParamInfo", "aclrtLaunchKernelWithArgsArray"}
 			s, _ := watch(t, opts, func(c *target) {
@@ -67,11 +68,11 @@ func (c *target) told(t *testing.T, waits int, silent bool) bool {
 	}
 	var layout []byte
 	known = known && c.probes.kernels.layouts.Lookup(given[0], &layout) == nil
-	return known && (waits != 5 || le16(layout) == uprobeUnknown)
+	return known && (waits != 5 || le16(layout) == unknownParams)
 }
 
 // argumentsOf are the sizes of the arguments that a launch has by an array, or why they are missing.
-func argumentsOf(c Call) string {
+func argumentsOf(c probe.Call) string {
 	var s []string
 	for _, p := range c.Pieces {
 		if p.Param != 4 {
@@ -82,11 +83,11 @@ func argumentsOf(c Call) string {
 			want[k] = byte(int(p.Item) - 1 + k)
 		}
 		switch {
-		case p.Missing == UnknownSize && p.Item == 0:
+		case p.Missing == probe.UnknownSize && p.Item == 0:
 			s = append(s, "unknown")
-		case p.Missing == OverLimit && int(p.Item) == len(s)+1:
+		case p.Missing == probe.OverLimit && int(p.Item) == len(s)+1:
 			s = append(s, "over")
-		case p.Missing == Present && int(p.Item) == len(s)+1 && bytes.Equal(p.Bytes, want) && p.Addr != 0:
+		case p.Missing == probe.Present && int(p.Item) == len(s)+1 && bytes.Equal(p.Bytes, want) && p.Addr != 0:
 			s = append(s, fmt.Sprint(len(p.Bytes)))
 		default:
 			s = append(s, fmt.Sprintf("%+v", p))

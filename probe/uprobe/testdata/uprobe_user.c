@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ACLTRACE_USER
-#include "../bpf/uprobe.bpf.c"
+#include "../../bpf/uprobe.bpf.c"
 
 struct test {
 	const char *name;

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"encoding/binary"
@@ -28,17 +28,17 @@ type selection struct {
 	folder string // a group that the programs can't tell: the processes that it has at the beginning
 }
 
-func (o *UprobeOptions) selection() (selection, error) {
-	s := selection{filter: uprobeAll}
+func (o *Options) selection() (selection, error) {
+	s := selection{filter: filterAll}
 	switch {
 	case o.Name != "" && o.Cgroup != "", o.Name != "" && o.PIDs != nil, o.Cgroup != "" && o.PIDs != nil:
 		return s, errors.New("processes are selected by number, by name or by control group, not by two of them")
 	case o.PIDs != nil:
-		s.filter = uprobeByPID
+		s.filter = filterPIDs
 	case o.Name != "":
 		var name [16]byte
 		copy(name[:15], o.Name) // the kernel keeps no more
-		s.filter, s.name = uprobeByPID, [2]uint64{binary.NativeEndian.Uint64(name[:]), binary.NativeEndian.Uint64(name[8:])}
+		s.filter, s.name = filterPIDs, [2]uint64{binary.NativeEndian.Uint64(name[:]), binary.NativeEndian.Uint64(name[8:])}
 	case o.Cgroup != "":
 		return s, s.group(o.Cgroup)
 	}
@@ -60,10 +60,10 @@ func (s *selection) group(folder string) error {
 		return fmt.Errorf("control group %s: %w", folder, err)
 	}
 	if sys.Type != unix.CGROUP2_SUPER_MAGIC || errors.Is(features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetCurrentAncestorCgroupId), ebpf.ErrNotSupported) {
-		s.filter, s.folder = uprobeByPID, folder
+		s.filter, s.folder = filterPIDs, folder
 		return nil
 	}
-	s.filter, s.cgroup = uprobeByCgroup, at.Ino
+	s.filter, s.cgroup = filterCgroup, at.Ino
 	// The root of the hierarchy is the last folder on the way up that is in the same file system.
 	for dir := filepath.Clean(folder); ; s.level++ {
 		var above unix.Stat_t
@@ -78,8 +78,8 @@ func (s *selection) group(folder string) error {
 }
 
 // choose puts the processes that there are into the map of those to record.
-func (u *Uprobes) choose() error {
-	if u.whose.filter != uprobeByPID {
+func (u *Probes) choose() error {
+	if u.whose.filter != filterPIDs {
 		return nil
 	}
 	chosen, err := u.chosen()
@@ -87,14 +87,14 @@ func (u *Uprobes) choose() error {
 		return err
 	}
 	for _, pid := range chosen {
-		if err := u.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), uprobeLives); err != nil {
+		if err := u.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), pidLives); err != nil {
 			return fmt.Errorf("process %d: %w", pid, err)
 		}
 	}
 	return nil
 }
 
-func (u *Uprobes) chosen() ([]int, error) {
+func (u *Probes) chosen() ([]int, error) {
 	switch {
 	case u.opts.Name != "":
 		return named(u.opts.Name)
@@ -105,29 +105,29 @@ func (u *Uprobes) chosen() ([]int, error) {
 }
 
 // Processes returns the processes that are selected now, all that there are where every process is.
-func (o *UprobeOptions) Processes() ([]int, error) {
+func (o *Options) Processes() ([]int, error) {
 	whose, err := o.selection()
 	if err != nil {
 		return nil, err
 	}
-	return (&Uprobes{opts: *o, whose: whose}).Candidates()
+	return (&Probes{opts: *o, whose: whose}).Candidates()
 }
 
 // Candidates returns the processes that are selected now, all that there are where every process is.
-func (u *Uprobes) Candidates() ([]int, error) {
+func (u *Probes) Candidates() ([]int, error) {
 	switch u.whose.filter {
-	case uprobeByCgroup:
+	case filterCgroup:
 		return inGroup(u.opts.Cgroup)
-	case uprobeAll:
+	case filterAll:
 		return named("")
 	}
 	return u.chosen()
 }
 
 // wants reports whether a process is one of the selected, as far as it can be told from here.
-func (u *Uprobes) wants(pid int) bool {
+func (u *Probes) wants(pid int) bool {
 	switch {
-	case u.whose.filter == uprobeAll:
+	case u.whose.filter == filterAll:
 		return true
 	case u.opts.PIDs != nil:
 		// It, or one that it descends from.
@@ -206,8 +206,8 @@ func inGroup(folder string) (pids []int, err error) {
 }
 
 // tidy forgets processes that are gone, now and then. The programs know only that the first thread of each is.
-func (u *Uprobes) tidy() {
-	if u.whose.filter != uprobeByPID || time.Since(u.tidied) < time.Second {
+func (u *Probes) tidy() {
+	if u.whose.filter != filterPIDs || time.Since(u.tidied) < time.Second {
 		return
 	}
 	u.tidied = time.Now()
@@ -216,7 +216,7 @@ func (u *Uprobes) tidy() {
 	var gone []uint32
 	pids := u.coll.Maps[bpf.UprobeMapPids]
 	for it := pids.Iterate(); it.Next(&pid, &state); {
-		if state == uprobeLeaderGone && errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
+		if state == pidLeaderGone && errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
 			gone = append(gone, pid)
 		}
 	}
@@ -226,7 +226,7 @@ func (u *Uprobes) tidy() {
 }
 
 // Living returns those of the processes that were named, and of their descendants that have called the runtime, that are there now.
-func (u *Uprobes) Living() (pids []int) {
+func (u *Probes) Living() (pids []int) {
 	var pid uint32
 	var state uint8
 	for it := u.coll.Maps[bpf.UprobeMapPids].Iterate(); it.Next(&pid, &state); {

@@ -1,4 +1,4 @@
-package probe
+package uprobe
 
 import (
 	"bufio"
@@ -23,11 +23,12 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // The library and the program of these tests. The library answers like the runtime as far as a probe can tell; the
 // program waits for a line before it begins and for the end of its input before it exits, and says what it passed.
-const uprobeLibrary = `
+const testLibrary = `
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -100,7 +101,7 @@ int aclrtRecordEvent(void *event, void *stream) { __asm__ volatile("" ::: PUSHED
 int aclrtSynchronizeStream(void *s) { if (s == (void *)0xdead) pause(); return 0; }
 `
 
-const uprobeProgram = `
+const testProgram = `
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -401,7 +402,7 @@ int main(int argc, char **argv)
 var branchTargets = map[string][]string{"amd64": {"-fcf-protection=full"}, "arm64": {"-mbranch-protection=standard"}}[runtime.GOARCH]
 
 // uprobeLib compiles library and program, once for each test, and returns the library.
-func uprobeLib(t *testing.T) string {
+func testLib(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("ACLTRACE_TEST_UPROBES"); dir != "" {
 		return filepath.Join(dir, "libascendcl.so") // built where there is a compiler
@@ -414,7 +415,7 @@ func uprobeLib(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for name, text := range map[string]string{"lib.c": uprobeLibrary, "main.c": uprobeProgram} {
+	for name, text := range map[string]string{"lib.c": testLibrary, "main.c": testProgram} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +439,7 @@ type target struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	seen   *seen // of watch
-	probes *Uprobes
+	probes *Probes
 	first  uint64 // the call by which it has got a kernel
 }
 
@@ -453,7 +454,7 @@ func (c *target) waits(t *testing.T) {
 
 func startTarget(t *testing.T, args ...string) *target {
 	t.Helper()
-	lib := uprobeLib(t)
+	lib := testLib(t)
 	c := &target{Cmd: exec.Command(filepath.Join(filepath.Dir(lib), "main"), args...)}
 	c.Dir, c.Stderr = filepath.Dir(lib), os.Stderr
 	c.in, _ = c.StdinPipe()
@@ -492,20 +493,20 @@ func (c *target) run(t *testing.T) string {
 // seen keeps what comes to it. A payload that comes in one is a piece of its call too.
 type seen struct {
 	began     atomic.Int64 // processes and calls that have come so far
-	processes []Process
-	calls     []Call
-	payloads  []Payload
-	gaps      []Gap
+	processes []probe.Process
+	calls     []probe.Call
+	payloads  []probe.Payload
+	gaps      []probe.Gap
 }
 
-func (s *seen) Process(p *Process) error {
+func (s *seen) Process(p *probe.Process) error {
 	s.processes = append(s.processes, *p)
 	s.began.Add(1)
 	return nil
 }
-func (s *seen) Gap(g *Gap) error         { s.gaps = append(s.gaps, *g); return nil }
-func (s *seen) TaskTime(*TaskTime) error { return nil }
-func (s *seen) Call(c *Call) error {
+func (s *seen) Gap(g *probe.Gap) error         { s.gaps = append(s.gaps, *g); return nil }
+func (s *seen) TaskTime(*probe.TaskTime) error { return nil }
+func (s *seen) Call(c *probe.Call) error {
 	d := *c
 	d.Words, d.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
 	for i := range d.Pieces {
@@ -515,20 +516,20 @@ func (s *seen) Call(c *Call) error {
 	s.began.Add(1)
 	return nil
 }
-func (s *seen) Payload(p *Payload) error {
+func (s *seen) Payload(p *probe.Payload) error {
 	d := *p
 	d.Bytes = bytes.Clone(p.Bytes)
 	s.payloads = append(s.payloads, d)
 	for i := range s.calls {
-		if c := &s.calls[i]; c.TID == d.TID && c.Seq == d.Seq && (d.Missing != Present || uint64(len(d.Bytes)) == d.Len) {
+		if c := &s.calls[i]; c.TID == d.TID && c.Seq == d.Seq && (d.Missing != probe.Present || uint64(len(d.Bytes)) == d.Len) {
 			c.Pieces = append(c.Pieces, d.Piece)
 		}
 	}
 	return nil
 }
 
-func (s *seen) of(name string) []Call {
-	var cs []Call
+func (s *seen) of(name string) []probe.Call {
+	var cs []probe.Call
 	for _, c := range s.calls {
 		if acl.Model.Func(c.Func).Name == name {
 			cs = append(cs, c)
@@ -537,9 +538,9 @@ func (s *seen) of(name string) []Call {
 	return cs
 }
 
-func attachUprobes(t *testing.T, opts *UprobeOptions) *Uprobes {
+func attachUprobes(t *testing.T, opts *Options) *Probes {
 	t.Helper()
-	u, err := AttachUprobes(acl.Model, uprobeLib(t), opts)
+	u, err := Attach(acl.Model, testLib(t), opts)
 	testenv.Uprobes(t, err)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -550,7 +551,7 @@ func attachUprobes(t *testing.T, opts *UprobeOptions) *Uprobes {
 }
 
 // watch records a run of the program with one kind of probe.
-func watch(t *testing.T, opts UprobeOptions, during func(*target), args ...string) (*seen, *Uprobes) {
+func watch(t *testing.T, opts Options, during func(*target), args ...string) (*seen, *Probes) {
 	t.Helper()
 	c := startTarget(t, args...)
 	opts.PIDs = []int{c.Process.Pid}
@@ -579,14 +580,14 @@ func words(s string) []uint64 {
 	return ws
 }
 
-func paramOf(c Call, name string) int {
+func paramOf(c probe.Call, name string) int {
 	if name == "return" {
-		return uprobeNone
+		return none
 	}
 	return acl.Model.Func(c.Func).Param(name)
 }
 
-func piece(t *testing.T, c Call, param string, item int) Piece {
+func piece(t *testing.T, c probe.Call, param string, item int) probe.Piece {
 	t.Helper()
 	f, n := acl.Model.Func(c.Func), paramOf(c, param)
 	for _, p := range c.Pieces {
@@ -595,10 +596,10 @@ func piece(t *testing.T, c Call, param string, item int) Piece {
 		}
 	}
 	t.Fatalf("%s: no piece for %s in %+v", f.Name, param, c.Pieces)
-	return Piece{}
+	return probe.Piece{}
 }
 
-func wantBytes(t *testing.T, c Call, param string, dir Dir, want ...any) {
+func wantBytes(t *testing.T, c probe.Call, param string, dir probe.Dir, want ...any) {
 	t.Helper()
 	var b bytes.Buffer
 	for _, w := range want {
@@ -609,16 +610,16 @@ func wantBytes(t *testing.T, c Call, param string, dir Dir, want ...any) {
 		}
 	}
 	f, n := acl.Model.Func(c.Func), paramOf(c, param)
-	i := slices.IndexFunc(c.Pieces, func(p Piece) bool { return int(p.Param) == n && p.Item == 0 && p.Dir == dir })
+	i := slices.IndexFunc(c.Pieces, func(p probe.Piece) bool { return int(p.Param) == n && p.Item == 0 && p.Dir == dir })
 	if i < 0 {
 		t.Fatalf("%s: no piece for %s in %+v", f.Name, param, c.Pieces)
 	}
-	if p := c.Pieces[i]; !bytes.Equal(p.Bytes, b.Bytes()) || p.Missing != Present || p.Len != uint64(b.Len()) {
+	if p := c.Pieces[i]; !bytes.Equal(p.Bytes, b.Bytes()) || p.Missing != probe.Present || p.Len != uint64(b.Len()) {
 		t.Errorf("%s: %s: %+v, want %x", f.Name, param, p, b.Bytes())
 	}
 }
 
-func only(t *testing.T, s *seen, name string) Call {
+func only(t *testing.T, s *seen, name string) probe.Call {
 	t.Helper()
 	cs := s.of(name)
 	if len(cs) != 1 {
@@ -628,7 +629,7 @@ func only(t *testing.T, s *seen, name string) Call {
 }
 
 func TestUprobeArguments(t *testing.T) {
-	for name, opts := range map[string]UprobeOptions{"best": {}, "single": {OneByOne: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
+	for name, opts := range map[string]Options{"best": {}, "single": {OneByOne: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
 		t.Run(name, func(t *testing.T) {
 			var said []uint64
 			if opts.OneByOne { // each takes its time
@@ -644,13 +645,13 @@ func TestUprobeArguments(t *testing.T) {
 			if want := []uint64{dsts, maxs, srcs, sizes, 3, attrs, indexes, 1, fail, 0x57}; !slices.Equal(c.Words, want) {
 				t.Errorf("batch: %#x, want %#x", c.Words, want)
 			}
-			wantBytes(t, c, "dsts", In, uint64(0x124000001000), uint64(0x124000002000), uint64(0x124000003000))
-			wantBytes(t, c, "destMaxs", In, uint64(10), uint64(20), uint64(30))
-			wantBytes(t, c, "sizes", In, uint64(1), uint64(2), uint64(3))
-			wantBytes(t, c, "attrs", In, []uint32{1, 2, 3, 4, 5, 6, 7, 8})
-			wantBytes(t, c, "failIndex", In, uint64(7))
-			wantBytes(t, c, "failIndex", Out, ^uint64(0))
-			if p := piece(t, c, "srcs", 3); p.Len != 3 || p.Missing != OverLimit || p.Dir != In {
+			wantBytes(t, c, "dsts", probe.In, uint64(0x124000001000), uint64(0x124000002000), uint64(0x124000003000))
+			wantBytes(t, c, "destMaxs", probe.In, uint64(10), uint64(20), uint64(30))
+			wantBytes(t, c, "sizes", probe.In, uint64(1), uint64(2), uint64(3))
+			wantBytes(t, c, "attrs", probe.In, []uint32{1, 2, 3, 4, 5, 6, 7, 8})
+			wantBytes(t, c, "failIndex", probe.In, uint64(7))
+			wantBytes(t, c, "failIndex", probe.Out, ^uint64(0))
+			if p := piece(t, c, "srcs", 3); p.Len != 3 || p.Missing != probe.OverLimit || p.Dir != probe.In {
 				t.Errorf("third source: %+v", p)
 			}
 
@@ -658,15 +659,15 @@ func TestUprobeArguments(t *testing.T) {
 			if want := []uint64{0xf00d, 48, 0x57, cfg, block, 32, ph, 2}; !slices.Equal(c.Words, want) {
 				t.Errorf("launch: %#x, want %#x", c.Words, want)
 			}
-			wantBytes(t, c, "hostArgs", In, uint64(1), uint64(2), uint64(3), uint64(4))
-			wantBytes(t, c, "placeHolderArray", In, []uint32{8, 16, 24, 32})
-			wantBytes(t, c, "cfg", In, []uint32{1, 2, 3, 4, 5, 4, 0, 0, 0, 0})
+			wantBytes(t, c, "hostArgs", probe.In, uint64(1), uint64(2), uint64(3), uint64(4))
+			wantBytes(t, c, "placeHolderArray", probe.In, []uint32{8, 16, 24, 32})
+			wantBytes(t, c, "cfg", probe.In, []uint32{1, 2, 3, 4, 5, 4, 0, 0, 0, 0})
 
 			c = only(t, s, "aclrtLaunchSIMTKernelWithHostArgs")
 			if want := []uint64{0xf00e, 2<<32 | 1, 3, 5<<32 | 4, 6, 77, 0x58, cfg, block, 32, ph, 1}; !slices.Equal(c.Words, want) {
 				t.Errorf("SIMT launch: %#x, want %#x", c.Words, want)
 			}
-			wantBytes(t, c, "hostArgs", In, uint64(0xeeeeeeeeeeeeeeee), uint64(2), uint64(3), uint64(4))
+			wantBytes(t, c, "hostArgs", probe.In, uint64(0xeeeeeeeeeeeeeeee), uint64(2), uint64(3), uint64(4))
 			for i, c := range s.calls {
 				if c.Seq != uint64(i) || c.Start <= 0 || c.End < c.Start || c.Ret != 0 || (i > 0 && c.Start < s.calls[i-1].End) {
 					t.Errorf("call %d: %+v", i, c)
@@ -680,38 +681,38 @@ func TestUprobeArguments(t *testing.T) {
 }
 
 func TestUprobeMemory(t *testing.T) {
-	s, u := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "memory")
-	wantBytes(t, only(t, s, "aclrtMalloc"), "devPtr", Out, uint64(0x124000000000+64))
+	s, u := watch(t, Options{}, func(c *target) { c.run(t) }, "memory")
+	wantBytes(t, only(t, s, "aclrtMalloc"), "devPtr", probe.Out, uint64(0x124000000000+64))
 	fs := s.of("aclrtBinaryGetFunction")
 	if len(fs) != 3 {
 		t.Fatalf("%d calls of aclrtBinaryGetFunction", len(fs))
 	}
-	wantBytes(t, fs[0], "kernelName", In, "matmul_0")
-	wantBytes(t, fs[0], "funcHandle", Out, uint64(0xf00d))
-	if p := piece(t, fs[1], "kernelName", 0); p.Missing != Unreadable || p.Bytes != nil {
+	wantBytes(t, fs[0], "kernelName", probe.In, "matmul_0")
+	wantBytes(t, fs[0], "funcHandle", probe.Out, uint64(0xf00d))
+	if p := piece(t, fs[1], "kernelName", 0); p.Missing != probe.Unreadable || p.Bytes != nil {
 		t.Errorf("a string at a bad address: %+v", p)
 	}
 	if u.sleepable {
-		wantBytes(t, fs[2], "kernelName", In, "name")
-	} else if p := piece(t, fs[2], "kernelName", 0); p.Missing != Unreadable {
+		wantBytes(t, fs[2], "kernelName", probe.In, "name")
+	} else if p := piece(t, fs[2], "kernelName", 0); p.Missing != probe.Unreadable {
 		t.Errorf("a page that this kernel can't wait for: %+v", p)
 	}
-	wantBytes(t, only(t, s, "aclrtGetFunctionName"), "name", Out, "add_custom")
-	wantBytes(t, only(t, s, "aclrtGetSocName"), "return", Out, "Ascend910B4")
+	wantBytes(t, only(t, s, "aclrtGetFunctionName"), "name", probe.Out, "add_custom")
+	wantBytes(t, only(t, s, "aclrtGetSocName"), "return", probe.Out, "Ascend910B4")
 	condition := only(t, s, "aclmdlRIAddCondTask")
 	made, _ := binary.Append(nil, binary.LittleEndian, []uint64{0x6000, 0x6001, 0x6002})
-	if p := piece(t, condition, "params", 1); !bytes.Equal(p.Bytes, made) || p.Dir != Out || p.Missing != Present || p.Addr != condition.Words[2] {
+	if p := piece(t, condition, "params", 1); !bytes.Equal(p.Bytes, made) || p.Dir != probe.Out || p.Missing != probe.Present || p.Addr != condition.Words[2] {
 		t.Errorf("behind a pointer in a structure that is passed by value: %+v, want %x", p, made)
 	}
 	loads := s.of("aclrtBinaryLoadFromFile")
-	wantBytes(t, loads[0], "binPath", In, "main.c")
+	wantBytes(t, loads[0], "binPath", probe.In, "main.c")
 	if len(s.payloads) != 2 {
 		t.Fatalf("%d payloads, want two files", len(s.payloads))
 	}
-	if p := s.payloads[0]; string(p.Bytes) != uprobeProgram || p.Item != 1 || p.Seq != loads[0].Seq || p.Len != uint64(len(uprobeProgram)) {
+	if p := s.payloads[0]; string(p.Bytes) != testProgram || p.Item != 1 || p.Seq != loads[0].Seq || p.Len != uint64(len(testProgram)) {
 		t.Errorf("file: %d bytes of %d, item %d", len(p.Bytes), p.Len, p.Item)
 	}
-	if p := s.payloads[1]; p.Missing != Unreadable || p.Seq != loads[1].Seq {
+	if p := s.payloads[1]; p.Missing != probe.Unreadable || p.Seq != loads[1].Seq {
 		t.Errorf("a file that is not there: %+v", p)
 	}
 	failed := only(t, s, "aclrtMemcpy")
@@ -726,27 +727,27 @@ func TestUprobeAsleep(t *testing.T) {
 		t.Skip("the kernel lets no other thread through a probe on a processor where one waits for a page")
 	}
 	said := ""
-	s, u := watch(t, UprobeOptions{}, func(c *target) { said = c.run(t) }, "asleep")
+	s, u := watch(t, Options{}, func(c *target) { said = c.run(t) }, "asleep")
 	if said != "" {
 		t.Skip("userfaultfd is not to be had here")
 	}
-	var slow []Call
+	var slow []probe.Call
 	for _, c := range s.of("aclrtBinaryGetFunction") {
 		if c.Words[0] == 0xb1 {
 			slow = append(slow, c)
 			continue
 		}
-		wantBytes(t, c, "kernelName", In, "quick")
+		wantBytes(t, c, "kernelName", probe.In, "quick")
 	}
 	if len(slow) != 1 || len(s.calls) != 101 {
 		t.Fatalf("%d calls that waited, %d in all", len(slow), len(s.calls))
 	}
 	if u.sleepable {
-		wantBytes(t, slow[0], "kernelName", In, "slow")
-	} else if p := piece(t, slow[0], "kernelName", 0); p.Missing != Unreadable {
+		wantBytes(t, slow[0], "kernelName", probe.In, "slow")
+	} else if p := piece(t, slow[0], "kernelName", 0); p.Missing != probe.Unreadable {
 		t.Errorf("a page that this kernel can't wait for: %+v", p)
 	}
-	wantBytes(t, slow[0], "funcHandle", Out, uint64(0xf00d))
+	wantBytes(t, slow[0], "funcHandle", probe.Out, uint64(0xf00d))
 }
 
 func TestUprobePayload(t *testing.T) {
@@ -760,16 +761,16 @@ func testPayload(t *testing.T, noSleep bool) {
 	for i := range src {
 		src[i] = byte(i*7 + i/251)
 	}
-	s, _ := watch(t, UprobeOptions{PayloadLimit: 100000, noSleep: noSleep}, func(c *target) { c.run(t) }, "payload")
+	s, _ := watch(t, Options{PayloadLimit: 100000, noSleep: noSleep}, func(c *target) { c.run(t) }, "payload")
 	// wantLarge checks what does not fit into the record of its call.
-	wantLarge := func(c Call, param uint8, want []byte) {
+	wantLarge := func(c probe.Call, param uint8, want []byte) {
 		t.Helper()
 		var got []byte
 		for _, p := range s.payloads {
 			if p.Seq != c.Seq || p.Param != param {
 				continue
 			}
-			if p.Missing != Present || p.Offset != uint64(len(got)) {
+			if p.Missing != probe.Present || p.Offset != uint64(len(got)) {
 				t.Errorf("part: %+v", p.Piece)
 			}
 			got = append(got, p.Bytes...)
@@ -779,11 +780,11 @@ func testPayload(t *testing.T, noSleep bool) {
 		}
 	}
 	cs := s.of("aclrtMemcpy")
-	wantBytes(t, cs[0], "src", In, src[:100])
-	wantBytes(t, cs[0], "dst", Out, src[:100])
+	wantBytes(t, cs[0], "src", probe.In, src[:100])
+	wantBytes(t, cs[0], "dst", probe.Out, src[:100])
 	wantLarge(cs[1], 0, src[:10000])
 	wantLarge(cs[1], 2, src[:10000])
-	if p := piece(t, cs[2], "src", 0); p.Missing != OverLimit || p.Len != 300000 {
+	if p := piece(t, cs[2], "src", 0); p.Missing != probe.OverLimit || p.Len != 300000 {
 		t.Errorf("over the limit: %+v", p)
 	}
 	if len(cs[3].Pieces) != 0 {
@@ -794,8 +795,8 @@ func testPayload(t *testing.T, noSleep bool) {
 }
 
 func TestUprobeNoPayload(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "payload")
-	if p := piece(t, s.of("aclrtMemcpy")[0], "src", 0); p.Missing != OverLimit || p.Bytes != nil || p.Len != 100 {
+	s, _ := watch(t, Options{}, func(c *target) { c.run(t) }, "payload")
+	if p := piece(t, s.of("aclrtMemcpy")[0], "src", 0); p.Missing != probe.OverLimit || p.Bytes != nil || p.Len != 100 {
 		t.Errorf("payload that was not asked for: %+v", p)
 	}
 	if n := len(whole(s.payloads, 0)); n != 50000 {
@@ -803,7 +804,7 @@ func TestUprobeNoPayload(t *testing.T) {
 	}
 }
 
-func whole(ps []Payload, param uint8) (b []byte) {
+func whole(ps []probe.Payload, param uint8) (b []byte) {
 	for _, p := range ps {
 		if p.Param == param {
 			b = append(b, p.Bytes...)
@@ -814,7 +815,7 @@ func whole(ps []Payload, param uint8) (b []byte) {
 
 func TestUprobeThreads(t *testing.T) {
 	const n = 25000
-	s, _ := watch(t, UprobeOptions{RingBytes: 64 << 20}, func(c *target) { c.run(t) }, "threads", fmt.Sprint(n))
+	s, _ := watch(t, Options{RingBytes: 64 << 20}, func(c *target) { c.run(t) }, "threads", fmt.Sprint(n))
 	next := map[int]uint64{}
 	for _, c := range s.calls {
 		if c.Seq != next[c.TID] || c.Words[0] != c.Seq || c.End == 0 {
@@ -837,7 +838,7 @@ type tally struct {
 	pause                   time.Duration // every 64 calls, so that the ring overflows
 }
 
-func (s *tally) Gap(g *Gap) error {
+func (s *tally) Gap(g *probe.Gap) error {
 	if s.lost += g.Calls; g.PID == 0 || g.TID == 0 || g.From <= 0 || g.To < g.From {
 		s.wrong = append(s.wrong, fmt.Sprintf("gap: %+v", g))
 	}
@@ -845,7 +846,7 @@ func (s *tally) Gap(g *Gap) error {
 	return nil
 }
 
-func (s *tally) Call(c *Call) error {
+func (s *tally) Call(c *probe.Call) error {
 	if want := s.next[c.TID]; c.Words[0] != want || c.Seq != want {
 		s.wrong = append(s.wrong, fmt.Sprintf("call %d with number %d, want %d", c.Words[0], c.Seq, want))
 	}
@@ -866,7 +867,7 @@ func TestUprobeLoss(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			const n = 25000
 			c := startTarget(t, "threads", fmt.Sprint(n), kind)
-			u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, RingBytes: 4096})
+			u := attachUprobes(t, &Options{PIDs: []int{c.Process.Pid}, RingBytes: 4096})
 			ctx, stop := context.WithCancel(t.Context())
 			s := &tally{next: map[int]uint64{}, pause: time.Millisecond}
 			end := make(chan error)
@@ -890,26 +891,26 @@ func TestUprobeLoss(t *testing.T) {
 // one that it is in, left out or not.
 func TestUprobeLeftover(t *testing.T) {
 	for skipped, want := range []string{"2 lost, call 2, call 3, call 4", "2 lost, call 2, call 3, 1 lost"} {
-		thread := make([]byte, uprobeHeadAt+4096)
+		thread := make([]byte, headAt+4096)
 		put := func(at, value int) { binary.LittleEndian.PutUint32(thread[at:], uint32(value)) }
 		f := acl.Model.Lookup("aclrtRecordEvent")
 		data := 8 * int(f.Words)
 		put(32, 1) // it is in a call
 		put(36, data)
 		put(40, skipped)
-		put(48, 2*(uprobeEventSize+data))
-		put(uprobeHeadAt+8, os.Getpid())
-		put(uprobeHeadAt+12, 77)
-		put(uprobeHeadAt+16, 2)
+		put(48, 2*(eventSize+data))
+		put(headAt+8, os.Getpid())
+		put(headAt+12, 77)
+		put(headAt+16, 2)
 		for i := range 3 {
-			at := uprobeHeadAt + uprobeHeadSize + i*(uprobeEventSize+data)
+			at := headAt + headSize + i*(eventSize+data)
 			put(at, int(f.ID)|data<<16)
 			put(at+4, 2+i)
 			put(at+8, 100+i)
 			put(at+16, 200+i)
 		}
 		s := &inOrder{}
-		u := &Uprobes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}, kernels: newKernels(nil, nil)}
+		u := &Probes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}, kernels: newKernels(nil, nil)}
 		left, err := u.leftover(thread)
 		if got := strings.Join(s.came, ", "); err != nil || got != want || left != uint64(skipped) {
 			t.Errorf("%q, %d left, %v; want %q", got, left, err, want)
@@ -923,19 +924,19 @@ type inOrder struct {
 	came []string
 }
 
-func (s *inOrder) Call(c *Call) error {
+func (s *inOrder) Call(c *probe.Call) error {
 	s.came = append(s.came, fmt.Sprintf("call %d", c.Seq))
 	return nil
 }
 
-func (s *inOrder) Gap(g *Gap) error {
+func (s *inOrder) Gap(g *probe.Gap) error {
 	s.came = append(s.came, fmt.Sprintf("%d lost", g.Calls))
 	return nil
 }
 
 func TestUprobeCountOnly(t *testing.T) {
 	c := startTarget(t, "threads", "1000")
-	u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true, Functions: []string{"aclrtRecordEvent", "aclrtMalloc"}})
+	u := attachUprobes(t, &Options{PIDs: []int{c.Process.Pid}, CountOnly: true, Functions: []string{"aclrtRecordEvent", "aclrtMalloc"}})
 	c.run(t)
 	counts, err := u.Counts()
 	if err != nil || counts["aclrtRecordEvent"] != 4000 || counts["aclrtMalloc"] != 0 || len(counts) != 2 {
@@ -947,7 +948,7 @@ func TestUprobeCountOnly(t *testing.T) {
 }
 
 func TestUprobeNested(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "nested")
+	s, _ := watch(t, Options{}, func(c *target) { c.run(t) }, "nested")
 	for _, name := range []string{"aclrtMemcpy", "aclrtMemset"} {
 		if n := len(s.of(name)); n != 10 {
 			t.Errorf("%s: %d calls recorded, want 10", name, n)
@@ -959,7 +960,7 @@ func TestUprobeNested(t *testing.T) {
 }
 
 func TestUprobeUnfinished(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) {
+	s, _ := watch(t, Options{}, func(c *target) {
 		c.run(t)
 		c.waits(t)
 		c.Process.Kill()
@@ -976,7 +977,7 @@ func TestUprobeUnfinished(t *testing.T) {
 
 func TestUprobeUnfinishedAtDetach(t *testing.T) {
 	var c *target
-	s, _ := watch(t, UprobeOptions{}, func(run *target) {
+	s, _ := watch(t, Options{}, func(run *target) {
 		c = run
 		c.run(t)
 		c.waits(t)
@@ -994,14 +995,14 @@ func TestUprobeUnfinishedAtDetach(t *testing.T) {
 }
 
 func TestUprobeJump(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "jump")
+	s, _ := watch(t, Options{}, func(c *target) { c.run(t) }, "jump")
 	if c := only(t, s, "aclrtSynchronizeStream"); !c.Unfinished() || len(s.of("aclrtRecordEvent")) != 3 {
 		t.Errorf("calls after a jump out of one: %+v", s.calls)
 	}
 }
 
 func TestUprobeChildren(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "fork")
+	s, _ := watch(t, Options{}, func(c *target) { c.run(t) }, "fork")
 	calls := map[int]int{}
 	for _, c := range s.calls {
 		calls[c.PID]++
@@ -1015,7 +1016,7 @@ func TestUprobeChildren(t *testing.T) {
 }
 
 func TestUprobeExec(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) {
+	s, _ := watch(t, Options{}, func(c *target) {
 		fmt.Fprintln(c.in)
 		testenv.Wait(t, "the program's first name", func() bool { return c.seen.began.Load() > 0 })
 		fmt.Fprintln(c.in)
@@ -1032,7 +1033,7 @@ func TestUprobeExec(t *testing.T) {
 
 func TestUprobeOtherProcess(t *testing.T) {
 	other := startTarget(t, "threads", "100")
-	s, _ := watch(t, UprobeOptions{}, func(c *target) {
+	s, _ := watch(t, Options{}, func(c *target) {
 		other.run(t)
 		c.run(t)
 	}, "threads", "10")
@@ -1072,7 +1073,7 @@ func attachUnderLoad(t *testing.T, rounds int) {
 	fmt.Fprintln(c.in)
 	code := programCode(t, c.Process.Pid)
 	for range rounds {
-		u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, RingBytes: 32 << 20})
+		u := attachUprobes(t, &Options{PIDs: []int{c.Process.Pid}, RingBytes: 32 << 20})
 		s := &seen{}
 		err := u.Run(enough(t, 20*time.Millisecond, &s.began, 100), s)
 		if err := errors.Join(err, u.Close()); err != nil {
@@ -1152,7 +1153,7 @@ func recordLoad(t *testing.T, d time.Duration) {
 		for _, sample := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, sample=%t", kind, sample), func(t *testing.T) {
 				c := startTarget(t, "load", kind)
-				u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, Sample: sample, RingBytes: 1 << 20})
+				u := attachUprobes(t, &Options{PIDs: []int{c.Process.Pid}, Sample: sample, RingBytes: 1 << 20})
 				fmt.Fprintln(c.in)
 				s := &tally{next: map[int]uint64{}}
 				if err := u.Run(enough(t, d, &s.came, 1000), s); err != nil {
@@ -1180,22 +1181,22 @@ func recordLoad(t *testing.T, d time.Duration) {
 
 func TestUprobeErrors(t *testing.T) {
 	attachUprobes(t, nil) // or skip
-	lib := uprobeLib(t)
+	lib := testLib(t)
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		lib  string
-		opts *UprobeOptions
+		opts *Options
 		want string
 	}{
 		{filepath.Join(t.TempDir(), "none.so"), nil, "no such file"},
 		{text, nil, "not an ELF file"},
-		{lib, &UprobeOptions{Functions: []string{"aclrtNope"}}, "aclrtNope: no such function"},
-		{lib, &UprobeOptions{Functions: []string{"aclrtFree"}}, "exports no function"},
+		{lib, &Options{Functions: []string{"aclrtNope"}}, "aclrtNope: no such function"},
+		{lib, &Options{Functions: []string{"aclrtFree"}}, "exports no function"},
 	} {
-		u, err := AttachUprobes(acl.Model, c.lib, c.opts)
+		u, err := Attach(acl.Model, c.lib, c.opts)
 		if err == nil {
 			u.Close()
 			t.Errorf("%s: no error, want %q", c.lib, c.want)
@@ -1208,13 +1209,13 @@ func TestUprobeErrors(t *testing.T) {
 // Without privilege the error says what is missing. The test runs itself as a user who may do nothing.
 func TestUprobeNotPermitted(t *testing.T) {
 	if lib := os.Getenv("ACLTRACE_TEST_UNPRIVILEGED"); lib != "" {
-		_, err := AttachUprobes(acl.Model, lib, nil)
+		_, err := Attach(acl.Model, lib, nil)
 		if !errors.Is(err, ErrNotPermitted) || !strings.Contains(err.Error(), "CAP_BPF and CAP_PERFMON") {
 			t.Fatalf("error is %v", err)
 		}
 		return
 	}
-	runUnprivileged(t, "ACLTRACE_TEST_UNPRIVILEGED="+uprobeLib(t))
+	runUnprivileged(t, "ACLTRACE_TEST_UNPRIVILEGED="+testLib(t))
 }
 
 func TestFindLibraries(t *testing.T) {
@@ -1228,9 +1229,9 @@ func TestFindLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.Stat(uprobeLib(t))
+	want, err := os.Stat(testLib(t))
 	if err != nil || !os.SameFile(got, want) {
-		t.Errorf("%s is not %s (%v)", libs[0], uprobeLib(t), err)
+		t.Errorf("%s is not %s (%v)", libs[0], testLib(t), err)
 	}
 	if libs, err := FindLibraries(acl.Model, os.Getpid()); err != nil || len(libs) != 0 {
 		t.Errorf("libraries of a program without the runtime: %v, %v", libs, err)
@@ -1243,7 +1244,7 @@ func TestFindLibraries(t *testing.T) {
 // A library that an update has replaced under a running program is still found, and probed, by what the program maps.
 func TestUprobeDeletedLibrary(t *testing.T) {
 	c := startTarget(t, "threads", "10")
-	lib := uprobeLib(t)
+	lib := testLib(t)
 	if err := os.Remove(lib); err != nil {
 		t.Fatal(err)
 	}
@@ -1254,7 +1255,7 @@ func TestUprobeDeletedLibrary(t *testing.T) {
 	if err != nil || len(libs) != 1 {
 		t.Fatalf("libraries %v, %v", libs, err)
 	}
-	u, err := AttachUprobes(acl.Model, libs[0], &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true})
+	u, err := Attach(acl.Model, libs[0], &Options{PIDs: []int{c.Process.Pid}, CountOnly: true})
 	testenv.Uprobes(t, err)
 	defer u.Close()
 	c.run(t)
@@ -1328,7 +1329,7 @@ func TestProbeOffsetRefused(t *testing.T) {
 func TestUprobeTrial(t *testing.T) {
 	for _, m := range []*api.Model{acl.Model, cuda.Model} {
 		worked := 0
-		for _, k := range TryUprobes(m, true) {
+		for _, k := range Try(m, true) {
 			t.Logf("%s: %.0f ns a launch, %v", k.Kind, k.CostNS, k.Err)
 			if errors.Is(k.Err, ErrNotPermitted) {
 				testenv.Uprobes(t, k.Err)
