@@ -107,7 +107,7 @@ static CUresult end_host(void *p, bool own_)
 	if (e)
 		return e;
 	if (host_of(p))
-		all_done(c); /* which lets others have the lock */
+		all_done(c); /* releases the lock while it waits */
 	for (struct host **h = &hosts; *h; h = &(*h)->next)
 		if ((*h)->at == p && (*h)->own == own_) {
 			struct host *gone = *h;
@@ -226,7 +226,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	pthread_mutex_lock(&lock);
 	uint64_t align = alignment > GRANULARITY ? alignment : GRANULARITY, wish = placed();
 	uint64_t at = find_room(RESERVE_AT, IMPORTS_AT, size, align, wish ? wish : addr);
-	/* What the program has at these addresses stays there. */
+	/* Mappings of the program at these addresses stay there. */
 	if (at == 0 || mmap((void *)at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, (off_t)(at - base)) != (void *)at)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	insert((struct block){.at = at, .size = size, .kind = RESERVED});
@@ -274,7 +274,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	struct physical *p = known(PHYSICAL, (void *)handle);
 	if (p == NULL)
 		return leave(INVALID);
-	p->o.gone = p->retained == 0; /* what is mapped of it stays */
+	p->o.gone = p->retained == 0; /* its mappings stay */
 	p->retained -= p->retained > 0;
 	return leave(OK);
 }
@@ -352,7 +352,7 @@ void give_key(void *out, const char magic[8], struct ipc key)
 	memcpy(out, &key, sizeof key);
 }
 
-/* Maps memory of another process, out of the file that it lies in. */
+/* Maps memory of another process from that process's file. */
 CUresult take_memory(CUdeviceptr *out, int from, const struct ipc *key, struct pool *pool)
 {
 	uint64_t before = key->offset % PAGE, whole = (before + key->size + PAGE - 1) / PAGE * PAGE;
@@ -412,7 +412,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 	return leave(OK);
 }
 
-/* Lets kernels of devices reach memory, or no more. */
+/* Grants device kernels access to memory, or revokes it. */
 CUresult opened(uint32_t *open, const CUmemAccessDesc *desc, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

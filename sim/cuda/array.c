@@ -1,4 +1,4 @@
-/* Arrays, textures and surfaces, which are device memory that programs name by a handle or a number. */
+/* Arrays, textures and surfaces: device memory that programs name by a handle or a number. */
 #include "driver.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ size_t element(CUarray_format format, unsigned channels)
 	return channels == 1 || channels == 2 || channels == 4 ? n * channels : 0;
 }
 
-/* The lock is held. */
+/* Call with the lock held. */
 static CUresult new_array(int device, const CUDA_ARRAY3D_DESCRIPTOR *d, bool level, CUarray *out)
 {
 	struct array a = {.as = *d, .rows = d->Height ? d->Height : 1, .level = level};
@@ -79,7 +79,7 @@ CUresult cuArrayDestroy(CUarray hArray)
 	return leave(end_array(hArray, false));
 }
 
-/* Arrays of falling size. */
+/* Arrays with halving sizes. */
 struct levels { struct object o; unsigned count; CUarray level[16]; };
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *p, unsigned numMipmapLevels)
@@ -147,7 +147,7 @@ struct image *image_known(uint64_t number, bool surface)
 	return i < sizeof images / sizeof *images && images[i].used && images[i].surface == surface ? &images[i] : NULL;
 }
 
-/* Where the content of a texture or surface lies: rows of so many bytes. The lock is held. */
+/* A texture's or surface's content: rows of equal length in bytes. Call with the lock held. */
 bool image_memory(const CUDA_RESOURCE_DESC *of, CUdeviceptr *at, struct fakecuda_image *m)
 {
 	CUarray h = of->res.array.hArray;
@@ -205,7 +205,7 @@ static CUresult end_image(uint64_t number, bool surface)
 	CUresult e = enter(&c);
 	if (e)
 		return e;
-	all_done(c); /* kernels that were launched before still read it */
+	all_done(c); /* kernels launched earlier still read it */
 	struct image *i = image_known(number, surface);
 	if (i)
 		i->used = false;

@@ -12,7 +12,7 @@ static void after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* A tool that the program is to load, as with any driver. */
+/* A tool that every program must load, as with any driver. */
 static void inject(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -156,7 +156,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 	return OK;
 }
 
-/* What a device of compute capability 9.0 has, where programs take its word for something; all else is 0. */
+/* Properties of compute capability 9.0 on which programs rely; all others are 0. */
 const int device_attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9,
 	[CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
@@ -275,7 +275,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
 
-/* What it has made is gone with it, and it is there again for whoever takes a reference. */
+/* Destroys all objects of the context. The next reference makes a new context. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	DEVICE(dev);
@@ -360,7 +360,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 
-/* Whoever attaches to a context keeps it until it detaches from it. */
+/* A context that a thread has attached to lives until it detaches. */
 CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
 {
 	struct context *c;
@@ -389,7 +389,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);
 	struct context *c = known(CONTEXT, ctx);
-	for (int i = 0; c == NULL && i < devices; i++) /* that of a device may wait for who retains it */
+	for (int i = 0; c == NULL && i < devices; i++) /* a primary context may exist without being retained */
 		c = ctx == (CUcontext)primary[i] ? primary[i] : NULL;
 	pthread_mutex_unlock(&lock);
 	if (c == NULL || depth == sizeof stack / sizeof *stack)
@@ -570,7 +570,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	return current() ? OK : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Functions without names, as the CUDA runtime uses them: the device's own context, not retained by it, and what makes one current. */
+/* Unnamed functions that the CUDA runtime uses: the primary context, without a reference, and a function that makes a context current. */
 static CUresult own_context(CUcontext *ctx, CUdevice dev)
 {
 	DEVICE(dev);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Memory that a task uses: the device's as this library sees it, or the host's. */
+/* Memory of a task: device memory through this library's mapping, or host memory. */
 uint8_t *reach(struct task *t, uint64_t at, uint64_t size)
 {
 	if (!device_address(at))
@@ -43,7 +43,7 @@ void fill(struct task *t)
 
 bool there(uint64_t at, uint64_t size) { return device_address(at) ? seen(at, size) != NULL : at != 0; }
 
-/* Puts a copy on a stream. What is not pinned is taken, or brought, before the call returns. */
+/* Puts a copy on a stream. Unpinned host memory is read or written before the call returns. */
 CUresult put_copy(CUstream h, bool wait, struct task shape)
 {
 	struct stream *s;
@@ -130,7 +130,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
 	return put_copy(hStream, false, line(dstDevice, srcDevice, ByteCount));
 }
 
-/* One side of a copy: where it begins, 0 for what is no memory. An array has its own pitch and its own rows of a plane. */
+/* One end of a copy: its first byte, 0 if it is not memory. An array has its own pitch and its own rows in a plane. */
 uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x, size_t y, size_t z, uint64_t *pitch, uint64_t *rows)
 {
 	uint64_t at = type == CU_MEMORYTYPE_HOST ? (uint64_t)host : device;
@@ -261,7 +261,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, 
 
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
 
-/* Memory in the order of a stream: here it is there at once, and gone once the stream has come so far. */
+/* Stream-ordered memory: allocated at once, freed when the stream reaches the free. */
 struct pool *chosen_pools[MOST_DEVICES];
 
 static CUresult pooled(CUdeviceptr *dptr, size_t size, struct pool *p)
@@ -287,7 +287,7 @@ static struct pool *default_pool(int device)
 	return pools[device];
 }
 
-/* The one that allocations come from which name none. */
+/* The pool for allocations that name none. */
 static struct pool *pool_of(int device) { return chosen_pools[device] && !chosen_pools[device]->o.gone ? chosen_pools[device] : default_pool(device); }
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)

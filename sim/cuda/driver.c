@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which shared object it is: a simulator's exports this, a vendor's does not. */
+/* Tells a simulator's library from a vendor's, which does not export this. */
 int fakecuda_simulated(void) { return 1; }
 
-/* The first kernel that was launched and that no kernel library has; NULL for none. */
+/* The first launched kernel that no kernel library has; NULL for none. */
 _Atomic(const char *) missing_kernel;
 
-/* As aclsim/unknown.h describes it, but coarse: after such a launch no bytes of the process are known any more. */
+/* See aclsim/unknown.h, but coarse: after such a launch all bytes of the process are unknown. */
 int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)
 {
 	const char *name = atomic_load(&missing_kernel);

@@ -1,5 +1,5 @@
 /*
- * What the files of the fake driver share. One lock guards everything: functions here are called with it, unless they say otherwise.
+ * Declarations shared by the fake driver's files. One lock guards all state: call with it held unless a comment says otherwise.
  */
 #ifndef FAKECUDA_DRIVER_H
 #define FAKECUDA_DRIVER_H
@@ -31,7 +31,7 @@
 
 #define HANDLE CUDA_ERROR_INVALID_HANDLE
 
-/* What a handle leads to begins with its kind, and is in a list of its kind. */
+/* Every object behind a handle begins with its kind, and is in the list of its kind. */
 enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, CONDITION, LINK, ARRAY, LEVELS, RESOURCE, GREEN, KINDS };
 
 struct object {
@@ -55,28 +55,28 @@ enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
 
 #define GIB (1ULL << 30)
 
-#define TOTAL (8 * GIB)             /* of all devices */
+#define TOTAL (8 * GIB)             /* for all devices */
 
-#define GRAPHS_AT (12 * GIB)        /* memory that nodes of graphs allocate, which nobody can place */
+#define GRAPHS_AT (12 * GIB)        /* memory that graph nodes allocate; its addresses can't be chosen */
 
-#define RESERVE_AT (16 * GIB)       /* addresses that are reserved */
+#define RESERVE_AT (16 * GIB)       /* reserved addresses */
 
 #define IMPORTS_AT (22 * GIB)       /* memory of other processes */
 
-#define PHYSICAL_AT (24 * GIB)      /* what is mapped there */
+#define PHYSICAL_AT (24 * GIB)      /* physical memory, mapped at reserved addresses */
 
 #define ARENA (32 * GIB)
 
-enum { RECORDS = 1 << 14 };         /* behind it in the file */
+enum { RECORDS = 1 << 14 };         /* stored after the memory in the file */
 
 enum { MOST_DEVICES = 8 };
 
-/* What other processes are told of: where memory lies in the file, which pool there is, how far an event is. */
+/* State shared with other processes: memory offsets in the file, pools, event progress. */
 struct record {
 	enum kind kind;
 	int device;
 	uint64_t at, size;
-	_Atomic uint64_t issued, done; /* of an event: how often it was recorded, and up to which time it has come */
+	_Atomic uint64_t issued, done; /* for an event: number of records so far, and of completed ones */
 	uint64_t unused[3];
 };
 
@@ -84,17 +84,17 @@ struct block {
 	uint64_t at, size;
 	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING, IMPORTED, MULTICAST } kind;
 	int device;
-	uint32_t open;     /* to kernels of these devices besides, a bit for each */
-	struct pool *pool; /* it is of, and as open as that. What was imported of one is the pool's too */
-	bool going;        /* a stream gives it back when it has come so far */
-	struct context *by; /* whose it is where that is no pool's */
+	uint32_t open;     /* also accessible to kernels on these devices, one bit each */
+	struct pool *pool; /* owner, with the same access rights; imported memory of a pool belongs to the pool */
+	bool going;        /* to be freed when a stream reaches the free */
+	struct context *by; /* owner if there is no pool */
 	struct physical *of;
 	uint64_t offset; /* in a multicast object */
-	bool mostly_read;   /* as was advised of managed memory, and where it was last fetched to */
+	bool mostly_read;   /* advice for managed memory, and its last prefetch target */
 	CUmemLocation preferred, fetched;
 };
 
-/* Host memory that the device may reach. */
+/* Host memory that the device may access. */
 struct host { uint8_t *at; size_t size; unsigned flags; bool own; struct host *next; };
 
 struct pool {
@@ -103,8 +103,8 @@ struct pool {
 	uint32_t open;
 	uint64_t threshold, high;
 	bool shareable;
-	struct record *record; /* once it was exported */
-	int from;              /* of another process: the file with its memory, which stands at its record; 0 for one of this process */
+	struct record *record; /* NULL before the export */
+	int from;              /* for memory of another process: descriptor of its file, positioned at the record; 0 for this process */
 };
 
 extern int devices;
@@ -145,15 +145,15 @@ struct place { struct stream *stream; uint64_t ticket; };
 struct context {
 	struct object o;
 	int device;
-	uint32_t peers; /* devices whose memory its kernels reach, a bit for each */
+	uint32_t peers; /* devices whose memory its kernels access, one bit each */
 	unsigned flags;
 	CUfunc_cache cache;
 	size_t limits[CU_LIMIT_MAX];
-	int references; /* of the primary one */
-	CUresult error; /* of the device, once there is one */
+	int references; /* references to the primary context */
+	CUresult error; /* first device error */
 	CUsharedconfig banks;
-	struct stream *legacy, *watcher; /* which waits for all others where an event is to be behind all of them */
-	struct place behind;             /* what streams to come are behind */
+	struct stream *legacy, *watcher; /* default stream; stream that waits for all others before an event */
+	struct place behind;             /* future streams start after this place */
 };
 
 struct task {
@@ -164,7 +164,7 @@ struct task {
 	unsigned waits_count;
 	uint64_t ticket;
 	struct event *event;
-	struct record *reaches, *awaits; /* events of several processes: it brings one up to a mark, or waits until that is there */
+	struct record *reaches, *awaits; /* events shared between processes: the task advances one to a mark, or waits for a mark */
 	uint64_t mark;
 	struct function *function;
 	struct fakecuda_launch launch;
@@ -179,16 +179,16 @@ struct task {
 	CUstream handle;
 	struct graph *graph;
 	struct node *node; /* in a graph */
-	struct condition *condition; /* that says which of the bodies run, and how often */
+	struct condition *condition; /* selects the bodies to run, and their number of turns */
 	CUgraphConditionalNodeType how;
 	CUgraph *bodies;
 	uint32_t bodies_count;
-	bool wait; /* has to hold: value reached */
+	bool wait; /* must hold: value reached */
 	unsigned flags;
 	uint64_t wanted;
 };
 
-/* Nodes that the next one that is captured comes behind. */
+/* The next captured node depends on these nodes. */
 struct tails { struct node *nodes[64]; unsigned count; };
 
 struct stream {
@@ -201,8 +201,8 @@ struct stream {
 	struct task *first, **last;
 	uint64_t issued, done;
 	struct graph *capture;
-	struct tails tails; /* in it */
-	bool began; /* the capture with it */
+	struct tails tails; /* in the captured graph */
+	bool began; /* the capture began on it */
 };
 
 struct event {
@@ -212,7 +212,7 @@ struct event {
 	uint64_t ns;
 	struct graph *capture;
 	struct tails tails;
-	struct record *record; /* that other processes see */
+	struct record *record; /* shared with other processes */
 };
 
 struct graph {
@@ -221,23 +221,23 @@ struct graph {
 	struct task *tasks;
 	struct task **last;
 	size_t count;
-	struct place ran; /* the latest run of an executable one, which is over before another begins, and before its nodes change */
+	struct place ran; /* end of the latest run of an executable graph; the next run and node changes wait for it */
 };
 
-/* A value that kernels set, and that says what of a graph runs. */
+/* A value that kernels set to select the parts of a graph to run. */
 struct condition {
 	struct object o;
-	bool assigned; /* at each launch */
+	bool assigned; /* reset at each launch */
 	uint32_t value, first;
 };
 
-/* A task of a graph: it runs when all have that it depends on. */
+/* A task in a graph, run after all its dependencies. */
 struct node {
 	struct object o;
 	CUgraphNodeType type;
 	struct graph *graph;
 	struct task *task;
-	struct node *origin; /* in the graph that this one is a copy of */
+	struct node *origin; /* the node in the original graph, for a node of a copy */
 	struct node **needs;
 	size_t needs_count;
 	bool disabled, ran;
@@ -278,7 +278,7 @@ struct function {
 	const struct ptx_param *params;
 	size_t count, size;
 	fakecuda_kernel *run;
-	bool told; /* that there is none */
+	bool told; /* the missing library was reported */
 	struct function *sibling;
 };
 
@@ -299,9 +299,9 @@ void report(char kind, const char *what);
 struct variable *variable_named(const struct module *m, const char *name, int unit);
 CUresult text_of(const uint8_t *image, const char **text);
 char *file_bytes(const char *name, size_t *size);
-void *loose(struct function *f);
+void *contextless(struct function *f);
 struct function *launchable(const void *h);
-struct function *function_known(const void *h, bool wants_loose);
+struct function *function_known(const void *h, bool wants_contextless);
 struct module *module_of(const void *handle);
 CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const char *name);
 
@@ -311,22 +311,22 @@ CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const
 struct physical {
 	struct object o;
 	uint64_t at, size;
-	int device, from; /* as of a pool */
-	unsigned retained; /* besides the first time */
+	int device, from; /* see struct pool */
+	unsigned retained; /* references after the first */
 	CUmemAllocationProp as;
-	uint32_t wanted, added; /* of a multicast object: how many devices, 0 for other memory; a bit for each that was added */
+	uint32_t wanted, added; /* for a multicast object: number of devices, 0 for other memory; one bit for each added device */
 	struct binding *bindings;
 };
 
-/* A part of a multicast object that is memory of a device. */
+/* A part of a multicast object that is backed by a device's memory. */
 struct binding { int device; uint64_t offset, size; uint8_t *at; struct binding *next; };
 
-/* What a key says to another process. */
+/* The content of a key for another process. */
 struct ipc {
 	char magic[8];
 	int process, file, device;
 	uint64_t offset, size;
-	uint64_t record; /* of the pool, or the event */
+	uint64_t record; /* of the pool or the event */
 };
 
 extern const char event_magic[8];
@@ -344,13 +344,13 @@ void record_on(struct stream *s, struct event *v);
 
 /* ---- copy.c ---- */
 
-/* Arrays are memory of their own, row behind row. */
+/* Arrays have memory of their own, rows without gaps. */
 struct array {
 	struct object o;
 	CUdeviceptr at;
 	size_t pitch, rows, size;
 	CUDA_ARRAY3D_DESCRIPTOR as;
-	bool level; /* of another one */
+	bool level; /* a level of another array */
 };
 
 uint8_t *reach(struct task *t, uint64_t at, uint64_t size);
@@ -369,8 +369,8 @@ extern struct pool *chosen_pools[MOST_DEVICES];
 /* ---- array.c ---- */
 
 /*
- * Textures and surfaces are small numbers, the least that is free: a driver counts the places in a table. Where device memory lies elsewhere the
- * numbers are others too, as they may be in any other run.
+ * Textures and surfaces are small numbers, the least that is free, like a driver's table positions. If device memory is placed elsewhere, the
+ * numbers differ too, as they may in any other run.
  */
 struct image { bool used, surface; CUDA_RESOURCE_DESC of; };
 
@@ -380,7 +380,7 @@ bool image_memory(const CUDA_RESOURCE_DESC *of, CUdeviceptr *at, struct fakecuda
 
 /* ---- launch.c ---- */
 
-/* What the attributes of a launch ask for. */
+/* Launch attributes. */
 struct wishes { uint32_t cluster[3]; CUevent events[2]; };
 
 void *memory(uint64_t addr, size_t bytes);

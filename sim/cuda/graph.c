@@ -1,4 +1,4 @@
-/* Capture of streams, graphs, and their runs. */
+/* Stream capture, graphs, and graph runs. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct graph *graph_of(const void *h, bool executable)
 	return g && g->executable == executable ? g : NULL;
 }
 
-/* Whether they are all nodes of a graph. */
+/* Reports if all are nodes of one graph. */
 bool nodes_of(const struct graph *g, const CUgraphNode *nodes, size_t count)
 {
 	bool ok = count == 0 || nodes != NULL;
@@ -29,7 +29,7 @@ bool nodes_of(const struct graph *g, const CUgraphNode *nodes, size_t count)
 	return ok;
 }
 
-/* A graph of its own where none is given. The lock is held. */
+/* Makes a new graph if none is given. Call with the lock held. */
 static CUresult begin_capture(struct stream *s, struct graph *g, const CUgraphNode *behind, size_t count)
 {
 	if (s->capture || s->legacy)
@@ -62,7 +62,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
 	return leave(g ? begin_capture(s, g, dependencies, numDependencies) : INVALID);
 }
 
-/* All else is stored of a stream alone that is being captured. */
+/* The other outputs are stored only for a stream that is being captured. */
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
 {
 	struct stream *s;
@@ -79,7 +79,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *stat
 	if (dependencies)
 		*dependencies = (const CUgraphNode *)s->tails.nodes;
 	if (edges)
-		*edges = NULL; /* none has data */
+		*edges = NULL; /* no edge has data */
 	if (count)
 		*count = s->tails.count;
 	return leave(OK);
@@ -169,7 +169,7 @@ static CUresult end_graph(const void *h, bool executable)
 	struct graph *g = graph_of(h, executable);
 	if (g == NULL)
 		return leave(INVALID);
-	g->o.gone = true; /* an executable one has the tasks of the one that it was made of */
+	g->o.gone = true; /* an executable graph keeps its own tasks */
 	return leave(OK);
 }
 
@@ -177,7 +177,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) { return end_graph(hGraph, false); }
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) { return end_graph(hGraphExec, true); }
 
-/* Of what kind the node is that a captured task becomes. */
+/* The node type for a captured task. */
 CUgraphNodeType node_type(const struct task *t)
 {
 	return t->run == run_kernel ? CU_GRAPH_NODE_TYPE_KERNEL : t->run == copy ? CU_GRAPH_NODE_TYPE_MEMCPY : t->run == fill ? CU_GRAPH_NODE_TYPE_MEMSET :
@@ -204,7 +204,7 @@ void *same(const void *p, size_t n)
 	return q;
 }
 
-/* A task as another one is, of its own. */
+/* An independent copy of a task. */
 static struct task *copy_task(const struct task *t)
 {
 	struct task *n = same(t, sizeof *t);
@@ -357,7 +357,7 @@ void run_graph(struct task *t)
 		while (k && !can_run(k->node))
 			k = k->next;
 		if (k == NULL)
-			return; /* a circle, which adding an edge refuses */
+			return; /* a cycle; adding an edge refuses those */
 		k->node->ran = true;
 		if (k->run && !k->node->disabled) {
 			k->ctx = t->ctx;
@@ -368,7 +368,7 @@ void run_graph(struct task *t)
 	}
 }
 
-/* Conditions have their first values again, those of parts, too. */
+/* Resets conditions to their first values, also in parts. */
 static void set_first(const struct graph *g)
 {
 	for (struct task *k = g->tasks; k; k = k->next) {
@@ -405,7 +405,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 		return leave(INVALID);
 	struct task *t = new_task(launch_graph);
 	t->graph = x;
-	/* What its nodes wait for comes before all of it, and what they record is reached with its end. */
+	/* Waits of its nodes precede the whole run, and records take effect at its end. */
 	for (struct task *k = x->tasks; k; k = k->next)
 		if (k->node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && k->data && ((struct event *)k->data)->place.stream)
 			wait_for(t, ((struct event *)k->data)->place.stream, ((struct event *)k->data)->place.ticket);

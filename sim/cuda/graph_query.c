@@ -1,4 +1,4 @@
-/* Queries of graphs: nodes, edges, clones. */
+/* Graph queries: nodes, edges, clones. */
 #include "driver.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* Green contexts, which have a part of a device. */
+/* Green contexts, which own a part of a device. */
 #include "driver.h"
 
 #include <string.h>
 
-enum { SMS = 1, LEAST_SMS = 2 }; /* a type of resources, and how many processors are given out at least and at once */
+enum { SMS = 1, LEAST_SMS = 2 }; /* the resource type, and the smallest number of processors in a part */
 
-/* What is in a resource besides its count: which processors of which device, and that it is this library's, of this run. */
+/* Hidden content of a resource: its processors and device, and a mark of this library and this run. */
 struct share { uint64_t secret; uint32_t device, first; };
 
 _Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)0)->_internal_padding) - 4, "a resource holds it");
@@ -47,7 +47,7 @@ CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevR
 	return OK;
 }
 
-/* Groups of at least so many processors, as many as there are or are asked for, and what is left. */
+/* Makes groups of at least the wanted size, up to the wanted number, and returns the rest. */
 CUresult cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount)
 {
 	struct share s;

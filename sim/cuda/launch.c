@@ -1,4 +1,4 @@
-/* Launches of kernels: functions of the host, found by name. */
+/* Kernel launches: host functions, found by name. */
 #include "driver.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ void *memory(uint64_t addr, size_t bytes)
 	if (device_address(addr)) {
 		pthread_mutex_lock(&lock);
 		struct block *b = holding(addr, bytes);
-		/* Another device's memory is there for who asked for it. */
+		/* Kernels reach another device's memory after peer access was enabled. */
 		uint32_t open = b && b->pool ? b->pool->open : b ? b->open : 0, bit = b ? 1U << b->device : 0;
 		if (b && b->device != c->device && !(open >> c->device & 1) && !(c->peers & bit))
 			c->error = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -106,7 +106,7 @@ void run_kernel(struct task *t)
 		t->function->run(&t->launch);
 }
 
-/* Not all that launches have streams have too, nor the other way round. */
+/* Launches and streams share only some attributes. */
 CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
 	struct stream *s;
@@ -168,7 +168,7 @@ CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes *w)
 			if (!captured)
 				return INVALID;
 			if (v->deviceUpdatableKernelNode.deviceUpdatable)
-				return CUDA_ERROR_NOT_SUPPORTED; /* its node would be updated by code of a GPU's */
+				return CUDA_ERROR_NOT_SUPPORTED; /* kernels on a GPU would update such a node */
 			break;
 		default:
 			return INVALID;
@@ -180,7 +180,7 @@ CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes *w)
 	return OK;
 }
 
-/* The task of a launch. */
+/* A launch task. */
 CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
 {
 	struct function *f = launchable(func);

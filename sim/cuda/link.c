@@ -1,4 +1,4 @@
-/* cuLink: PTX is kept as it is. */
+/* cuLink: PTX is stored unchanged. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ CUresult cuLinkCreate_v2(unsigned numOptions, CUjit_option *options, void **opti
 
 CUresult cuLinkCreate(unsigned numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) { return cuLinkCreate_v2(numOptions, options, optionValues, stateOut); }
 
-/* An input ends where its size says, or before. */
+/* An input ends at its size or at a 0. */
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned numOptions, CUjit_option *options, void **optionValues)
 {
 	(void)name, (void)numOptions, (void)options, (void)optionValues;
@@ -85,7 +85,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 	return leave(OK);
 }
 
-/* What was linked goes with it. */
+/* Frees the linked image too. */
 CUresult cuLinkDestroy(CUlinkState state)
 {
 	pthread_mutex_lock(&lock);

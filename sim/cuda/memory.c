@@ -1,4 +1,4 @@
-/* Device memory: the file that holds it, allocations, and host memory that the device may reach. */
+/* Device memory: its file, allocations, and host memory that the device may access. */
 #include "driver.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static size_t records_count;
 
 _Static_assert(sizeof(struct record) == 64, "no record lies in two pages");
 
-struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
+struct block *blocks; /* by address; mappings in reserved ranges are in a list of their own */
 
 size_t blocks_count;
 
@@ -41,10 +41,10 @@ bool open_arena(void)
 	records = mmap(NULL, RECORDS * sizeof *records, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, ARENA);
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
 	void *p = mmap((void *)base, RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
-	/* Whoever has taken the addresses wants to reserve them. */
+	/* The addresses are taken: use the range below, unless the user has set the base. */
 	if (p == MAP_FAILED && (at == NULL || *at == 0))
 		p = mmap((void *)(base -= RESERVE_AT), RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
-	/* Drivers have memory of their own anywhere. */
+	/* Drivers place memory of their own anywhere. */
 	if ((at = getenv("FAKECUDA_TAKES")) != NULL && *at)
 		mmap((void *)strtoull(at, NULL, 16), GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return arena != MAP_FAILED && records != MAP_FAILED && p == (void *)base;
@@ -67,7 +67,7 @@ int open_file(int pid, int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* A descriptor is the file once more, and stands at the record of what it is of. */
+/* A descriptor is the file again, with the file offset at the object's record. */
 CUresult give_descriptor(void *out, const struct record *r)
 {
 	int fd = r ? open_file(getpid(), file) : -1;
@@ -78,7 +78,7 @@ CUresult give_descriptor(void *out, const struct record *r)
 	return OK;
 }
 
-/* Returns a descriptor of the file that is this library's alone, and what the record there says. -1 where that is of another kind or none at all. */
+/* Returns a private descriptor of the file and the record at its offset. -1 if the record has another kind or does not exist. */
 int take_descriptor(const void *handle, enum kind kind, struct record *r)
 {
 	int fd = (int)(intptr_t)handle;
@@ -109,12 +109,12 @@ void erase(struct block *b)
 	memmove(b, b + 1, (size_t)(&blocks[--blocks_count] - b) * sizeof *b);
 }
 
-/* As aclsim/place.h describes it. */
+/* See aclsim/place.h. */
 static __thread uint64_t place_wish;
 
 void aclsim_place(uint64_t addr) { place_wish = addr; }
 
-/* An allocation lies where its thread wishes, or else the nth one at the nth address of the file that FAKECUDA_PLACE names, if that is free. */
+/* Places an allocation at its thread's wanted address, or else the nth one at the nth address in the file FAKECUDA_PLACE, if that is free. */
 uint64_t placed(void)
 {
 	uint64_t wish = place_wish;
@@ -131,7 +131,7 @@ uint64_t placed(void)
 	return f && fgets(line, sizeof line, f) ? strtoull(line, NULL, 0) : 0;
 }
 
-/* Free addresses within a part of the arena, 0 where there are none. */
+/* Free addresses within a part of the arena, 0 if there are none. */
 uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t align, uint64_t wish)
 {
 	for (int pass = wish ? 0 : 1; pass < 2; pass++) {
@@ -155,7 +155,7 @@ uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t align, ui
 	return 0;
 }
 
-/* An address that is asked for is there once the streams that give it back have done so. */
+/* A wanted address is available after the streams that free it have done so. */
 static void await_room(uint64_t at, uint64_t size)
 {
 	for (size_t i = 0; at && i < blocks_count; i++)
@@ -186,7 +186,7 @@ CUresult allocate_in(int device, CUdeviceptr *p, size_t size, int kind, uint64_t
 
 CUresult allocate(int device, CUdeviceptr *p, size_t size, int kind, uint64_t wish) { return allocate_in(device, p, size, kind, wish, 0, RESERVE_AT); }
 
-/* Memory that is given back by its address. */
+/* The block to free for an address, NULL if there is none. Imported pool memory is freed here too. */
 struct block *owned_block(CUdeviceptr p)
 {
 	struct block *b = block_at(p, -1);
@@ -195,7 +195,7 @@ struct block *owned_block(CUdeviceptr p)
 	return b;
 }
 
-/* Memory of another process is no longer seen. */
+/* Unmaps memory of another process. */
 void leave_block(struct block *b)
 {
 	mmap(arena + (b->at - base), b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, (off_t)(b->at - base));
@@ -219,7 +219,7 @@ CUresult release_block(CUdeviceptr p)
 	return OK;
 }
 
-/* The memory that holds all of a range, NULL where there is none. */
+/* The allocation that contains a whole range, NULL if there is none. */
 struct block *holding(uint64_t at, uint64_t size)
 {
 	for (size_t i = 0; i < blocks_count; i++) {
@@ -230,7 +230,7 @@ struct block *holding(uint64_t at, uint64_t size)
 	return NULL;
 }
 
-/* Where this library sees device memory, NULL where no allocation holds all of it. */
+/* This library's mapping of device memory, NULL if no allocation contains the whole range. */
 uint8_t *seen(uint64_t at, uint64_t size) { return holding(at, size) ? arena + (at - base) : NULL; }
 
 bool device_address(uint64_t at) { return at >= base && at < base + ARENA; }

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Adds a line to the list that a recording or a replay reads: "-" and the path of a library of kernels that was loaded, whose build id is
- * not known here, or "?" and the name of a kernel that no library has. */
+/* Adds a line to the list that a recording or a replay reads: "-" and the path of a loaded kernel library, whose build id is
+ * unknown here, or "?" and the name of a kernel that no library has. */
 void report(char kind, const char *what)
 {
 	const char *list = getenv("FAKECUDA_KERNELS_LOG");
@@ -28,7 +28,7 @@ void report(char kind, const char *what)
 	close(fd);
 }
 
-/* The address of a symbol of a type that a library defines itself. dlsym also searches the libraries that it needs, such as libc. */
+/* The address of a symbol of a given type that a library defines itself. dlsym would also search its dependencies, such as libc. */
 static void *defined(void *library, const char *name, unsigned type)
 {
 	void *at = dlsym(library, name);
@@ -43,7 +43,7 @@ static void *defined(void *library, const char *name, unsigned type)
 	return at;
 }
 
-/* Opens the kernel library. The path is that of a file: a name without a slash is not searched for. */
+/* Opens the kernel library by path. A name without a slash is a file in the current folder. */
 static void *open_kernels(const char *path)
 {
 	char file[PATH_MAX];
@@ -76,7 +76,7 @@ static fakecuda_kernel *kernel_named(const char *name)
 	return library ? (fakecuda_kernel *)defined(library, name, STT_FUNC) : NULL;
 }
 
-/* The variable of a name: the one of the same text before those of others that were linked to it. */
+/* Finds a variable by name: first in the same text, then in texts linked to it. */
 struct variable *variable_named(const struct module *m, const char *name, int unit)
 {
 	struct variable *best = NULL;
@@ -117,7 +117,7 @@ static CUresult parse(struct module *m, const char *text)
 		for (size_t i = 0; i < v->as->count; i++) {
 			const struct ptx_address *a = &v->as->addresses[i];
 			struct variable *to = variable_named(m, a->name, v->as->unit);
-			uint64_t value = to ? (to->at + a->add) & a->mask : 0; /* a function lies nowhere here */
+			uint64_t value = to ? (to->at + a->add) & a->mask : 0; /* functions have no address here */
 			if (value)
 				value >>= __builtin_ctzll(a->mask);
 			memcpy(seen(v->at + a->at, a->bytes), &value, a->bytes);
@@ -125,7 +125,7 @@ static CUresult parse(struct module *m, const char *text)
 	return OK;
 }
 
-/* The PTX of an image, which is text, a fat binary or an ELF file with a section .ptx. */
+/* The PTX in an image: plain text, a fat binary, or an ELF file with a section .ptx. */
 CUresult text_of(const uint8_t *image, const char **text)
 {
 	uint32_t magic;
@@ -201,7 +201,7 @@ static CUresult load_module(void **out, const void *image, bool context)
 	return leave(e);
 }
 
-/* The bytes of a file, and one that is 0; NULL where there is none. */
+/* The content of a file with a 0 appended; NULL if there is none. */
 char *file_bytes(const char *name, size_t *size)
 {
 	FILE *f = name ? fopen(name, "rb") : NULL;
@@ -276,19 +276,19 @@ CUresult cuModuleUnload(CUmodule hmod) { return unload(hmod); }
 CUresult cuLibraryUnload(CUlibrary library) { return unload(library); }
 
 /*
- * A kernel of no context is another kind of handle than its function in one: launches take both, all else takes its own alone. Whoever gives the one
- * for the other is ended, as a driver may do that looks for what is not there.
+ * A kernel without a context and its function in a context have different kinds of handles. Launches take both, other functions only their own.
+ * A wrong kind ends the program, as a driver may crash on it.
  */
-void *loose(struct function *f) { return (char *)f + 1; }
+void *contextless(struct function *f) { return (char *)f + 1; }
 
-static bool is_loose(const void *h) { return (uintptr_t)h & 1; }
+static bool is_contextless(const void *h) { return (uintptr_t)h & 1; }
 
-struct function *launchable(const void *h) { return known(FUNCTION, is_loose(h) ? (const char *)h - 1 : h); }
+struct function *launchable(const void *h) { return known(FUNCTION, is_contextless(h) ? (const char *)h - 1 : h); }
 
-struct function *function_known(const void *h, bool wants_loose)
+struct function *function_known(const void *h, bool wants_contextless)
 {
-	if (h && is_loose(h) != wants_loose && launchable(h)) {
-		fprintf(stderr, "fakecuda: %s\n", wants_loose ? "a function was given for a kernel" : "a kernel was given for a function");
+	if (h && is_contextless(h) != wants_contextless && launchable(h)) {
+		fprintf(stderr, "fakecuda: %s\n", wants_contextless ? "a function was given for a kernel" : "a kernel was given for a function");
 		abort();
 	}
 	return launchable(h);
@@ -304,7 +304,7 @@ static CUresult function_of(void **out, const void *module, const char *name, bo
 		return leave(HANDLE);
 	for (struct function *f = m->functions; name && f; f = f->sibling)
 		if (strcmp(f->name, name) == 0) {
-			*out = as_kernel ? loose(f) : f;
+			*out = as_kernel ? contextless(f) : f;
 			return leave(OK);
 		}
 	return leave(CUDA_ERROR_NOT_FOUND);
@@ -414,7 +414,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 	return leave(function_known(hfunc, false) ? OK : HANDLE);
 }
 
-/* What the launch of CUDA 3 takes is said by its own arguments in all later ones. */
+/* CUDA 3 sets launch parameters in advance. All later launches pass their own. */
 CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
 	pthread_mutex_lock(&lock);
@@ -437,7 +437,7 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 	return leave(function_known(hfunc, false) ? OK : HANDLE);
 }
 
-/* Whoever profiles would begin and end here. */
+/* Profiling starts and stops here in a real driver. */
 CUresult cuProfilerStart(void)
 {
 	struct context *c;

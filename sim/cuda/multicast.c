@@ -1,4 +1,4 @@
-/* Multicast objects: one address for memory of several devices. */
+/* Multicast objects: one address for memory on several devices. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice de
 	return leave(OK);
 }
 
-/* Once all devices are there each may give memory. The lock is held. */
+/* Memory may be bound after all devices were added. Call with the lock held. */
 static CUresult bind_multicast(CUmemGenericAllocationHandle h, size_t offset, int device, uint8_t *at, size_t size, uint64_t flags)
 {
 	struct physical *p = multicast_known(h);

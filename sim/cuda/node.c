@@ -11,7 +11,7 @@ struct node *node_of(CUgraphNode h, CUgraphNodeType type)
 	return n && !n->graph->executable && n->type == type ? n : NULL;
 }
 
-/* Puts a task into a graph, behind those that it depends on. The lock is held, and the task is the graph's or gone. */
+/* Adds a task to a graph after its dependencies. Call with the lock held; frees the task on failure. */
 CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type)
 {
 	struct graph *g = graph_of(h, false);
@@ -28,7 +28,7 @@ CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t 
 	return leave(OK);
 }
 
-/* Gives a node another task: that of the graph, or that of an executable one which was made of it. */
+/* Replaces a node's task, in the graph or in an executable graph made from it. */
 CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type)
 {
 	struct node *n = node_of(h, type);
@@ -217,7 +217,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUg
 	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_EMPTY);
 }
 
-/* The task of a node with an event, NULL where there is no such event. The lock is held. */
+/* Makes an event node's task, NULL if the event does not exist. Call with the lock held. */
 static struct task *event_task(CUevent h, CUgraphNodeType type)
 {
 	struct event *v = known(EVENT, h);
@@ -253,7 +253,7 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const
 	return event_node(phGraphNode, hGraph, dependencies, numDependencies, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 }
 
-/* Whether one node comes to another by what it needs. */
+/* Reports if one node depends on another, directly or not. */
 static bool leads(const struct node *from, const struct node *to)
 {
 	for (size_t i = 0; i < from->needs_count; i++)

@@ -1,4 +1,4 @@
-/* cuGraphAddNode and cuGraphNodeSetParams: the kind of the node is in a structure. */
+/* cuGraphAddNode and cuGraphNodeSetParams: a structure contains the node type. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_GRAPH);
 }
 
-/* Values that are written to memory, or waited for, by the device. Only writes are here. */
+/* Batched memory operations on the device. Only writes are implemented. */
 void write_values(struct task *t)
 {
 	const CUstreamBatchMemOpParams *ops = (const CUstreamBatchMemOpParams *)t->args;
@@ -67,7 +67,7 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
 }
 
-/* Memory of a graph is there from the node on. */
+/* A graph's memory exists from the node's creation on. */
 CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
 	if (nodeParams == NULL)
@@ -165,7 +165,7 @@ CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
 
 CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	(void)dependencyData; /* the whole of one before the whole of the other */
+	(void)dependencyData; /* every edge is a full dependency */
 	return cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What a driver exports besides the functions of the model: those of CUDA 3.1 and earlier, whose addresses have 32 bits, and those that share
- * memory with graphics. Programs want to have them from dlsym and never call them, ffmpeg is one.
+ * Exports of a driver outside the model: functions of CUDA 3.1 and earlier with 32-bit addresses, and functions that share
+ * memory with graphics. Programs such as ffmpeg look them up with dlsym and never call them.
  */
 #include "fake.h"
 

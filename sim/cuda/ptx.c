@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word: a name or directive, a number, or one other character. Empty at the end. */
+/* A token: a name or directive, a number, or one other character. Empty at the end. */
 struct word { const char *at; size_t size; };
 
 static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%'; }
@@ -38,7 +38,7 @@ static struct word next(const char **text)
 	return w;
 }
 
-/* The size of a type such as .u32, .b8, .bf16 or .f16x2, 0 for none. */
+/* The size of a type such as .u32, .b8, .bf16 or .f16x2, 0 if it is not a type. */
 static size_t type_size(struct word w)
 {
 	const char *p = w.at + 1, *end = w.at + w.size;
@@ -51,7 +51,7 @@ static size_t type_size(struct word w)
 	return bits % 8 || bits > 128 ? 0 : bits / 8 * (times ? (size_t)atoi(times + 1) : 1);
 }
 
-/* A declaration of a parameter or a variable, up to the character that ends it. */
+/* A declaration of a parameter or a variable, up to its final character. */
 struct declared { struct word name; size_t unit, count, align; bool open, managed, is_float; };
 
 static char declaration(const char **p, struct declared *d)
@@ -106,7 +106,7 @@ static void kernel(struct ptx *to, const char **p)
 		k->params[k->count++] = (struct ptx_param){at, d.unit * d.count};
 		k->size = at + d.unit * d.count;
 	}
-	/* It may be declared before it is there. */
+	/* The variable may be declared before its definition. */
 	for (struct ptx_kernel *o = to->kernels; o; o = o->next)
 		if (strcmp(o->name, k->name) == 0) {
 			free_kernel(k);
@@ -116,7 +116,7 @@ static void kernel(struct ptx *to, const char **p)
 	to->kernels = k;
 }
 
-/* A number: whole, or a float by its bits or in decimals. Of the size of a float where it is to be one. */
+/* A number: an integer, or a float in hexadecimal or decimal form, stored with the float's size if the type is a float. */
 static uint64_t number(const char **p, struct word w, size_t unit, bool is_float)
 {
 	char *end;
@@ -134,7 +134,7 @@ static uint64_t number(const char **p, struct word w, size_t unit, bool is_float
 	return strtoull(w.at, NULL, 0);
 }
 
-/* One value: a number, or the address of a variable with one added, of which a mask may take a part. */
+/* One value: a number, or the address of a variable with an offset and possibly a mask. */
 static void value(const char **p, struct ptx_variable *v, struct word w, size_t at, const struct declared *d)
 {
 	uint64_t n = 0, mask = ~0ULL;
@@ -210,7 +210,7 @@ static void free_variable(struct ptx_variable *v)
 	free(v);
 }
 
-/* What is declared as being elsewhere is read over. */
+/* Skips extern declarations. */
 static void variables(struct ptx *to, const char **p, int unit, bool elsewhere)
 {
 	struct declared d = {0};
@@ -250,7 +250,7 @@ bool ptx_read(struct ptx *to, const char *p)
 		else if (is(w, ";"))
 			elsewhere = false;
 		else if (is(w, "{")) {
-			/* What a function does is the GPU's. */
+			/* Skips a function body. */
 			for (int depth = 1; depth && w.size;) {
 				w = next(&p);
 				depth += is(w, "{") - is(w, "}");

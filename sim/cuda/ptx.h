@@ -1,4 +1,4 @@
-/* What a driver without a GPU has to know of PTX: kernels with their parameters, and variables with their first values. */
+/* The parts of PTX that a driver without a GPU needs: kernels with their parameters, and variables with initial values. */
 #ifndef FAKECUDA_PTX_H
 #define FAKECUDA_PTX_H
 
@@ -14,7 +14,7 @@ struct ptx_kernel {
 	struct ptx_kernel *next;
 };
 
-/* An address within the value of a variable: of another one, by its name. */
+/* An address in the initial value of a variable: another variable, by name. */
 struct ptx_address {
 	size_t at, bytes;
 	char *name;
@@ -23,9 +23,9 @@ struct ptx_address {
 struct ptx_variable {
 	char *name;
 	bool managed;
-	int unit; /* the text that it is of, where several were linked: names may be those of each */
+	int unit; /* its text, if several were linked: local names are unique within a text */
 	size_t size, align;
-	uint8_t *value; /* NULL where all of it is 0 */
+	uint8_t *value; /* NULL if all bytes are 0 */
 	struct ptx_address *addresses;
 	size_t count;
 	struct ptx_variable *next;
@@ -36,11 +36,11 @@ struct ptx {
 	struct ptx_variable *variables;
 };
 
-/* Reads a text, or several behind each other. False where it is none. */
+/* Parses one text or several concatenated ones. False on a syntax error. */
 bool ptx_read(struct ptx *p, const char *text) __attribute__((visibility("hidden")));
 void ptx_free(struct ptx *p) __attribute__((visibility("hidden")));
 
-/* A cubin in which the text is, with what cubins say of the parameters of kernels. NULL where it is none. */
+/* Builds a cubin with the text and the kernels' parameter descriptions. NULL if the text is invalid. */
 uint8_t *ptx_cubin(const char *text, size_t *size) __attribute__((visibility("hidden")));
 
 #endif

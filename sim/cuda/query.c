@@ -53,7 +53,7 @@ CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUfl
 	return e ? e : leave(OK);
 }
 
-/* A context that a call names, NULL for none; 0 names the current one. The lock is held. */
+/* The context that a call names, NULL for none; 0 means the current one. Call with the lock held. */
 struct context *context_named(CUcontext ctx) { return ctx ? known(CONTEXT, ctx) : current(); }
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
@@ -106,7 +106,7 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 	return leave(OK);
 }
 
-/* All of a context's work so far, and all of it from here on. */
+/* Orders all later work in a context after its earlier work. */
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	pthread_mutex_lock(&lock);
@@ -134,7 +134,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 		return leave(c ? HANDLE : CUDA_ERROR_INVALID_CONTEXT);
 	if (v->capture)
 		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-	c->behind = v->place; /* streams that are made from here on */
+	c->behind = v->place; /* applies to streams that are made later */
 	for (struct object *o = objects[STREAM]; o; o = o->next) {
 		struct stream *s = (struct stream *)o;
 		if (s->ctx != c || s->o.gone || s->capture || v->place.stream == NULL)
@@ -252,7 +252,7 @@ static CUresult list_functions(void **out, uint32_t most, const void *module, bo
 	struct module *m = module_of(module);
 	uint32_t n = 0;
 	for (struct function *f = m && out ? m->functions : NULL; f && n < most; f = f->sibling)
-		out[n++] = as_kernel ? loose(f) : f;
+		out[n++] = as_kernel ? contextless(f) : f;
 	return leave(m == NULL ? HANDLE : out ? OK : INVALID);
 }
 
@@ -384,7 +384,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, c
 
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) { return clusters(numClusters, func, config, true); }
 
-/* What is advised of managed memory can be asked for, and is of no effect. NULL where a range is none of it. */
+/* Advice for managed memory is stored and has no effect. NULL if a part of the range is not managed. */
 struct block *managed(CUdeviceptr at, size_t count)
 {
 	struct block *b = count ? holding(at, count) : NULL;
@@ -417,7 +417,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
 	return leave(INVALID);
 }
 
-/* A device, or the host by the number -1. */
+/* A device number, or -1 for the host. */
 static CUmemLocation device_location(CUdevice d) { return (CUmemLocation){d < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, d < 0 ? 0 : d}; }
 
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) { return cuMemAdvise_v2(devPtr, count, advice, device_location(device)); }
@@ -441,7 +441,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
 
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) { return prefetch(devPtr, count, device_location(dstDevice), hStream); }
 
-/* What is thrown away is lost. */
+/* Discarded content is lost. */
 static void discard(struct task *t)
 {
 	uint8_t *p = reach(t, t->dst, t->width);
@@ -542,7 +542,7 @@ CUresult cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *att
 {
 	CUresult e = attributes_ && data && numAttributes ? OK : INVALID;
 	for (uint32_t i = 0; i < numAttributes && e == OK; i++)
-		/* Of an address that is none of the device's this does not fail: it is of no kind. */
+		/* This query succeeds for addresses outside device memory and reports kind 0. */
 		if ((e = cuPointerGetAttribute(data[i], attributes_[i], ptr)) == INVALID) {
 			memset(data[i], 0, attributes_[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER || attributes_[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ? 8 : 4);
 			e = OK;
@@ -667,7 +667,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 	return OK;
 }
 
-/* Copies of one row with arrays at either end. */
+/* Copies of one row to or from arrays. */
 static CUresult array_copy(CUarray to, CUdeviceptr dst, CUarray from, CUdeviceptr src, size_t dst_offset, size_t src_offset, size_t n, CUstream h, bool wait)
 {
 	uint64_t pitch = 0, rows = 0;
@@ -695,7 +695,7 @@ CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
 	return array_copy(NULL, (CUdeviceptr)dstHost, srcArray, 0, 0, srcOffset, ByteCount, hStream, false);
 }
 
-/* The contexts, which it has besides, say nothing that addresses do not. */
+/* Contexts add nothing here: addresses are unique. */
 static CUresult copy3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream h, bool wait)
 {
 	_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) && offsetof(CUDA_MEMCPY3D_PEER, Depth) == offsetof(CUDA_MEMCPY3D, Depth) &&

@@ -1,4 +1,4 @@
-/* Streams, events, and functions of the program that a stream calls. */
+/* Streams, events, and host functions on streams. */
 #include "driver.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int prio
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned Flags) { return cuStreamCreateWithPriority(phStream, Flags, 0); }
 
-/* The stream that a call names. The lock is held where it returns 0. */
+/* The stream of a handle. Returns 0 with the lock held. */
 CUresult on_stream(CUstream h, struct stream **s)
 {
 	struct context *c;
@@ -40,7 +40,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 		return e;
 	if (s != known(STREAM, hStream) || s->legacy)
 		return leave(HANDLE);
-	s->o.gone = true; /* once its work is done */
+	s->o.gone = true; /* takes effect after its work */
 	pthread_cond_broadcast(&moved);
 	return leave(OK);
 }
@@ -207,7 +207,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags
 	if (v == NULL)
 		return leave(HANDLE);
 	if (s->capture && flags == CU_EVENT_RECORD_EXTERNAL) {
-		/* A node: runs of the graph record it. */
+		/* Becomes a node; each run of the graph records it. */
 		struct task *t = new_task(NULL);
 		t->event = v;
 		put(s, t);
@@ -229,7 +229,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 	if (v == NULL)
 		return leave(HANDLE);
 	if (v->capture && s->capture == NULL)
-		s->capture = v->capture, s->tails = (struct tails){.count = 0}; /* it joins */
+		s->capture = v->capture, s->tails = (struct tails){.count = 0}; /* it joins the capture */
 	if (v->capture)
 		add_tails(&s->tails, v->tails.nodes, v->tails.count);
 	if (v->record && v->capture == NULL) {

@@ -1,4 +1,4 @@
-/* Tasks, and the thread of a stream that runs them in order. */
+/* Tasks, and the threads that run a stream's tasks in order. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ __thread struct context *stack[32];
 
 __thread unsigned depth;
 
-__thread bool in_callback; /* of a stream's, which may make no call */
+__thread bool in_callback; /* a host function of a stream runs, which may make no call */
 
 __thread struct stream *own[8];
 
@@ -26,13 +26,13 @@ uint64_t now(void)
 
 struct context *current(void) { return depth ? stack[depth - 1] : NULL; }
 
-/* What every call that needs a context begins with. The lock is held where it returns 0. */
+/* Start of every call that needs a context. Returns 0 with the lock held. */
 CUresult enter(struct context **ctx)
 {
 	if (!initialized)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (getpid() != process)
-		return CUDA_ERROR_NOT_INITIALIZED; /* nothing of it survives a fork */
+		return CUDA_ERROR_NOT_INITIALIZED; /* the state does not survive a fork */
 	if (in_callback)
 		return CUDA_ERROR_NOT_PERMITTED;
 	struct context *c = current();
@@ -50,9 +50,9 @@ CUresult leave(CUresult e)
 	return e;
 }
 
-bool abroad; /* other processes may have to do with events */
+bool abroad; /* events may be shared with other processes */
 
-/* Waits until something has happened. Nobody says what happens in other processes. */
+/* Waits for a change. Changes in other processes are polled. */
 void pause_here(void)
 {
 	if (!abroad) {
@@ -143,7 +143,7 @@ struct stream *new_stream(struct context *c, unsigned flags, int priority)
 	return s;
 }
 
-/* The stream of a handle, NULL for one that is none. */
+/* The stream of a handle, NULL if it is invalid. */
 struct stream *stream_of(struct context *c, CUstream h)
 {
 	if (h == NULL || h == (CUstream)1)
@@ -168,7 +168,7 @@ void wait_for(struct task *t, struct stream *s, uint64_t ticket)
 		t->waits[t->waits_count++] = (struct place){s, ticket};
 }
 
-/* Puts a task on a stream, or into the graph that the stream is captured in. Returns the place to wait for. */
+/* Puts a task on a stream, or into the graph of its capture. Returns the place to wait for. */
 struct place put(struct stream *s, struct task *t)
 {
 	t->ctx = s->ctx;

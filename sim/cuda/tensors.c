@@ -1,6 +1,6 @@
 /*
- * Tensor maps: descriptions of tensors that programs give to kernels as they are. Here they are the description, mixed so that nothing of it shows:
- * whoever takes a word of one for an address is wrong.
+ * Tensor maps: opaque descriptions of tensors that programs pass to kernels. Here the bytes are the description, scrambled,
+ * so that a reader that takes a word for an address is wrong.
  */
 #include "fake.h"
 #define FAKECUDA_DRIVER
