@@ -1,8 +1,7 @@
 /*
- * Ready kernels for the simulator: what programs need to do something sensible without kernels of their own. The numbers are
- * 32-bit floats; a name that ends in _f16 or _bf16 is the same kernel for IEEE half precision or for bfloat16, rounded to the
- * nearest even. A copy takes any bytes. Each kernel splits its rows or elements over the blocks, and gives the same result
- * with any number of them.
+ * Ready kernels for the simulator, for programs without kernels of their own. Numbers are 32-bit floats. A kernel with the suffix
+ * _f16 or _bf16 works on IEEE half precision or bfloat16, rounded to nearest even. A copy takes any bytes. Each kernel splits its
+ * rows or elements over the blocks; the result does not depend on the number of blocks.
  *
  *   copy(in, out, bytes)                 fill(out, count, value (a float for all types))
  *   add, mul(a, b, out, count)           matmul(a[m][k], b[k][n], c[m][n], m, n, k)
@@ -23,7 +22,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The part of n that a block does. */
+/* A block's part of n elements. */
 static void share(const aclsim_launch *l, uint32_t block, uint64_t n, uint64_t *from, uint64_t *to)
 {
 	*from = n / l->num_blocks * block + n % l->num_blocks * block / l->num_blocks;
@@ -130,7 +129,7 @@ static float from_f16(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
 
-	if (rest >= 0x7c00) /* infinity, or no number */
+	if (rest >= 0x7c00) /* infinity or NaN */
 		return bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
 	if (rest >= 0x400)
 		return bits_float(sign | ((rest << 13) + (112u << 23)));
@@ -182,7 +181,7 @@ static float same(float f) { return f; }
 #define STORE to_bf16
 #include "typed.h"
 
-/* Towards zero; what does not fit becomes the nearest number that does, and no number becomes 0. */
+/* Rounds towards zero. Values out of range become the nearest number, NaN becomes 0. */
 static int32_t to_i32(float f) { return f != f ? 0 : f >= 2147483648.0f ? INT32_MAX : f < -2147483648.0f ? INT32_MIN : (int32_t)f; }
 
 #define CAST(name, from_type, to_type, convert)                                                        \

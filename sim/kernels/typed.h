@@ -1,6 +1,6 @@
 /*
- * The ready kernels for one type of numbers. Whoever includes this file defines TYPE (what lies in memory), NAME(x) (the name of
- * a kernel's function), LOAD(x) (a number as a float) and STORE(x) (a float as a number). Sums are kept in float or double.
+ * The ready kernels for one number type. Define before inclusion: TYPE (its form in memory), NAME(x) (a kernel's function
+ * name), LOAD(x) (converts to float) and STORE(x) (converts from float). Sums are kept in float or double.
  */
 
 static uint32_t NAME(fill_extents)(const aclsim_launch *l, aclsim_extent *out, uint32_t max)

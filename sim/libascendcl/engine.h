@@ -1,5 +1,5 @@
 /*
- * What the C face (libascendcl.so) and the engine (libaclsim.so) share: the symbols that the face looks up in the engine.
+ * The contract between the C face (libascendcl.so) and the engine (libaclsim.so): symbols that the face looks up in the engine.
  */
 #ifndef ACLSIM_ENGINE_H
 #define ACLSIM_ENGINE_H
@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 
-/* Where a thread is. */
+/* The place of a thread. */
 enum {
 	IN_PROGRAM = 0,  /* no call of the engine is on its stack */
 	IN_ENGINE = 1,   /* the engine runs: a signal handler must not call it */

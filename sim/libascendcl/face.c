@@ -19,7 +19,7 @@
 
 #define ENGINE "libaclsim.so"
 
-/* Tells that this is the simulator and not the vendor's library. */
+/* Identifies the simulator. The vendor's library has no such symbol. */
 FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
@@ -44,11 +44,11 @@ static __thread struct thread {
 	volatile int where;  /* see engine.h; a signal handler may read it at any moment */
 	int visits;          /* of the engine, up to UNSURE */
 	struct guest_stack stack;
-	uint64_t told;       /* what the call before has told of a task that it made: its id, with TOLD set */
+	uint64_t told;       /* id of the previous call's task, with TOLD set; 0 for none */
 	int64_t late;
 	int own;
-	uint64_t wish;       /* where the thread's next allocation is to lie, 0 for anywhere */
-	int64_t last_time;   /* what engine_clock has returned last */
+	uint64_t wish;       /* wanted address of the thread's next allocation, 0 for any */
+	int64_t last_time;   /* last result of engine_clock */
 } thread;
 
 /*
@@ -57,7 +57,7 @@ static __thread struct thread {
  */
 enum { UNSURE = 256 };
 
-/* The address is computed once: each use of a variable of a thread is a call in a library. */
+/* The address is computed once: in a library each access to a thread variable is a call. */
 static inline struct thread *self(void)
 {
 	struct thread *t = &thread;
@@ -84,7 +84,7 @@ static void after_fork(void)
 	}
 }
 
-/* Says once that a call was refused because its thread is in the engine. A signal handler may be the caller. */
+/* Prints once that a call was refused because its thread is in the engine. The caller may be a signal handler. */
 static void refused(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -281,7 +281,7 @@ uint64_t face_call(uint32_t fn, uint64_t *words)
 	return call(fn, words, ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_DRV_INTERNAL_ERROR);
 }
 
-/* Recorders ask this after every task: a question to the engine would cost as much as a fifth of a launch. */
+/* Recorders call this after every task. A call of the engine would cost a fifth of a launch. */
 int face_last_task(uint32_t *id)
 {
 	if (!(self()->told & TOLD) || id == NULL || atomic_load_explicit(&forked, memory_order_relaxed))
@@ -352,7 +352,7 @@ FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 	leave(t, &v);
 }
 
-/* Says once what a function that is not simulated does. */
+/* Prints once that a function is not simulated. */
 static void say_unsupported(const char *name, const char *does)
 {
 	enum { MAX_NAMES = 1024 };

@@ -53,7 +53,7 @@ SIGNALS
 DESCRIPTORS
 #undef X
 
-/* Signal handlers may call sigaction and close, and dlsym is not for them: what they need is looked up when the library is loaded. */
+/* Signal handlers may call sigaction and close, but not dlsym. So the functions are looked up when the library is loaded. */
 __attribute__((constructor)) static void find_all(void)
 {
 #define X(type, name, params) libc_##name();
@@ -79,7 +79,7 @@ static void on_stack(int sig)
 	libc_sigaction()(sig, &a, NULL);
 }
 
-/* A program's handler may expect the room that it would have on an ordinary stack. Memory that is never touched costs nothing. */
+/* A program's handler may need as much stack as on an ordinary stack. Untouched memory costs nothing. */
 enum { STACK = 256 << 10, GUARD = 4096 };
 
 void guest_handlers(void)
@@ -149,8 +149,8 @@ void guest_unblock(const sigset_t *mask)
 
 /*
  * Crashes. The handlers form a chain: front, the engine's, behind, the program's. front gives the crash of a kernel to the engine. The engine's
- * takes faults of its own code and passes others on to the handler that it found when it was opened, which is behind. What the program sets
- * meanwhile is kept in theirs.
+ * takes faults in its own code and passes others on to the handler that it found when it was opened, behind. Handlers that the program sets
+ * meanwhile are stored in theirs.
  */
 
 static const int crashes[] = CRASH_SIGNALS;
@@ -160,7 +160,7 @@ static void (*kernel_crashed)(int sig, siginfo_t *info, void *context);
 static atomic_int chained; /* in the process with this id: a child of vfork shares the memory and not the handlers */
 static atomic_flag chain_lock = ATOMIC_FLAG_INIT;
 
-/* A handler may set handlers: nothing may interrupt who holds the lock. */
+/* A handler may set handlers, so all signals are blocked while the lock is held. */
 static void lock_chain(sigset_t *old)
 {
 	sigset_t all;

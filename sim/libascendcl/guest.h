@@ -1,6 +1,6 @@
 /*
- * What keeps the engine and the program's own signals, stacks and descriptors apart. The engine is written in Go, whose code runs on small
- * stacks of its own: a signal handler may not run there.
+ * Separates the engine from the program's signals, stacks and descriptors. The engine is written in Go, whose code runs on small
+ * stacks: a signal handler must not run there.
  */
 #ifndef ACLSIM_GUEST_H
 #define ACLSIM_GUEST_H
@@ -14,10 +14,10 @@ void guest_block(sigset_t *old);
 /* Sets a mask, less the signals of crashes. */
 void guest_unblock(const sigset_t *mask);
 
-/* Puts a handler for the signals of crashes below those that the engine will set. Called before the engine is opened. */
+/* Sets a handler for crash signals. Call it before the engine is opened: the engine's handlers are then above it. */
 void guest_before_engine(void);
 
-/* Puts a handler above those that the engine has set, if it was opened; else restores the program's. */
+/* Sets a handler above the engine's, if the engine was opened. Otherwise restores the program's handlers. */
 void guest_after_engine(void (*crashed)(int sig, siginfo_t *info, void *context), const _Atomic uint64_t *kept);
 
 /* A thread's signal stack. */
@@ -26,16 +26,16 @@ struct guest_stack {
 	char *made; /* its memory if guest_set_stack made it */
 };
 
-/* Has all signal handlers that the program has set use signal stacks. */
+/* Makes all of the program's signal handlers use signal stacks. */
 void guest_handlers(void);
 
 /* Gives the thread a signal stack if it has none. */
 void guest_set_stack(struct guest_stack *stack);
 
-/* Takes the thread's signal stack back. */
+/* Removes the thread's signal stack. */
 void guest_end_thread(struct guest_stack *stack);
 
-/* Has the signal functions and close pass all on: this is a forked child, which has no engine. */
+/* Makes the signal functions and close pass everything on, for a forked child without an engine. */
 void guest_in_child(void);
 
 /* Reports whether the thread is in a signal handler that runs on its signal stack. */

@@ -11,10 +11,10 @@ extern "C" {
 /* Returns the time of the calling thread, in nanoseconds since the simulator began; 0 before the first call of the process. */
 int64_t aclsim_now(void);
 
-/* Lets so many nanoseconds pass on the calling thread, in virtual time: what the program computes between its calls takes none. */
+/* Advances the calling thread's virtual time by ns nanoseconds. Without it, computation between calls takes no virtual time. */
 void aclsim_work(int64_t ns);
 
-/* Has the calls of the calling thread take no host time, from now on, or take it again (0): a recorder's own calls are not the program's. */
+/* From now on calls of the calling thread take no host time, or take it again (0). For a recorder's own calls. */
 void aclsim_own(int on);
 
 #ifdef __cplusplus

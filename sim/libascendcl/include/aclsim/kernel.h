@@ -2,14 +2,13 @@
  * How a host function becomes a kernel of the simulator.
  *
  * A kernel library is a shared object that exports aclsim_kernels(). The simulator opens the libraries that
- * ACLSIM_KERNELS names (paths, separated by colons) when a program first asks a binary for a kernel, and finds it there by
- * the name that the program asks for, or by its entry (tiling key). With ACLSIM_KERNELS_BESIDE=1 a kernel that they lack may be in the
- * library beside the binary, x.so for x.o. The binary that the program loads is an ELF file
- * whose symbols say which kernels are in it; what they do is here.
+ * ACLSIM_KERNELS names (paths, separated by colons) when a program first looks up a kernel in a binary. It finds the kernel by
+ * name, or by its entry (tiling key). With ACLSIM_KERNELS_BESIDE=1 it also searches the library beside the binary, x.so for x.o.
+ * The binary that the program loads is an ELF file whose symbols list its kernels; the library has their code.
  *
- * Device memory lies at the addresses that the program's arguments hold, so a kernel follows them as a device would. It
- * must touch nothing else: before each launch the simulator asks for the extents that the kernel will read and write and
- * checks them against the live allocations, since native code can't be stopped on the way.
+ * Device memory has the addresses in the program's arguments, so a kernel dereferences them like a device. It must access
+ * no other memory. Before each launch the simulator checks the kernel's declared extents against the live allocations,
+ * because native code can't be stopped later.
  */
 #ifndef ACLSIM_KERNEL_H
 #define ACLSIM_KERNEL_H
@@ -23,7 +22,7 @@ extern "C" {
 
 #define ACLSIM_KERNEL_ABI 1
 
-/* What one argument is. Arguments lie in the block in order, each aligned to its size (8 for pointers). */
+/* The kind of an argument. Arguments are in the block in order, each aligned to its size (8 for pointers). */
 enum {
 	ACLSIM_SCALAR = 0,    /* passed by value */
 	ACLSIM_INPUT = 1,     /* device address that is read */
@@ -41,10 +40,10 @@ typedef struct aclsim_arg {
 
 enum { ACLSIM_READ = 1, ACLSIM_WRITE = 2 };
 
-/* What may be done with a kernel. */
+/* Flags of a kernel. */
 enum { ACLSIM_PARALLEL = 1 /* the blocks of a launch may run at once, in any order */ };
 
-/* A range of device memory that a launch will touch. */
+/* A range of device memory that a launch accesses. */
 typedef struct aclsim_extent {
 	uint64_t addr;
 	uint64_t size; /* bytes */
@@ -68,11 +67,11 @@ typedef struct aclsim_kernel {
 	uint32_t flags; /* 0 or ACLSIM_PARALLEL */
 	/* Writes at most max extents to out and returns how many the launch has. */
 	uint32_t (*extents)(const aclsim_launch *launch, aclsim_extent *out, uint32_t max);
-	/* Does the work of one block, 0 <= block < num_blocks. Blocks run one after the other, in order, on one thread; with
+	/* Executes one block, 0 <= block < num_blocks. Blocks run one after the other, in order, on one thread; with
 	 * ACLSIM_PARALLEL several run at once, on threads that the simulator chooses. Launches of different streams run at
 	 * once in any case. */
 	void (*run)(const aclsim_launch *launch, uint32_t block);
-	/* Device time of the launch in nanoseconds; NULL where the simulator's cost model says. */
+	/* Device time of the launch in nanoseconds; NULL to use the simulator's cost model. */
 	uint64_t (*duration)(const aclsim_launch *launch);
 } aclsim_kernel;
 

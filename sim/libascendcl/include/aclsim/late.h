@@ -1,4 +1,4 @@
-/* What a player may tell libascendcl.so where it is the simulator. */
+/* A player's report to libascendcl.so, if that is the simulator. */
 #ifndef ACLSIM_LATE_H
 #define ACLSIM_LATE_H
 
@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /*
- * Says by how many nanoseconds the calling thread is late, from now on. What it submits begins on the device when it would
- * have begun had the thread been on time, so that being late does not add up.
+ * Declares that the calling thread is late by ns nanoseconds, from now on. Its tasks begin on the device as if the thread
+ * were on time, so delays do not add up.
  */
 void aclsim_late(int64_t ns);
 
