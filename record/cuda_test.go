@@ -28,6 +28,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // cudaDriver is the example that does what programs do with the driver, on the fake one.
@@ -105,7 +106,7 @@ func TestCUDADriver(t *testing.T) {
 
 	// What copies of rows come to: each row where there are gaps, and all at once where there are none.
 	s := timeline.NewState(cuda.Model)
-	ts := timeline.NewTouches(s, r)
+	ts := access.New(s, r)
 	want := map[string]struct {
 		reads, writes int
 		size          uint64
@@ -113,24 +114,24 @@ func TestCUDADriver(t *testing.T) {
 	place := `(0x[0-9a-f]+|[a-z_]+#\d+(\+0x[0-9a-f]+)?)`
 	shape := regexp.MustCompile(`^(\d+ planes of )?[1-9]\d* rows of [1-9]\d* B from ` + place + ` to ` + place + `$`)
 	for _, c := range cs {
-		e := s.Apply(0, c)
+		e := ts.Apply(0, c)
 		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.CopyDesc != nil })
 		if text := string(s.AppendCopy(nil, 0, e)); shape.MatchString(text) != described || (text != "") != described {
 			t.Errorf("call %d, %s, copies %q", c.Index, e.Fn.Name, text)
 		}
-		touches, all := ts.Of(e)
+		accesses, all := ts.Of(e)
 		w, ok := want[r.Schema().FuncName(c.Func)]
 		if !ok {
 			continue
 		}
-		n := map[timeline.TouchKind]int{}
-		for _, k := range touches {
+		n := map[access.Kind]int{}
+		for _, k := range accesses {
 			n[k.Kind]++
 			if k.Size != w.size {
-				t.Errorf("%s touches %+v", e.Fn.Name, k)
+				t.Errorf("%s accesses %+v", e.Fn.Name, k)
 			}
 		}
-		if !all || n[timeline.Reads] != w.reads || n[timeline.Writes] != w.writes {
+		if !all || n[access.Reads] != w.reads || n[access.Writes] != w.writes {
 			t.Errorf("%s: %v, all %t", e.Fn.Name, n, all)
 		}
 	}

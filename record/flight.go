@@ -465,7 +465,7 @@ func (k *keeper) shapes(c *format.Call) bool {
 			return true
 		}
 	}
-	return timeline.Shapes(f) || k.capturing > 0
+	return timeline.AffectsState(f) || k.capturing > 0
 }
 
 // remember puts what segments have of calls that shape the runtime's objects behind the past.

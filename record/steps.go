@@ -73,7 +73,7 @@ func (s *chooser) wanted(f *api.Func, c *format.Call, pieces []probe.Piece) (boo
 	if in >= s.o.First && in <= s.o.Last {
 		return true, s.gap(n)
 	}
-	if timeline.Shapes(f) {
+	if timeline.AffectsState(f) {
 		return true, nil
 	}
 	if n.left == 0 {

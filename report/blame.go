@@ -180,7 +180,7 @@ func MapText(out io.Writer, x *blame.Map) error {
 	return w.Flush()
 }
 
-func historyText(w io.Writer, t *blame.Touched) {
+func historyText(w io.Writer, t *blame.Lifetime) {
 	p := &t.Place
 	Printf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
 	for _, x := range []struct {

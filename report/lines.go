@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // LineOptions select calls. The zero value selects all.
@@ -233,7 +234,8 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
-	if err := p.s.Follow(l.r); err != nil {
+	p.accesses = access.New(p.s, l.r)
+	if err := p.accesses.Follow(); err != nil {
 		return 0, err
 	}
 	if l.o.JSON && out != nil {
@@ -252,7 +254,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 			}
 			l.o.Progress(int(c.First), int(l.total))
 		}
-		if !skip.Skip(c) {
+		if p.accesses.Follows() || !skip.Skip(c) {
 			return true
 		}
 		if h, ok := skip.Handle(api.Stream, l.o.Stream); l.o.Stream != 0 && (!ok || !c.Handle(h)) {
@@ -280,7 +282,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 			continue
 		}
 		th := l.thread(c.Thread)
-		e := p.s.Apply(th.Process, c)
+		e := p.accesses.Apply(th.Process, c)
 		stack := p.stacks.Of(th.Process, c)
 		if !may || !l.is(e) {
 			continue
@@ -341,12 +343,13 @@ func devArgs(e *timeline.Event) int {
 // A printer formats calls.
 type printer struct {
 	*lister
-	s      *timeline.State
-	stacks *timeline.Stacks
-	late   map[uint64][]format.Data // by call, for JSON
-	args   []timeline.Arg           // reused
-	json   bytes.Buffer
-	enc    *json.Encoder
+	s        *timeline.State
+	accesses *access.Tracker
+	stacks   *timeline.Stacks
+	late     map[uint64][]format.Data // by call, for JSON
+	args     []timeline.Arg           // reused
+	json     bytes.Buffer
+	enc      *json.Encoder
 }
 
 // readLate reads data that was stored apart from calls that may be selected.
@@ -375,7 +378,7 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	if procs := p.r.Processes(); int(th.Process) < len(procs) {
 		pid = procs[th.Process].PID
 	}
-	l := object(p.r, p.m, p.s, e, p.late[e.Call.Index], pid, th.TID)
+	l := object(p.r, p.m, p.s, p.accesses, e, p.late[e.Call.Index], pid, th.TID)
 	for _, f := range stack {
 		l.Stack = append(l.Stack, f.String())
 	}
@@ -439,7 +442,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		}
 		dst = a.AppendText(append(append(dst, a.Name...), '='))
 		if a.Param == shadow && e.Fn != nil {
-			if data, known, why := p.s.DevArgs(e); known {
+			if data, known, why := p.accesses.DevArgs(e); known {
 				dst = timeline.AppendWords(append(dst, ' '), data)
 			} else {
 				dst = append(append(append(dst, " {unknown: "...), why...), '}')
@@ -484,7 +487,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	return dst
 }
 
-func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, late []format.Data, pid, tid int) *line {
+func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Tracker, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
 	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, Kernel: e.Kernel, Args: map[string]any{}}
 	if c.Flags&format.Unfinished == 0 && (e.Fn == nil || !e.Fn.RetVoid) {
@@ -530,7 +533,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		p := &e.Fn.Params[i]
 		n, _ := p.Size.Bytes(e.Fn, c.Args)
 		ld := lineData{Param: p.Name, Dir: format.DirIn.String(), Len: n, Source: "shadow"}
-		if data, known, why := s.DevArgs(e); known {
+		if data, known, why := accesses.DevArgs(e); known {
 			ld.Status, ld.Hex = format.Whole.String(), hex.EncodeToString(data[:min(len(data), hexShown)])
 		} else {
 			ld.Status, ld.Reason = "unknown", why

@@ -47,12 +47,13 @@ func (s *State) handlers(f *api.Func) *funcHandlers {
 	return h
 }
 
-func (s *State) apply(process uint32, c *format.Call) *Event {
+// Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
+func (s *State) Apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
 	s.moved, s.ended = s.moved[:0], s.ended[:0]
-	s.grow(c.Start)
+	s.publish(c.Start)
 	if f == nil || !fits(f, c) {
 		e.Fn = nil
 		return e
@@ -92,7 +93,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	if f.Shares != api.NoShare {
 		s.share(process, e)
 	}
-	s.sit(process, e)
+	s.selectDevice(process, e)
 	s.captures.apply(e)
 	return e
 }

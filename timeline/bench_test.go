@@ -65,25 +65,6 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/call")
 }
 
-// BenchmarkFollow is a State with the shadow over a trace where every launch has its arguments on the device.
-func BenchmarkFollow(b *testing.B) {
-	const calls = 1_000_000
-	r := testtrace.Long(b, calls).Reader
-	for b.Loop() {
-		s := timeline.NewState(acl.Model)
-		if err := s.Follow(r); err != nil {
-			b.Fatal(err)
-		}
-		for c, err := range r.CallsByStart(nil) {
-			if err != nil {
-				b.Fatal(err)
-			}
-			s.Apply(r.Threads()[c.Thread].Process, c)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/call")
-}
-
 // BenchmarkSteps finds 2,500 steps of 400 launches: what it adds to a walk.
 func BenchmarkSteps(b *testing.B) {
 	const steps, launches = 2500, 400

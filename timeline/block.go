@@ -6,24 +6,24 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A block is a copy that a structure describes.
-type block struct {
-	from, to             blockSide
-	width, height, depth uint64 // bytes, rows, planes
+// A CopyBlock is a copy that a structure describes: Depth planes of Height rows of Width bytes.
+type CopyBlock struct {
+	From, To             CopySide
+	Width, Height, Depth uint64
 }
 
-type blockSide struct {
-	addr   uint64 // of the memory that the rows lie in
-	host   bool   // that is the host's for sure
-	memory bool   // it has addresses: it is no array
-	first  uint64 // address of the first byte that is copied
-	// pitch is the distance of two rows, plane that of two planes, bytes.
-	pitch, plane uint64
-	field        uint32 // offset of the address in the structure
+// A CopySide is the source or the destination of a CopyBlock.
+type CopySide struct {
+	Memory bool   // it has addresses: it is not an array
+	Host   bool   // it is host memory for certain
+	First  uint64 // address of the first byte that is copied
+	// Pitch is the distance between two rows, Plane between two planes, in bytes.
+	Pitch, Plane uint64
+	Field        uint32 // offset of the address in the structure
 }
 
-// block returns the copy that a structure of the call describes, false where there is none, or none in the trace.
-func (e *Event) block() (block, bool) {
+// CopyBlock returns the copy that a structure of the call describes. It returns false if there is none, or if the trace lacks it.
+func (e *Event) CopyBlock() (CopyBlock, bool) {
 	for i := range e.Fn.Params {
 		d := e.Fn.Params[i].CopyDesc
 		if d == nil {
@@ -31,7 +31,7 @@ func (e *Event) block() (block, bool) {
 		}
 		b, ok := e.text(i)
 		if !ok {
-			return block{}, false
+			return CopyBlock{}, false
 		}
 		at := func(off uint32, size int, none uint64) uint64 {
 			if off == api.NoField || int(off)+size > len(b) {
@@ -40,71 +40,69 @@ func (e *Event) block() (block, bool) {
 			return word(b[off : int(off)+size])
 		}
 		width, height := at(d.Width, 8, 0), at(d.Height, 8, 1)
-		side := func(s *api.CopyEnd) blockSide {
+		side := func(s *api.CopyEnd) CopySide {
 			kind := at(s.Kind, 4, 0)
-			out := blockSide{host: kind == api.HostSide, field: s.Device, memory: kind == api.HostSide || kind == api.DeviceSide || kind == api.UnifiedSide}
-			if out.host {
-				out.field = s.Host
+			out := CopySide{Host: kind == api.HostSide, Field: s.Device, Memory: kind == api.HostSide || kind == api.DeviceSide || kind == api.UnifiedSide}
+			if out.Host {
+				out.Field = s.Host
 			}
-			out.addr = at(out.field, 8, 0)
-			out.pitch = max(at(s.Pitch, 8, 0), width)
-			out.plane = out.pitch * max(at(s.Rows, 8, 0), height)
-			out.first = out.addr + at(s.X, 8, 0) + out.pitch*at(s.Y, 8, 0) + out.plane*at(s.Z, 8, 0)
+			out.Pitch = max(at(s.Pitch, 8, 0), width)
+			out.Plane = out.Pitch * max(at(s.Rows, 8, 0), height)
+			out.First = at(out.Field, 8, 0) + at(s.X, 8, 0) + out.Pitch*at(s.Y, 8, 0) + out.Plane*at(s.Z, 8, 0)
 			return out
 		}
-		return block{side(&d.From), side(&d.To), width, height, at(d.Depth, 8, 1)}, true
+		return CopyBlock{side(&d.From), side(&d.To), width, height, at(d.Depth, 8, 1)}, true
 	}
-	return block{}, false
+	return CopyBlock{}, false
 }
 
-// AppendCopy appends what a structure of the call says of a copy, as "48 rows of 64 B from 0x7f5c00001000 to device#3+0x200"; nothing where
-// none is in the trace.
+// AppendCopy appends the CopyBlock of a call, as "48 rows of 64 B from 0x7f5c00001000 to device#3+0x200". It appends nothing if there is none.
 func (s *State) AppendCopy(dst []byte, process uint32, e *Event) []byte {
 	if e.Fn == nil || e.Fn.Task != api.Copy {
 		return dst
 	}
-	b, ok := e.block()
+	b, ok := e.CopyBlock()
 	if !ok {
 		return dst
 	}
-	if b.depth != 1 {
-		dst = append(strconv.AppendUint(dst, b.depth, 10), " planes of "...)
+	if b.Depth != 1 {
+		dst = append(strconv.AppendUint(dst, b.Depth, 10), " planes of "...)
 	}
-	dst = append(strconv.AppendUint(dst, b.height, 10), " rows of "...)
-	dst = append(strconv.AppendUint(dst, b.width, 10), " B"...)
-	for i, side := range []*blockSide{&b.from, &b.to} {
+	dst = append(strconv.AppendUint(dst, b.Height, 10), " rows of "...)
+	dst = append(strconv.AppendUint(dst, b.Width, 10), " B"...)
+	for i, side := range []*CopySide{&b.From, &b.To} {
 		dst = append(dst, []string{" from ", " to "}[i]...)
-		if !side.memory {
+		if !side.Memory {
 			dst = append(dst, "an array"...)
-		} else if o, off, ok := s.Find(process, side.first); ok {
+		} else if o, off, ok := s.Find(process, side.First); ok {
 			dst = AppendPlace(dst, Use{Object: o, Offset: off})
 		} else {
-			dst = appendHex(dst, side.first)
+			dst = appendHex(dst, side.First)
 		}
 	}
 	return dst
 }
 
-func (s *blockSide) side() side {
-	if s.host {
+func (s *CopySide) side() side {
+	if s.Host {
 		return pageable
 	}
 	return device
 }
 
-// pieces are the ranges of one side that are copied: one where its rows follow each other without gaps. False where
-// there are more than so many.
-func (b *block) pieces(s *blockSide, most int, piece func(addr, size uint64)) bool {
+// Ranges calls visit for the ranges of one side that are copied: for one range if its rows follow each other without gaps, otherwise for each
+// row. It returns false, without a visit, if there are more than most rows.
+func (b *CopyBlock) Ranges(s *CopySide, most int, visit func(addr, size uint64)) bool {
 	switch {
-	case b.width == 0 || b.height == 0 || b.depth == 0:
-	case s.pitch == b.width && (b.depth == 1 || s.plane == b.width*b.height):
-		piece(s.first, b.width*b.height*b.depth)
-	case b.depth > uint64(most) || b.height > uint64(most) || b.depth*b.height > uint64(most):
+	case b.Width == 0 || b.Height == 0 || b.Depth == 0:
+	case s.Pitch == b.Width && (b.Depth == 1 || s.Plane == b.Width*b.Height):
+		visit(s.First, b.Width*b.Height*b.Depth)
+	case b.Depth > uint64(most) || b.Height > uint64(most) || b.Depth*b.Height > uint64(most):
 		return false
 	default:
-		for z := range b.depth {
-			for y := range b.height {
-				piece(s.first+z*s.plane+y*s.pitch, b.width)
+		for z := range b.Depth {
+			for y := range b.Height {
+				visit(s.First+z*s.Plane+y*s.Pitch, b.Width)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// teller writes calls one after the other, each 10 ns long, 10 ns apart.
+// teller writes calls in sequence, each 10 ns long, 10 ns apart.
 type teller struct {
 	t testing.TB
 	*testtrace.Builder
@@ -22,7 +22,7 @@ type teller struct {
 
 func tell(t testing.TB) *teller { return &teller{t: t, Builder: testtrace.New(t)} }
 
-// on has the calls to come be made by another thread: 0 and 1 are of one process, 2 of another one.
+// on sets the thread of the following calls: 0 and 1 belong to one process, 2 to another one.
 func (s *teller) on(thread uint32) *teller { s.thread = thread; return s }
 
 func (s *teller) call(name string, args []uint64, mods ...testtrace.Mod) {
@@ -46,7 +46,7 @@ func (s *teller) function(handle uint64, name string) {
 	s.call("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Outs("funcHandle", handle), testtrace.Text("kernelName", name))
 }
 
-// reads has the call read bytes behind a parameter.
+// reads adds input data to a parameter of the call.
 func reads(name string, item uint32, b []byte) testtrace.Mod {
 	return func(f *api.Func, c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
@@ -61,16 +61,11 @@ func words(v ...uint64) []byte {
 	return b
 }
 
-// events goes through the trace and shows each call with its meaning.
-func (s *teller) events(follow bool, visit func(st *timeline.State, e *timeline.Event)) {
+// events applies the trace to a State and visits each call.
+func (s *teller) events(visit func(st *timeline.State, e *timeline.Event)) {
 	s.t.Helper()
 	r := s.Load().Reader
 	st := timeline.NewState(acl.Model)
-	if follow {
-		if err := st.Follow(r); err != nil {
-			s.t.Fatal(err)
-		}
-	}
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			s.t.Fatal(err)
@@ -79,11 +74,11 @@ func (s *teller) events(follow bool, visit func(st *timeline.State, e *timeline.
 	}
 }
 
-// uses lists what each call names, as "stream#1 device#2+0x10".
+// uses lists the objects that each call names, as "stream#1 device#2+0x10".
 func (s *teller) uses() []string {
 	s.t.Helper()
 	var out []string
-	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+	s.events(func(_ *timeline.State, e *timeline.Event) {
 		var parts []string
 		for _, u := range e.Uses {
 			parts = append(parts, timeline.Place(u))

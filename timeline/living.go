@@ -7,9 +7,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Shapes reports whether calls of a function may make, end or name what later calls use, so that without them what comes later
+// AffectsState reports whether calls of a function may make, end or name what later calls use, so that without them what comes later
 // can't be understood. What is put on a stream while it is captured does so too, whatever its function.
-func Shapes(f *api.Func) bool {
+func AffectsState(f *api.Func) bool {
 	if f.Initializes || changes(f) {
 		return true
 	}
@@ -32,8 +32,8 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 		}
 		l.call(s.Apply(process, c))
 	}
-	for _, seats := range s.seats {
-		for _, t := range seats {
+	for _, devices := range s.current {
+		for _, t := range devices {
 			l.keep[t.call] = true
 		}
 	}

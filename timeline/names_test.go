@@ -12,7 +12,7 @@ import (
 func (s *teller) kernels() []string {
 	s.t.Helper()
 	var out []string
-	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+	s.events(func(_ *timeline.State, e *timeline.Event) {
 		if e.Fn != nil && e.Fn.Task.String() == "kernel" {
 			out = append(out, e.Kernel)
 		}
@@ -76,7 +76,7 @@ func TestMappedAddresses(t *testing.T) {
 	set(devA + size)
 	s.call("aclrtReleaseMemAddress", testtrace.A(devA))
 	var got []string
-	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+	s.events(func(_ *timeline.State, e *timeline.Event) {
 		line := ""
 		for _, u := range e.Uses {
 			line += timeline.Place(u) + " "

@@ -14,25 +14,23 @@ type captures struct {
 	nodes   map[*Object]*Object // to the graph that each is in; of a capture that goes on to the stream that began it
 }
 
-// A seat is where a thread's calls go that name no stream: its device and its context.
-type seat struct {
+// currentDevice is the device and the context that a thread has selected. Its calls without a stream go there.
+type currentDevice struct {
 	device  int
 	context *Object // nil: the device's own
-	call    uint64  // that chose it
+	call    uint64  // that selected it
 }
 
 // NoDevice stands for a device that the trace does not tell.
 const NoDevice = -1
 
-// A laneKey tells streams apart: a stream of the program's, a context's or a device's default one, or none.
-type laneKey struct {
-	process     uint32
-	stream      *Object
-	device      int
-	context     *Object // of a default stream
-	synchronous bool
-	thread      uint32 // of a synchronous lane, in an order
-	lost        bool   // calls that are not in the trace
+// A LaneKey identifies a lane: a stream of the program, the default stream of a context or a device, or the calls without a stream.
+type LaneKey struct {
+	Process     uint32
+	Stream      *Object // nil for a default stream
+	Device      int     // NoDevice if unknown
+	Context     *Object // of a default stream
+	Synchronous bool    // no stream: the call itself does the work
 }
 
 // NoCall stands for a call that is not in the trace.
@@ -103,25 +101,24 @@ type State struct {
 		key
 		o *Object
 	}
-	allocs   map[uint32]*ranges
-	reserved map[uint32]*ranges
-	young    []young
-	coming   []young // of the young, those whose handle or addresses another object has for now
-	captures captures
-	objects  int
-	device   uint64    // bytes of live device allocations
-	moved    []*Object // device memory that the latest call has made or ended, in this order
-	ended    []*Object // objects that the current call ends if it succeeds
-	event    Event
-	seats    map[uint32][]seat // by thread, the one that holds last
-	devices  map[uint32][]int  // that the threads of a process have chosen
-	shadow   *shadow           // nil: device memory is not followed
-	reader   *format.Reader    // nil: binaries are not looked into
-	binaries map[*Object]*kernelbin.File
-	shared   map[string]uint64     // bytes of memory, by the keys that other processes open it with
-	taken    map[string][]*Object  // what they have opened, of any process
-	exported map[string]*Object    // other objects than memory, by their keys
-	found    map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
+	allocs      map[uint32]*ranges
+	reserved    map[uint32]*ranges
+	unpublished []unpublished
+	deferred    []unpublished // of the young, those whose handle or addresses another object has for now
+	captures    captures
+	objects     int
+	device      uint64    // bytes of live device allocations
+	moved       []*Object // device memory that the latest call has made or ended, in this order
+	ended       []*Object // objects that the current call ends if it succeeds
+	event       Event
+	current     map[uint32][]currentDevice // by thread, the one that holds last
+	devices     map[uint32][]int           // that the threads of a process have chosen
+	reader      *format.Reader             // nil: binaries are not looked into
+	binaries    map[*Object]*kernelbin.File
+	shared      map[string]uint64     // bytes of memory, by the keys that other processes open it with
+	taken       map[string][]*Object  // what they have opened, of any process
+	exported    map[string]*Object    // other objects than memory, by their keys
+	found       map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
 }
 
 type key struct {
@@ -130,13 +127,12 @@ type key struct {
 	handle  uint64
 }
 
-// A young object is one whose maker has not returned: no other thread can know it yet. Where such a thread names its handle, or its
-// addresses, it means an object that has them before: one that was ended while the maker waited, or one that was made and ended
-// meanwhile.
-type young struct {
+// unpublished is an object whose making call has not returned. Other threads cannot know it yet: if they use its handle or its addresses, they
+// mean an earlier object, which was ended during that call or was made and ended during it.
+type unpublished struct {
 	o     *Object
-	until int64 // end of the maker
-	maker uint32
+	until int64  // end of the making call
+	maker uint32 // its thread
 }
 
 // A handler is what apply does about a parameter.
@@ -161,7 +157,7 @@ func (k *key) slot() uint64 {
 type ranges struct{ sorted []*Object }
 
 type lane struct {
-	key     laneKey
+	key     LaneKey
 	index   int
 	pending []Task // tasks whose end is not known, and those behind them
 	head    int    // of pending: the first that is left

@@ -20,7 +20,7 @@ type Skipper struct {
 
 // Skipper returns what tells it for a trace.
 func (s *State) Skipper(r *format.Reader) *Skipper {
-	k := &Skipper{s: s, threads: r.Threads(), never: s.shadow != nil}
+	k := &Skipper{s: s, threads: r.Threads()}
 	for _, name := range r.Schema().Handles {
 		k.kinds = append(k.kinds, api.Object(name))
 	}

@@ -20,23 +20,31 @@ import (
 
 // seat returns the thread's device and context. A thread that has chosen none has the device of its process, where all
 // of it has used one.
-func (s *State) seat(process, thread uint32) seat {
-	if t := s.seats[thread]; len(t) > 0 {
+func (s *State) currentDevice(process, thread uint32) currentDevice {
+	if t := s.current[thread]; len(t) > 0 {
 		return t[len(t)-1]
 	}
 	if d := s.devices[process]; len(d) == 1 {
-		return seat{device: d[0]}
+		return currentDevice{device: d[0]}
 	}
-	return seat{device: NoDevice}
+	return currentDevice{device: NoDevice}
 }
 
-// oneDevice reports whether two lanes of a process are on one device.
-func (s *State) oneDevice(process uint32, a, b int) bool {
+// CurrentDevice returns the device that a thread has selected, NoDevice if it is unknown.
+func (s *State) CurrentDevice(process, thread uint32) int {
+	return s.currentDevice(process, thread).device
+}
+
+// Model returns the API model of the calls.
+func (s *State) Model() *api.Model { return s.model }
+
+// SameDevice reports whether lanes of two devices of a process are on one device: a process that uses only one may leave it unknown.
+func (s *State) SameDevice(process uint32, a, b int) bool {
 	return a == b || len(s.devices[process]) < 2
 }
 
 // sit follows the calls that choose a device or a context for their thread, and those that say of which device a context is.
-func (s *State) sit(process uint32, e *Event) {
+func (s *State) selectDevice(process uint32, e *Event) {
 	c, f := e.Call, e.Fn
 	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
 	for _, u := range e.Uses {
@@ -44,21 +52,21 @@ func (s *State) sit(process uint32, e *Event) {
 			if f.Device >= 0 {
 				o.Device = number(f.Device)
 			}
-			if t := s.seats[c.Thread]; o.Ended == c.Index && len(t) > 0 && t[len(t)-1].context == o {
-				s.seats[c.Thread] = t[:len(t)-1]
+			if t := s.current[c.Thread]; o.Ended == c.Index && len(t) > 0 && t[len(t)-1].context == o {
+				s.current[c.Thread] = t[:len(t)-1]
 			}
 		}
 	}
 	if f.Selects < 0 && f.Stack != api.Pop {
 		return
 	}
-	now, before := seat{device: NoDevice, call: c.Index}, s.seats[c.Thread]
+	now, before := currentDevice{device: NoDevice, call: c.Index}, s.current[c.Thread]
 	if f.Stack != api.Push {
 		before = before[:max(len(before)-1, 0)]
 	}
 	switch {
 	case f.Stack == api.Pop:
-		s.seats[c.Thread] = before
+		s.current[c.Thread] = before
 		return
 	case f.Params[f.Selects].Role == api.Value:
 		now.device = number(f.Selects)
@@ -66,30 +74,30 @@ func (s *State) sit(process uint32, e *Event) {
 		u, ok := e.Use(int(f.Selects))
 		if !ok {
 			if f.Params[f.Selects].Role == api.Use && c.Args[f.Params[f.Selects].Word] == 0 {
-				s.seats[c.Thread] = before // none in its place
+				s.current[c.Thread] = before // none in its place
 			}
 			return
 		}
 		now.device, now.context = u.Object.Device, u.Object
 	}
-	s.seats[c.Thread] = append(before, now)
+	s.current[c.Thread] = append(before, now)
 	if d := s.devices[process]; now.device != NoDevice && !slices.Contains(d, now.device) {
 		s.devices[process] = append(d, now.device)
 	}
 }
 
-// laneKey returns where the work of a call goes.
-func (s *State) laneKey(process uint32, e *Event) laneKey {
-	at := s.seat(process, e.Call.Thread)
-	k := laneKey{process: process, stream: e.Stream, device: at.device, synchronous: e.Fn.Stream < 0}
+// LaneKey returns where the work of a call goes.
+func (s *State) LaneKey(process uint32, e *Event) LaneKey {
+	at := s.currentDevice(process, e.Call.Thread)
+	k := LaneKey{Process: process, Stream: e.Stream, Device: at.device, Synchronous: e.Fn.Stream < 0}
 	switch {
-	case k.stream != nil:
-		if k.stream.Device == NoDevice {
-			k.stream.Device = at.device // older than the trace: a thread can only use streams of its device
+	case k.Stream != nil:
+		if k.Stream.Device == NoDevice {
+			k.Stream.Device = at.device // older than the trace: a thread can only use streams of its device
 		}
-		k.device = k.stream.Device
-	case !k.synchronous:
-		k.context = at.context
+		k.Device = k.Stream.Device
+	case !k.Synchronous:
+		k.Context = at.context
 	}
 	return k
 }
@@ -97,7 +105,7 @@ func (s *State) laneKey(process uint32, e *Event) laneKey {
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
 	return &State{model: m, byFunc: make([]*funcHandlers, m.Funcs[len(m.Funcs)-1].ID+1), live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
-		seats: map[uint32][]seat{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
+		current: map[uint32][]currentDevice{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
 }
 
 // used returns the object of a handle that a call names, nil for none and for the default stream of a context.
@@ -126,7 +134,7 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	if o == nil {
 		o = s.create(k, NoCall)
 	}
-	if len(s.coming) == 0 {
+	if len(s.deferred) == 0 {
 		r.key, r.o = k, o
 	}
 	return o
@@ -140,8 +148,8 @@ func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
 // known is the object that has a handle, or that will have it when its maker returns.
 func (s *State) known(k key) *Object {
 	o := s.live[k]
-	for i := 0; o == nil && i < len(s.coming); i++ {
-		if g := s.coming[i].o; g.key() == k {
+	for i := 0; o == nil && i < len(s.deferred); i++ {
+		if g := s.deferred[i].o; g.key() == k {
 			o = g
 		}
 	}
@@ -149,18 +157,18 @@ func (s *State) known(k key) *Object {
 }
 
 // grow gives the objects whose makers have returned by a time the handles and addresses that others had.
-func (s *State) grow(now int64) {
-	if len(s.young) == 0 {
+func (s *State) publish(now int64) {
+	if len(s.unpublished) == 0 {
 		return
 	}
-	s.young = slices.DeleteFunc(s.young, func(y young) bool { return y.until <= now })
-	for i := 0; i < len(s.coming); {
-		y := s.coming[i]
+	s.unpublished = slices.DeleteFunc(s.unpublished, func(y unpublished) bool { return y.until <= now })
+	for i := 0; i < len(s.deferred); {
+		y := s.deferred[i]
 		if y.until > now {
 			i++
 			continue
 		}
-		s.coming = slices.Delete(s.coming, i, i+1)
+		s.deferred = slices.Delete(s.deferred, i, i+1)
 		k := y.o.key()
 		if old := s.live[k]; old != nil && old != y.o {
 			s.end(old, y.o.Created)
@@ -174,19 +182,19 @@ func (s *State) grow(now int64) {
 }
 
 // wait puts off that a young object has its handle and its addresses.
-func (s *State) wait(y young) {
-	i, _ := slices.BinarySearchFunc(s.coming, y.until, func(c young, t int64) int { return cmp.Compare(c.until, t) })
-	s.coming = slices.Insert(s.coming, i, y)
+func (s *State) deferUntil(y unpublished) {
+	i, _ := slices.BinarySearchFunc(s.deferred, y.until, func(c unpublished, t int64) int { return cmp.Compare(c.until, t) })
+	s.deferred = slices.Insert(s.deferred, i, y)
 }
 
 // returnsLater reports whether another thread is making the object, in a call that returns later than this one.
-func (s *State) returnsLater(o *Object, c *format.Call) (young, bool) {
-	for _, y := range s.young {
+func (s *State) returnsLater(o *Object, c *format.Call) (unpublished, bool) {
+	for _, y := range s.unpublished {
 		if y.o == o && y.maker != c.Thread && y.until > c.End {
 			return y, true
 		}
 	}
-	return young{}, false
+	return unpublished{}, false
 }
 
 // forget drops what State.recent has of a key.
@@ -224,26 +232,26 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 		return old
 	}
 	o := s.object(k, c.Index)
-	o.Device = s.seat(process, c.Thread).device
+	o.Device = s.currentDevice(process, c.Thread).device
 	if p.Object == api.Stream && s.model.NonBlocking != 0 {
 		f := s.model.Func(api.ID(c.Func))
 		flags := slices.IndexFunc(f.Params, func(q api.Param) bool { return strings.EqualFold(q.Name, "flags") })
 		o.NonBlocking = flags >= 0 && c.Args[f.Params[flags].Word]&s.model.NonBlocking != 0
 	}
-	y := young{o, c.End, c.Thread}
-	s.young = append(s.young, y)
+	y := unpublished{o, c.End, c.Thread}
+	s.unpublished = append(s.unpublished, y)
 	switch other, later := s.returnsLater(old, c); {
 	case later:
 		// Of two makers the one that returns first has had it first.
 		s.drop(old)
-		s.wait(other)
+		s.deferUntil(other)
 		fallthrough
 	case old == nil:
 		s.live[k] = o
 		s.forget(k)
 	default:
 		s.retire(old, c.Index)
-		s.wait(y)
+		s.deferUntil(y)
 	}
 	return o
 }
@@ -295,7 +303,7 @@ func (s *State) drop(o *Object) {
 		delete(s.live, k)
 		s.forget(k)
 	}
-	s.coming = slices.DeleteFunc(s.coming, func(y young) bool { return y.o == o })
+	s.deferred = slices.DeleteFunc(s.deferred, func(y unpublished) bool { return y.o == o })
 	if o.Kind.Memory() {
 		s.ranges(o.Process, o.Kind).remove(o)
 	}
@@ -307,7 +315,7 @@ func (s *State) allocated(o *Object) {
 		s.device += o.Size
 		s.moved = append(s.moved, o)
 	}
-	if slices.ContainsFunc(s.coming, func(y young) bool { return y.o == o }) {
+	if slices.ContainsFunc(s.deferred, func(y unpublished) bool { return y.o == o }) {
 		return
 	}
 	r := s.ranges(o.Process, o.Kind)
@@ -318,13 +326,13 @@ func (s *State) allocated(o *Object) {
 		}
 		if y, later := s.returnsLater(old, c); later {
 			s.drop(old)
-			s.wait(y)
+			s.deferUntil(y)
 		} else {
 			waits = true
 		}
 	}
 	if waits {
-		s.wait(young{o, c.End, c.Thread})
+		s.deferUntil(unpublished{o, c.End, c.Thread})
 	} else {
 		r.add(o)
 	}
@@ -339,12 +347,12 @@ func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	if o, off, ok := r.find(addr); ok {
 		return o, off, ok
 	}
-	return s.comingAt(process, addr, false)
+	return s.deferredAt(process, addr, false)
 }
 
-// comingAt returns the allocation that will have an address when its maker returns.
-func (s *State) comingAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
-	for _, y := range s.coming {
+// deferredAt returns the allocation that will have an address when its maker returns.
+func (s *State) deferredAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
+	for _, y := range s.deferred {
 		if off := addr - y.o.Handle; y.o.Process == process && y.o.Kind.Memory() && (y.o.Kind == api.Reservation) == reserved && off < y.o.Size {
 			return y.o, off, true
 		}
@@ -361,7 +369,7 @@ func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
 	if o, off, ok := r.find(addr); ok {
 		return o, off, ok
 	}
-	return s.comingAt(process, addr, true)
+	return s.deferredAt(process, addr, true)
 }
 
 // FindEnd is Find for addresses that may also be one past the end of an allocation.

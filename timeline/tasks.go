@@ -13,8 +13,8 @@ func (h *HostCall) Failed() bool {
 // Copied is the number of bytes that a copy moves.
 func Copied(m *api.Model, e *Event) uint64 {
 	var written uint64
-	if b, ok := e.block(); ok {
-		return b.width * b.height * b.depth
+	if b, ok := e.CopyBlock(); ok {
+		return b.Width * b.Height * b.Depth
 	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
@@ -47,8 +47,8 @@ var copyNames = map[string]string{"HtoH": "copy HtoH", "HtoD": "copy HtoD", "Dto
 // on the device: a symbol, or what a descriptor names.
 func sides(m *api.Model, e *Event) (from, to side) {
 	from, to = device, device
-	if b, ok := e.block(); ok {
-		return b.from.side(), b.to.side()
+	if b, ok := e.CopyBlock(); ok {
+		return b.From.side(), b.To.side()
 	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]

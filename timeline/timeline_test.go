@@ -149,7 +149,7 @@ func TestAllocations(t *testing.T) {
 func TestFindEnd(t *testing.T) {
 	s := tell(t)
 	s.malloc(devA, 0x100)
-	s.events(false, func(st *timeline.State, e *timeline.Event) {
+	s.events(func(st *timeline.State, e *timeline.Event) {
 		for _, c := range []struct {
 			addr     uint64
 			off      uint64

@@ -65,7 +65,7 @@ type threadTable struct {
 
 // laneTable are the lanes so far.
 type laneTable struct {
-	lanes   map[laneKey]*lane
+	lanes   map[LaneKey]*lane
 	latest  *lane   // most recently used lane
 	byIndex []*lane // as Walk.Lanes
 	shown   int     // number of lanes that the visitor knows
@@ -136,7 +136,7 @@ type Visitor struct {
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
 		Model: m, o: WalkOptions{To: math.MaxInt64}, s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
-		laneTable: laneTable{lanes: map[laneKey]*lane{}}, memoryUse: memoryUse{used: map[place]uint64{}},
+		laneTable: laneTable{lanes: map[LaneKey]*lane{}}, memoryUse: memoryUse{used: map[place]uint64{}},
 		taskQueue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}
 }

@@ -299,7 +299,7 @@ func (w *Walk) memory(h *HostCall) error {
 	return nil
 }
 
-func (w *Walk) lane(k laneKey) *lane {
+func (w *Walk) lane(k LaneKey) *lane {
 	if w.latest != nil && w.latest.key == k {
 		return w.latest
 	}
@@ -308,7 +308,7 @@ func (w *Walk) lane(k laneKey) *lane {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes[k] = ln
 		w.byIndex = append(w.byIndex, ln)
-		w.Lanes = append(w.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: w.laneName(k), Device: k.device})
+		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.laneName(k), Device: k.Device})
 	}
 	w.latest = ln
 	return ln
@@ -316,34 +316,34 @@ func (w *Walk) lane(k laneKey) *lane {
 
 // laneOf returns the lane that a call's work goes to.
 func (w *Walk) laneOf(process uint32, e *Event) *lane {
-	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.device {
+	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.Device {
 		return s.lane
 	}
-	ln := w.lane(w.s.laneKey(process, e))
-	if ln.key.stream != nil && !ln.key.synchronous {
-		ln.key.stream.lane = ln
+	ln := w.lane(w.s.LaneKey(process, e))
+	if ln.key.Stream != nil && !ln.key.Synchronous {
+		ln.key.Stream.lane = ln
 	}
 	return ln
 }
 
 // laneName numbers streams by process. Default streams, of which a device has one, are named by it when they are several.
-func (w *Walk) laneName(k laneKey) string {
+func (w *Walk) laneName(k LaneKey) string {
 	name, like := "default stream", 0
-	if k.synchronous {
+	if k.Synchronous {
 		name = "synchronous"
 	}
 	for _, x := range w.Lanes {
-		if x.Process == k.process && (x.Stream != nil) == (k.stream != nil) && x.Synchronous == k.synchronous {
+		if x.Process == k.Process && (x.Stream != nil) == (k.Stream != nil) && x.Synchronous == k.Synchronous {
 			like++
 		}
 	}
 	switch {
-	case k.stream != nil:
+	case k.Stream != nil:
 		return fmt.Sprintf("stream %d", like+1)
-	case like > 0 && k.context != nil:
-		return fmt.Sprintf("%s of context#%d", name, k.context.ID)
-	case like > 0 && k.device != NoDevice:
-		return fmt.Sprintf("%s of device %d", name, k.device)
+	case like > 0 && k.Context != nil:
+		return fmt.Sprintf("%s of context#%d", name, k.Context.ID)
+	case like > 0 && k.Device != NoDevice:
+		return fmt.Sprintf("%s of device %d", name, k.Device)
 	}
 	return name
 }
@@ -551,16 +551,16 @@ func (w *Walk) runs(e *Event) error {
 func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
-		device := w.s.seat(process, e.Call.Thread).device
+		device := w.s.currentDevice(process, e.Call.Thread).device
 		h.Waits = int32(device)
 		for _, ln := range w.byIndex {
-			if ln.key.process == process && w.s.oneDevice(process, ln.key.device, device) {
+			if ln.key.Process == process && w.s.SameDevice(process, ln.key.Device, device) {
 				w.complete(ln, w.tasks, e.Call)
 			}
 		}
 	case api.SyncStream, api.PollStream:
 		h.Complete = e.Fn.Sync == api.PollStream && w.s.polled(e)
-		ln := w.lane(w.s.waitedKey(process, e))
+		ln := w.lane(w.s.WaitedLane(process, e))
 		h.Waits = int32(ln.index)
 		if h.Complete || e.Fn.Sync == api.SyncStream {
 			w.complete(ln, w.tasks, e.Call)
@@ -578,14 +578,14 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	}
 }
 
-// waitedKey returns the stream that a synchronization or a poll names.
-func (s *State) waitedKey(process uint32, e *Event) laneKey {
-	k := s.laneKey(process, e)
-	if k.synchronous {
-		k.synchronous = false
+// WaitedLane returns the stream that a synchronization or a poll names.
+func (s *State) WaitedLane(process uint32, e *Event) LaneKey {
+	k := s.LaneKey(process, e)
+	if k.Synchronous {
+		k.Synchronous = false
 		for _, u := range e.Uses {
 			if u.Object.Kind == api.Stream {
-				k.stream, k.device = u.Object, u.Object.Device
+				k.Stream, k.Device = u.Object, u.Object.Device
 				break
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Options name the failure, if the trace shows none or several. nil means the first device error of the trace.
@@ -81,12 +82,12 @@ type Suspect struct {
 	Arguments []Argument `json:"arguments,omitempty"`
 	Partly    bool       `json:"arguments_partly_unknown,omitempty"`
 
-	score   int
-	stream  *timeline.Object
-	ends    int64 // latest possible task end, if that is before the failure
-	touches []touched
-	waits   string // the object its task waits for, "" for none
-	gone    []gone
+	score    int
+	stream   *timeline.Object
+	ends     int64 // latest possible task end, if that is before the failure
+	accesses []accessed
+	waits    string // the object its task waits for, "" for none
+	gone     []gone
 }
 
 // Unlikely reports whether the suspect's only evidence is that its task was in flight.
@@ -98,9 +99,9 @@ type gone struct {
 	object *timeline.Object
 }
 
-// touched is a Touch with the allocation at its address when the call began.
-type touched struct {
-	timeline.Touch
+// accessed is an Access with the allocation at its address when the call began.
+type accessed struct {
+	access.Access
 	object *timeline.Object
 	dead   bool             // object had been freed by then
 	end    *timeline.Object // live allocation that ends at this address
@@ -110,28 +111,28 @@ type touched struct {
 type Report struct {
 	Trace string `json:"trace"`
 	format.Scope
-	Host     string    `json:"host"`
-	Argv     []string  `json:"argv"`
-	Acltrace string    `json:"acltrace,omitempty"` // recorder version
-	Runtime  string    `json:"runtime,omitempty"`
-	Driver   string    `json:"driver,omitempty"`
-	Device   string    `json:"device,omitempty"`
-	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
-	Failure  *Call     `json:"failure,omitempty"`
-	Message  string    `json:"message,omitempty"`    // the runtime's message, if the program requested it
-	Evidence []string  `json:"told,omitempty"`       // evidence about the failed task from the runtime or the user
-	InFlight int       `json:"in_flight"`            // tasks that may have been running at the failure
-	Suspects []Suspect `json:"suspects"`             // most likely first
-	More     int       `json:"more,omitempty"`       // tasks in flight that are not listed
-	Failed   int       `json:"failed_calls"`         // in all processes
-	History  []Touched `json:"history,omitempty"`    // the first suspect's memory
-	Died     []Died    `json:"died,omitempty"`       // processes killed by a signal
-	Lost     uint64    `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
-	Unknown  []string  `json:"unknown,omitempty"`    // facts that are missing from the trace
+	Host     string     `json:"host"`
+	Argv     []string   `json:"argv"`
+	Acltrace string     `json:"acltrace,omitempty"` // recorder version
+	Runtime  string     `json:"runtime,omitempty"`
+	Driver   string     `json:"driver,omitempty"`
+	Device   string     `json:"device,omitempty"`
+	Begun    int64      `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
+	Failure  *Call      `json:"failure,omitempty"`
+	Message  string     `json:"message,omitempty"`    // the runtime's message, if the program requested it
+	Evidence []string   `json:"told,omitempty"`       // evidence about the failed task from the runtime or the user
+	InFlight int        `json:"in_flight"`            // tasks that may have been running at the failure
+	Suspects []Suspect  `json:"suspects"`             // most likely first
+	More     int        `json:"more,omitempty"`       // tasks in flight that are not listed
+	Failed   int        `json:"failed_calls"`         // in all processes
+	History  []Lifetime `json:"history,omitempty"`    // the first suspect's memory
+	Died     []Died     `json:"died,omitempty"`       // processes killed by a signal
+	Lost     uint64     `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
+	Unknown  []string   `json:"unknown,omitempty"`    // facts that are missing from the trace
 }
 
-// Touched is an allocation's life up to the failure.
-type Touched struct {
+// Lifetime is an allocation's life up to the failure.
+type Lifetime struct {
 	Place    Place    `json:"place"`
 	Accesses []Access `json:"accesses"`         // the latest ones, in order
 	Before   int      `json:"before,omitempty"` // earlier ones
@@ -373,18 +374,18 @@ func (b *blamer) itself() bool {
 // arguments resolves the addresses among the suspects' arguments.
 func (b *blamer) arguments() error {
 	s := timeline.NewState(b.m).Read(b.r)
-	if err := s.Follow(b.r); err != nil {
+	ts := access.New(s, b.r)
+	if err := ts.Follow(); err != nil {
 		return err
 	}
-	ts := timeline.NewTouches(s, b.r)
 	for c, err := range b.r.CallsByStart(&format.Filter{To: after(b.until)}) {
 		if err != nil {
 			return err
 		}
 		p := process(b.r, c)
 		b.stacks.see(p, c)
-		e := s.Apply(p, c)
-		touches, all := ts.Of(e)
+		e := ts.Apply(p, c)
+		accesses, all := ts.Of(e)
 		b.memory.see(e)
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
@@ -395,13 +396,13 @@ func (b *blamer) arguments() error {
 		}
 		x.Call, x.Partly, x.stream = *describe(b.r, b.m, e), !all, e.Stream
 		if e.Fn != nil && e.Fn.Task == api.Wait {
-			x.waits = b.waitsFor(e, touches)
+			x.waits = b.waitsFor(e, accesses)
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
 			x.gone = b.memory.gone(p, e)
 		}
-		for _, t := range touches {
-			k := touched{Touch: t}
+		for _, t := range accesses {
+			k := accessed{Access: t}
 			o, at, ok := s.FindEnd(p, t.Addr)
 			if !ok || at > 0 && at == o.Size { // an address at the end may also mean a freed allocation that began there
 				k.object = b.memory.former(p, t.Addr)
@@ -411,10 +412,10 @@ func (b *blamer) arguments() error {
 				k.dead, k.end = true, o
 			case ok:
 				k.object = o
-			case t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.evidence.addrs, t.Addr):
+			case t.Kind == access.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.evidence.addrs, t.Addr):
 				continue // a number, not an address
 			}
-			x.touches = append(x.touches, k)
+			x.accesses = append(x.accesses, k)
 		}
 	}
 	return nil
@@ -461,7 +462,7 @@ func (b *blamer) waitFailed() bool {
 }
 
 // waitsFor describes the object that a call's task waits for.
-func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
+func (b *blamer) waitsFor(e *timeline.Event, accesses []access.Access) string {
 	for _, u := range e.Uses {
 		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
 			what := timeline.Place(u)
@@ -471,7 +472,7 @@ func (b *blamer) waitsFor(e *timeline.Event, touches []timeline.Touch) string {
 			return what + ", which no call had recorded"
 		}
 	}
-	for _, t := range touches {
+	for _, t := range accesses {
 		if t.Self {
 			return fmt.Sprintf("a value at %#x", t.Addr)
 		}
@@ -515,12 +516,12 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization waited for its stream
 	}
-	for _, t := range x.touches {
+	for _, t := range x.accesses {
 		p, err := b.place(t.object, t.Addr)
 		if err != nil {
 			return err
 		}
-		a := Argument{Param: b.param(x, t.Param), Where: word(b.param(x, t.Param), &t.Touch), Value: Hex(t.Addr), How: t.Kind.String(), Place: p}
+		a := Argument{Param: b.param(x, t.Param), Where: word(b.param(x, t.Param), &t.Access), Value: Hex(t.Addr), How: t.Kind.String(), Place: p}
 		switch {
 		case p == nil:
 			a.Note = "in no allocation that the trace knows"
@@ -554,7 +555,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 }
 
 // word describes the place of an address among the arguments.
-func word(param string, t *timeline.Touch) string {
+func word(param string, t *access.Access) string {
 	switch {
 	case t.Self:
 		return param
@@ -578,8 +579,8 @@ func (b *blamer) past() error {
 	}
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
-	slices.SortStableFunc(x.touches, func(a, b touched) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
-	for _, t := range x.touches {
+	slices.SortStableFunc(x.accesses, func(a, b accessed) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
+	for _, t := range x.accesses {
 		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {
 			targets = append(targets, t.object)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // maxFormer limits the freed allocations that are kept, to the latest ones.
@@ -121,11 +122,11 @@ const (
 const maxTable = 1 << 20
 
 // follow lists, for each target, the last calls up to a moment that access it, in time order.
-func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until int64, most int) ([]Touched, error) {
+func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until int64, most int) ([]Lifetime, error) {
 	if most <= 0 {
 		most = 8
 	}
-	f := &follower{r: r, m: m, most: most, out: make([]Touched, len(targets)), ids: map[int]int{}, holds: map[*timeline.Object]map[int]bool{}, blobs: map[format.BlobID][]int{},
+	f := &follower{r: r, m: m, most: most, out: make([]Lifetime, len(targets)), ids: map[int]int{}, holds: map[*timeline.Object]map[int]bool{}, blobs: map[format.BlobID][]int{},
 		late: map[uint64][]format.Data{}}
 	for i, o := range targets {
 		f.ids[o.ID] = i
@@ -144,15 +145,15 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 		}
 	}
 	s := timeline.NewState(m).Read(r)
-	if err := s.Follow(r); err != nil {
+	f.s, f.tracker = s, access.New(s, r)
+	if err := f.tracker.Follow(); err != nil {
 		return nil, err
 	}
-	f.s, f.ts = s, timeline.NewTouches(s, r)
 	for c, err := range r.CallsByStart(&format.Filter{To: after(until)}) {
 		if err != nil {
 			return nil, err
 		}
-		f.call(process(r, c), s.Apply(process(r, c), c))
+		f.call(process(r, c), f.tracker.Apply(process(r, c), c))
 	}
 	return f.out, nil
 }
@@ -162,31 +163,31 @@ type follower struct {
 	r       *format.Reader
 	m       *api.Model
 	s       *timeline.State
-	ts      *timeline.Touches
+	tracker *access.Tracker
 	targets []*timeline.Object
 	ids     map[int]int                       // index in targets by Object.ID
 	holds   map[*timeline.Object]map[int]bool // targets whose addresses were copied into an allocation
 	blobs   map[format.BlobID][]int           // targets whose addresses are in a payload
 	late    map[uint64][]format.Data          // payloads with target addresses, stored apart from their calls
 	most    int
-	out     []Touched
+	out     []Lifetime
 }
 
 func (f *follower) call(process uint32, e *timeline.Event) {
-	touches, _ := f.ts.Of(e)
+	accesses, _ := f.tracker.Of(e)
 	failed := e.Fn != nil && e.Fn.RetError && uint32(e.Call.Ret) != 0
-	if len(touches) == 0 || e.Fn.Task == api.NoTask || failed && e.Call.Flags&format.Unfinished == 0 {
+	if len(accesses) == 0 || e.Fn.Task == api.NoTask || failed && e.Call.Flags&format.Unfinished == 0 {
 		return
 	}
 	kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun || e.Fn.Composite
 	seen := map[int]bool{}
-	for _, t := range touches {
+	for _, t := range accesses {
 		o, off, ok := f.s.Find(process, t.Addr)
 		if !ok {
 			continue
 		}
 		how := t.Kind.String()
-		if t.Kind == timeline.Names {
+		if t.Kind == access.Names {
 			if !kernel {
 				continue
 			}
@@ -204,7 +205,7 @@ func (f *follower) call(process uint32, e *timeline.Event) {
 				}
 			}
 		}
-		if t.Kind == timeline.Writes {
+		if t.Kind == access.Writes {
 			f.copied(e, o)
 		}
 	}

@@ -22,11 +22,11 @@ type WhereOptions struct {
 // Whereabouts has Where's findings.
 type Whereabouts struct {
 	format.Scope
-	Addr   Hex       `json:"addr"`
-	At     *Call     `json:"at,omitempty"`    // the call at whose beginning the address was looked up
-	Places []Touched `json:"places"`          // the allocations that held it, in allocation order
-	Below  *Place    `json:"below,omitempty"` // if none held it: the nearest allocation before it
-	Above  *Place    `json:"above,omitempty"` // and after it
+	Addr   Hex        `json:"addr"`
+	At     *Call      `json:"at,omitempty"`    // the call at whose beginning the address was looked up
+	Places []Lifetime `json:"places"`          // the allocations that held it, in allocation order
+	Below  *Place     `json:"below,omitempty"` // if none held it: the nearest allocation before it
+	Above  *Place     `json:"above,omitempty"` // and after it
 }
 
 // Where finds the allocations that held an address, the calls that made and ended them, and their last accesses.

@@ -30,6 +30,7 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Trace compiles a trace into a plan in the file dir/plan. The caller closes the plan.
@@ -61,6 +62,7 @@ func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
 		visible: newVisibleState(), known: make([]*facts, 1<<16),
 	}
+	p.accesses = access.New(p.state, r)
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
 	return p
 }
@@ -83,7 +85,7 @@ func (p *compiler) compile() error {
 	for i := range p.procs {
 		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
 	}
-	if err := p.state.Follow(p.r); err != nil {
+	if err := p.accesses.Follow(); err != nil {
 		return err
 	}
 	if err := p.match(); err != nil {
@@ -100,7 +102,7 @@ func (p *compiler) compile() error {
 		if err != nil {
 			return err
 		}
-		e := p.state.Apply(threads[c.Thread].Process, c)
+		e := p.accesses.Apply(threads[c.Thread].Process, c)
 		if err := cc.next(e); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 // have brought them there have made them so. An allocation that was made since lies elsewhere in the replay: its address is put in place
 // behind what the stream has to do before the launch.
 func (p *callCompiler) deviceArgs(i int) {
-	b, known, _ := p.state.DevArgs(p.e)
+	b, known, _ := p.accesses.DevArgs(p.e)
 	if !known || !p.ok {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // This file has the state of a compilation. compiler holds the state that lives for the whole trace, one struct for each concern;
@@ -18,14 +19,15 @@ import (
 type compiler struct {
 	*Plan
 	*plan.Writer
-	r       *format.Reader
-	o       *Options
-	dir     string // for files that the program had loaded, "" if nothing will be played
-	files   int    // in dir
-	state   *timeline.State
-	late    map[uint64][]format.Data // data recorded after its call, by call
-	thread  map[uint32]int           // index into Plan.Threads, by the trace's thread
-	process map[uint32]int           // index into Plan.procs, by the trace's process
+	r        *format.Reader
+	o        *Options
+	dir      string // for files that the program had loaded, "" if nothing will be played
+	files    int    // in dir
+	state    *timeline.State
+	accesses *access.Tracker
+	late     map[uint64][]format.Data // data recorded after its call, by call
+	thread   map[uint32]int           // index into Plan.Threads, by the trace's thread
+	process  map[uint32]int           // index into Plan.procs, by the trace's process
 
 	objects  objects
 	pointers pointers

@@ -1,4 +1,4 @@
-package timeline_test
+package access_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 const (
@@ -323,7 +324,7 @@ func TestDevArgs(t *testing.T) {
 			var got []byte
 			var known bool
 			why := "no launch"
-			s.events(true, func(st *timeline.State, e *timeline.Event) {
+			s.events(true, func(st *access.Tracker, e *timeline.Event) {
 				if e.Fn.Name == "aclrtLaunchKernel" {
 					b, k, w := st.DevArgs(e)
 					got, known, why = bytes.Clone(b), k, w
@@ -341,7 +342,7 @@ func TestDevArgsUnfollowed(t *testing.T) {
 	s.malloc(args, 0x1000)
 	s.in(args, -1, words(1))
 	s.run(args, 8, strA)
-	s.events(false, func(st *timeline.State, e *timeline.Event) {
+	s.events(false, func(st *access.Tracker, e *timeline.Event) {
 		if _, known, why := st.DevArgs(e); known || why == "" {
 			t.Errorf("known %v, %q", known, why)
 		}
@@ -354,7 +355,7 @@ func TestDevArgsOfACapture(t *testing.T) {
 	s.in(args, strA, words(1))
 	s.run(args, 8, strA)
 	begin := acl.Model.Lookup("aclmdlRICaptureBegin")
-	s.events(true, func(st *timeline.State, e *timeline.Event) {
+	s.events(true, func(st *access.Tracker, e *timeline.Event) {
 		if e.Fn.Name != "aclrtLaunchKernel" {
 			return
 		}
@@ -422,8 +423,8 @@ func testLate(t *testing.T, coverage format.Coverage, unseen string) {
 	r, err := format.Open(path, nil)
 	check(err)
 	defer r.Close()
-	s := timeline.NewState(model)
-	check(s.Follow(r))
+	s := access.New(timeline.NewState(model), r)
+	check(s.Follow())
 	found := false
 	for c, err := range r.CallsByStart(nil) {
 		check(err)
@@ -453,7 +454,7 @@ func TestShadowIsBounded(t *testing.T) {
 		s.in(args+i*size, -1, b)
 	}
 	s.run(args, 16, strA)
-	s.events(true, func(st *timeline.State, e *timeline.Event) {
+	s.events(true, func(st *access.Tracker, e *timeline.Event) {
 		if e.Fn.Name != "aclrtLaunchKernel" {
 			return
 		}

@@ -1,4 +1,4 @@
-package timeline
+package access
 
 import (
 	"math"
@@ -6,20 +6,30 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 )
 
-// An order knows, for one process, what device work is certain to come after what other: by the order of a stream, by
-// events that streams wait for, and by what the host has seen complete before it went on. What calls of several threads
-// do at the same time is in no order.
+// laneKey identifies a lane of an order.
+type laneKey struct {
+	timeline.LaneKey
+	thread uint32 // of a synchronous lane
+	lost   bool   // calls that are not in the trace
+}
+
+// lostKey is the lane of lost calls.
+var lostKey = laneKey{LaneKey: timeline.LaneKey{Device: timeline.NoDevice}, lost: true}
+
+// An order determines which tasks of a process certainly end before others begin: by the order of a stream, by events that streams wait for,
+// and by synchronizations of the host. Tasks of calls that overlap on several threads have no order.
 type order struct {
 	index   map[laneKey]int
 	lanes   []orderLane
-	done    clock // what the host has seen complete
+	done    clock // tasks that the host has seen complete
 	pending []completion
-	events  map[*Object]recorded
+	events  map[*timeline.Object]recorded
 }
 
-// A clock holds, by lane, how many of its tasks come before. It is never changed once it is in use.
+// A clock holds, for each lane, the number of tasks that precede. A clock in use is never changed.
 type clock []uint64
 
 func (c clock) at(lane int) uint64 {
@@ -29,7 +39,7 @@ func (c clock) at(lane int) uint64 {
 	return 0
 }
 
-// join returns what either of the clocks has.
+// join returns the maximum of two clocks.
 func (c clock) join(o clock) clock {
 	var out clock
 	for i, v := range o {
@@ -60,23 +70,25 @@ func (c clock) with(lane int, n uint64) clock {
 
 type orderLane struct {
 	key    laneKey
-	n      uint64 // tasks; the first one has the number 1
-	before clock  // of its next task
+	n      uint64 // number of tasks, counted from 1
+	before clock  // tasks that precede its next task
 	recent []issue
 }
 
-// An issue is a task whose call may overlap others.
+// An issue is a task whose call may overlap other calls.
 type issue struct {
 	n      uint64
 	thread uint32
 	end    int64
 }
 
+// A completion is a synchronization that returns at a time, and the tasks that it has waited for.
 type completion struct {
 	at     int64
 	before clock
 }
 
+// recorded is the latest record of an event.
 type recorded struct {
 	before clock
 	thread uint32
@@ -88,11 +100,11 @@ type stamp struct {
 	lane   int
 	n      uint64
 	thread uint32
-	own    uint64 // tasks of its own lane that are certain to come before it
+	own    uint64 // number of tasks of its lane that certainly precede it
 	before clock
 }
 
-// precedes reports whether a is certain to be over before b begins.
+// precedes reports whether a certainly ends before b begins.
 func (a *stamp) precedes(b *stamp) bool {
 	if a.lane == b.lane && (a.n <= b.own || a.thread == b.thread && a.n < b.n) {
 		return true
@@ -100,9 +112,11 @@ func (a *stamp) precedes(b *stamp) bool {
 	return a.n <= b.before.at(a.lane)
 }
 
-func newOrder() *order { return &order{index: map[laneKey]int{}, events: map[*Object]recorded{}} }
+func newOrder() *order {
+	return &order{index: map[laneKey]int{}, events: map[*timeline.Object]recorded{}}
+}
 
-// advance takes in what synchronizations have shown that returned by the time.
+// advance takes in the synchronizations that have returned by a time.
 func (o *order) advance(now int64) {
 	n := 0
 	for _, p := range o.pending {
@@ -126,7 +140,7 @@ func (o *order) lane(k laneKey) int {
 	return i
 }
 
-// certain returns how many tasks of the lane are certain to have been issued before the call.
+// certain returns the number of tasks of the lane that were certainly issued before the call.
 func (l *orderLane) certain(c *format.Call) uint64 {
 	n := l.n
 	for _, r := range l.recent {
@@ -150,13 +164,13 @@ func (o *order) task(lane int, c *format.Call) stamp {
 		end = math.MaxInt64
 	}
 	l.recent = append(l.recent, issue{l.n, c.Thread, end})
-	if l.key.synchronous && end != math.MaxInt64 {
+	if l.key.Synchronous && end != math.MaxInt64 {
 		o.pending = append(o.pending, completion{end, clock{}.with(lane, t.n)})
 	}
 	return t
 }
 
-// over notes that the tasks so far of the lanes are over when the call returns, and with them what they have waited for.
+// over records that all tasks so far of some lanes have ended when the call returns, and the tasks that those have waited for.
 func (o *order) over(c *format.Call, lanes ...int) {
 	b := make(clock, len(o.lanes))
 	for _, i := range lanes {
@@ -164,7 +178,7 @@ func (o *order) over(c *format.Call, lanes ...int) {
 		n := l.certain(c)
 		b[i] = max(b[i], n)
 		if n < l.n {
-			continue // what was waited for may belong to the calls that overlap
+			continue // overlapping calls may have made the waits
 		}
 		for k, v := range l.before {
 			b[k] = max(b[k], v)
@@ -173,8 +187,8 @@ func (o *order) over(c *format.Call, lanes ...int) {
 	o.pending = append(o.pending, completion{c.End, b})
 }
 
-// event returns what comes before the latest record of an event, where that is certain.
-func (o *order) event(e *Event) (clock, bool) {
+// event returns the tasks that precede the latest record of an event, false if that is not certain.
+func (o *order) event(e *timeline.Event) (clock, bool) {
 	u, ok := e.Use(int(e.Fn.Event))
 	if !ok {
 		return nil, false
@@ -183,8 +197,8 @@ func (o *order) event(e *Event) (clock, bool) {
 	return r.before, ok && (r.end <= e.Call.Start || r.thread == e.Call.Thread)
 }
 
-// link follows events: what comes before a task that waits.
-func (o *order) link(e *Event, t *stamp) {
+// link records the order that an event makes, by the task that records, awaits or resets it.
+func (o *order) link(e *timeline.Event, t *stamp) {
 	f := e.Fn
 	if f.Event < 0 {
 		return

@@ -1,0 +1,304 @@
+package access
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// shadow tracks the content of device memory as far as the trace determines it, to find the arguments that kernels have there.
+//
+// A byte is known if every write that may have touched it has a certain place in the order, if the trace has the content of the last write, and
+// if no kernel that got an address of the allocation may have changed it. Writes through pointers in device memory and writes by processes
+// outside the trace are not seen.
+type shadow struct {
+	s        *timeline.State
+	r        *format.Reader
+	late     map[uint64][]format.Data // input data of copies that was recorded after the call
+	procs    map[uint32]*process
+	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
+	found    map[uint64]uint64 // spoiled calls that this pass finds
+	unseen   string            // why nothing is known in this trace, "" if something is
+	cost     int               // bytes of memory in use, about
+	number   uint64            // of the latest write
+	accesses *Tracker          // by words at every fourth byte: a superfluous address only makes more bytes unknown
+
+	// The current call:
+	e     *timeline.Event
+	bytes []byte
+	known bool
+	why   string
+}
+
+// process is the device memory of one process, and the order of its tasks.
+type process struct {
+	*order
+	sh     *shadow
+	id     uint32
+	memory map[*timeline.Object]*memory
+	any    []write      // writes to unknown addresses, the latest of each lane
+	gaps   []format.Gap // not reached yet
+	off    string       // why nothing is known from here on, "" if something is
+}
+
+const (
+	// maxShadow is the length in bytes of the longest copy whose content is kept. Arguments are shorter.
+	maxShadow = 64 << 10
+	// maxCost bounds shadow.cost.
+	maxCost = 64 << 20
+	// maxWide bounds the long writes that an allocation keeps apart, and maxReads its reads by tasks in flight.
+	maxWide  = 256
+	maxReads = 1024
+)
+
+func (sh *shadow) process(id uint32) *process {
+	p := sh.procs[id]
+	if p == nil {
+		p = &process{order: newOrder(), sh: sh, id: id, memory: map[*timeline.Object]*memory{}, off: sh.unseen}
+		sh.procs[id] = p
+		threads := sh.r.Threads()
+		for _, g := range sh.r.Gaps() {
+			if int(g.Thread) >= len(threads) || threads[g.Thread].Process == id {
+				p.gaps = append(p.gaps, g)
+			}
+		}
+		slices.SortFunc(p.gaps, func(a, b format.Gap) int { return int(min(max(a.From-b.From, -1), 1)) })
+	}
+	return p
+}
+
+// apply takes in a call that was applied to the State.
+func (sh *shadow) apply(id uint32, e *timeline.Event) {
+	sh.e, sh.bytes, sh.known, sh.why = e, nil, false, "the call has no arguments in device memory"
+	c, f := e.Call, e.Fn
+	p := sh.process(id)
+	for len(p.gaps) > 0 && p.gaps[0].From <= c.End {
+		// A lost call may write anything until the device is synchronized.
+		p.anywhere(p.task(p.lane(lostKey), &format.Call{Thread: format.NoThread, Start: p.gaps[0].From, End: p.gaps[0].To}), timeline.NoCall)
+		p.gaps = p.gaps[1:]
+	}
+	if f == nil || len(c.Args) != int(f.Words) {
+		return
+	}
+	if f.Capture == api.CaptureBegin {
+		p.off = "tasks were captured into a graph before"
+	}
+	p.advance(c.Start)
+	done := c.Flags&format.Unfinished == 0
+	failed := done && f.Failed(c.Ret)
+	for _, u := range e.Uses {
+		switch {
+		case u.Object.Kind == api.ArgsList && f.Task == api.NoTask:
+			sh.accesses.extend(e, u.Object)
+		case u.Object.Ended == c.Index && c.Index != timeline.NoCall:
+			p.forget(u.Object)
+		}
+	}
+	if failed && f.Task == api.Kernel {
+		sh.why = "the launch failed"
+	}
+	p.writes(e, done, failed)
+	if done && !failed {
+		p.sync(e)
+	}
+}
+
+// writes takes in the writes of the task of a call.
+func (p *process) writes(e *timeline.Event, done, failed bool) {
+	c, f := e.Call, e.Fn
+	switch {
+	case f.Composite && f.Stream >= 0:
+		if !failed {
+			p.reached(e, p.task(p.laneOf(e), c)) // the buffers of a collective
+		}
+	case f.Task == api.Copy && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.CopyDesc != nil }), f.Task == api.Fill:
+		p.copy(e, done && !failed)
+	case failed:
+	case f.Task == api.Kernel:
+		p.launch(e)
+	case f.Task == api.Record, f.Task == api.Wait, f.Task == api.Reset:
+		if done {
+			t := p.task(p.laneOf(e), c)
+			p.link(e, &t)
+		}
+	case f.Task != api.NoTask:
+		p.anywhere(p.task(p.laneOf(e), c), c.Index)
+	}
+}
+
+// laneOf returns the lane of a call. Calls without a stream are in order with the other calls of their thread.
+func (p *process) laneOf(e *timeline.Event) int {
+	k := laneKey{LaneKey: p.sh.s.LaneKey(p.id, e)}
+	if k.Synchronous {
+		k.thread = e.Call.Thread
+	}
+	return p.lane(k)
+}
+
+// sync takes in a synchronization: the tasks that it has waited for have ended when it returns.
+func (p *process) sync(e *timeline.Event) {
+	s := p.sh.s
+	switch e.Fn.Sync {
+	case api.SyncDevice:
+		device := s.CurrentDevice(p.id, e.Call.Thread)
+		var lanes []int
+		for i := range p.lanes {
+			if s.SameDevice(p.id, p.lanes[i].key.Device, device) {
+				lanes = append(lanes, i)
+			}
+		}
+		p.over(e.Call, lanes...)
+	case api.SyncStream, api.PollStream:
+		if e.Fn.Sync == api.SyncStream || timeline.Polled(s.Model(), e.Fn, e.Call) {
+			p.over(e.Call, p.lane(laneKey{LaneKey: s.WaitedLane(p.id, e)}))
+		}
+	case api.SyncEvent, api.PollEvent:
+		if e.Fn.Sync == api.SyncEvent || timeline.Polled(s.Model(), e.Fn, e.Call) {
+			if b, ok := p.event(e); ok {
+				p.pending = append(p.pending, completion{e.Call.End, b})
+			}
+		}
+	}
+}
+
+// launch finds the arguments of a kernel in device memory, and takes in its possible writes.
+func (p *process) launch(e *timeline.Event) {
+	c, f, sh := e.Call, e.Fn, p.sh
+	t := p.task(p.laneOf(e), c)
+	for i := range f.Params {
+		if q := &f.Params[i]; q.Role == api.DevArgs {
+			n, _ := q.Size.Bytes(f, c.Args)
+			sh.bytes, sh.why = p.load(c.Args[q.Word], n, &t, c.Index)
+			sh.known = sh.why == ""
+		}
+	}
+	p.reached(e, t)
+}
+
+// reached records that a task may have written any byte of the allocations that its call names.
+func (p *process) reached(e *timeline.Event, t stamp) {
+	accesses, all := p.sh.accesses.Of(e)
+	if !all {
+		p.anywhere(t, e.Call.Index)
+		return
+	}
+	var to []*timeline.Object
+	for i := range accesses {
+		if accesses[i].Kind == Reads {
+			continue
+		}
+		if o, _, ok := p.sh.s.Find(p.id, accesses[i].Addr); ok && o.Kind == api.Device && o.Ended == timeline.NoCall && !slices.Contains(to, o) {
+			to = append(to, o)
+		}
+	}
+	for _, o := range to {
+		m := p.shadowOf(o)
+		m.whole = latest(m.whole, p.sh.write(0, math.MaxUint64, t, e.Call.Index))
+		p.overtaken(m, 0, math.MaxUint64, &t, e.Call.Index)
+	}
+}
+
+// copy takes in the writes of a copy or a fill. ok is false if the call failed or has not returned: then the content is unknown.
+func (p *process) copy(e *timeline.Event, ok bool) {
+	c, f := e.Call, e.Fn
+	t := p.task(p.laneOf(e), c)
+	source, target := -1, -1
+	for i := range f.Params {
+		switch f.Params[i].Role {
+		case api.Reads:
+			source = i
+		case api.Writes, api.Fills:
+			target = i
+		}
+	}
+	if target < 0 {
+		p.anywhere(t, c.Index)
+		return
+	}
+	q := &f.Params[target]
+	if q.ItemSizes >= 0 {
+		p.batch(e, source, target, t, ok)
+		return
+	}
+	n, fits := q.Size.Bytes(f, c.Args)
+	if !fits {
+		n = math.MaxInt64
+	}
+	if n == 0 {
+		return
+	}
+	w := p.sh.write(0, n, t, c.Index)
+	switch {
+	case q.Size.Pitch >= 0:
+		// For rows with gaps, the range from the first row to the last.
+		pitch, height := c.Args[f.Params[q.Size.Pitch].Word], c.Args[f.Params[q.Size.Mul[1]].Word]
+		if w.hi = pitch * height; height != 0 && w.hi/height != pitch {
+			w.hi = math.MaxInt64
+		}
+	case !ok || n > maxShadow:
+	case q.Role == api.Fills:
+		if v := f.Param("value"); v >= 0 && (q.Size.Unit == 1 || q.Size.Unit == 4) {
+			w.known, w.fill = true, binary.LittleEndian.AppendUint64(nil, c.Args[f.Params[v].Word])[:q.Size.Unit]
+		}
+	case source >= 0:
+		p.fetch(c, source, 0, c.Args[f.Params[source].Word], n, &w)
+	}
+	p.store(c.Args[q.Word], w)
+}
+
+// batch takes in the copies of a batch, which have no order among each other.
+func (p *process) batch(e *timeline.Event, source, target int, t stamp, ok bool) {
+	c, f, sh := e.Call, e.Fn, p.sh
+	to, ok1 := sh.accesses.data(c, target, 0)
+	sizes, ok2 := sh.accesses.data(c, int(f.Params[target].ItemSizes), 0)
+	from, ok3 := []byte(nil), false
+	if source >= 0 {
+		from, ok3 = sh.accesses.data(c, source, 0)
+	}
+	if !ok1 || !ok2 || !ok3 || len(to) != len(sizes) || len(to) != len(from) {
+		p.anywhere(t, c.Index)
+		return
+	}
+	for i := 0; i+8 <= len(to); i += 8 {
+		n := word(sizes[i:])
+		w := sh.write(0, n, t, c.Index)
+		if ok && n <= maxShadow {
+			p.fetch(c, source, uint32(1+i/8), word(from[i:]), n, &w)
+		}
+		p.store(word(to[i:]), w)
+	}
+}
+
+// fetch sets the content of a write by a copy: from the shadow of its source, or from the trace for a source in host memory.
+func (p *process) fetch(c *format.Call, param int, item uint32, addr, n uint64, w *write) {
+	if o, _, found := p.sh.s.Find(p.id, addr); found && o.Kind == api.Device {
+		b, why := p.load(addr, n, &w.stamp, c.Index)
+		w.bytes, w.known = b, why == ""
+		return
+	}
+	for _, data := range [][]format.Data{c.Data, p.sh.late[c.Index]} {
+		for i := range data {
+			d := &data[i]
+			if int(d.Param) != param || d.Item != item || d.Dir != format.DirIn || d.Status != format.Whole || d.Len != n {
+				continue
+			}
+			if w.blob = d.Blob; d.Blob == 0 {
+				w.bytes = slices.Clone(d.Bytes)
+			}
+			w.known = d.Blob != 0 || uint64(len(d.Bytes)) == n
+			return
+		}
+	}
+}
+
+// anywhere records that a task may have written any memory.
+func (p *process) anywhere(t stamp, call uint64) {
+	p.any = latest(p.any, p.sh.write(0, math.MaxUint64, t, call))
+	for _, m := range p.memory {
+		p.overtaken(m, 0, math.MaxUint64, &t, call)
+	}
+}
