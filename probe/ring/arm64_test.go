@@ -156,7 +156,7 @@ func TestShimArm64(t *testing.T) {
 	defer s.Close()
 	// The emulated counter is not this machine's.
 	s.clock.counter = false
-	s.ctl.clock = s.clock.kind()
+	s.files.ctl.clock = s.clock.kind()
 	before := probe.Now()
 	cmd := exec.Command(qemu, "-L", "/usr/aarch64-linux-gnu", "-E", "LD_PRELOAD="+shim,
 		"-E", "LD_LIBRARY_PATH="+dir, "-E", "ACLTRACE_SESSION="+s.Dir(), program)

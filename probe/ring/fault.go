@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"unsafe"
 
-	"github.com/acltrace/acltrace/probe"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,60 +55,24 @@ func (s *Session) replace(addr uintptr) bool {
 		return err == nil
 	}
 	// The only one that several goroutines touch.
-	if within(unsafe.Pointer(unsafe.SliceData(s.mem)), uintptr(len(s.mem))) {
-		s.uncontrolled.Store(true)
+	if within(unsafe.Pointer(unsafe.SliceData(s.files.control)), uintptr(len(s.files.control))) {
+		s.files.controlGone.Store(true)
 		return true
 	}
-	if within(unsafe.Pointer(unsafe.SliceData(s.arena)), uintptr(len(s.arena))) {
-		s.arenaGone = true
+	if within(unsafe.Pointer(unsafe.SliceData(s.files.arena)), uintptr(len(s.files.arena))) {
+		s.files.arenaGone = true
 		return true
 	}
-	for _, r := range s.rings {
+	for _, r := range s.rings.bySlot {
 		if r != nil && within(r.mem, r.length) {
 			r.truncated = true
 			return true
 		}
 	}
-	for _, m := range s.members {
+	for _, m := range s.processes.members {
 		if within(unsafe.Pointer(m.live), processBytes) {
 			return true
 		}
 	}
 	return false
-}
-
-// Damage is a part of a session that a program has overwritten or truncated.
-type Damage struct {
-	PID, TID int // of the thread whose ring it was; no TID: all threads and processes that came later are not recorded
-	Exe      string
-	What     string
-}
-
-// Damage returns what programs have done to the session. Valid after Finish.
-func (s *Session) Damage() []Damage {
-	all := s.damage
-	if s.uncontrolled.Load() {
-		d := Damage{What: "the control file of the recording truncated"}
-		for _, m := range s.members {
-			if m.said != nil {
-				d.PID, d.Exe = m.pid, m.describe().Exe
-				break
-			}
-		}
-		all = append(all, d)
-	}
-	return all
-}
-
-// leastCall is less than any program takes to make a call, in nanoseconds.
-const leastCall = 5
-
-// possible reports whether one thread can have made so many calls since the session began.
-func (s *Session) possible(calls uint64) bool {
-	return calls <= uint64(probe.Now()-s.began)/leastCall
-}
-
-// clamp bounds a count of events that all threads report together by what the machine can do.
-func (s *Session) clamp(n uint64) uint64 {
-	return min(n, uint64(probe.Now()-s.began)/leastCall*uint64(runtime.NumCPU()))
 }

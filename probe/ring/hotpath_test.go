@@ -77,7 +77,7 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 	}
 	how, e := launchesAlone(t, func(s *Session) {
 		s.clock.counter = false
-		s.ctl.clock = s.clock.kind()
+		s.files.ctl.clock = s.clock.kind()
 	}, nothing)
 	if how.Signal() != syscall.SIGSYS || len(e.calls) != 2 {
 		t.Errorf("with the clock of the system the program ended with %#x after %d calls", how, len(e.calls))
@@ -125,7 +125,7 @@ func TestStranger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stranger := 0
-			how, e := launchesAlone(t, func(s *Session) { change(s.ctl) }, func(s *Session) { stranger = s.Stranger() })
+			how, e := launchesAlone(t, func(s *Session) { change(s.files.ctl) }, func(s *Session) { stranger = s.Stranger() })
 			if how.ExitStatus() != 0 || len(e.calls) != 0 || stranger == 0 {
 				t.Errorf("the program ended with %#x; %d calls recorded, the stranger is %d", how, len(e.calls), stranger)
 			}

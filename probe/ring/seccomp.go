@@ -31,7 +31,7 @@ type filter struct {
 }
 
 // rangeBytes is how far the rings of a pool are apart.
-func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.ringBytes) }
+func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.rings.bytes) }
 
 // watchFilter looks whether a process has set a filter, and tells its shim.
 func (s *Session) watchFilter(m *member) {
@@ -51,7 +51,7 @@ func (s *Session) watchFilter(m *member) {
 		m.live.filtered.Store(1)
 	}
 	m.filter.known = true
-	s.filtered = append(s.filtered, m)
+	s.processes.filtered = append(s.processes.filtered, m)
 }
 
 // filters returns how many filters the thread of a process has that has most, 0 where the kernel does not say.
@@ -73,15 +73,15 @@ func filters(pid int) int {
 
 // refill makes rings for the next threads of processes that make none themselves.
 func (s *Session) refill() {
-	if n := s.ctl.filtered.Load(); n != s.said {
-		s.said = n
-		for _, m := range s.members {
+	if n := s.files.ctl.filtered.Load(); n != s.processes.filterReports {
+		s.processes.filterReports = n
+		for _, m := range s.processes.members {
 			if m.file != nil {
 				s.watchFilter(m)
 			}
 		}
 	}
-	for _, m := range s.filtered {
+	for _, m := range s.processes.filtered {
 		if m.file == nil || m.gone {
 			continue
 		}
@@ -90,8 +90,8 @@ func (s *Session) refill() {
 			m.filter.next = time.Now().Add(leftEvery)
 		}
 		ready, next := 0, uint32(0)
-		for i := range min(s.ctl.nextSlot.Load(), maxSlots) {
-			sl := &s.ctl.slots[i]
+		for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
+			sl := &s.files.ctl.slots[i]
 			if sl.process != m.number {
 				continue
 			}
@@ -102,7 +102,7 @@ func (s *Session) refill() {
 			case slotLive:
 				if look && ready < readyRings && s.left(int(i), m) && sl.state.CompareAndSwap(slotLive, slotReady) {
 					ready++
-					s.ctl.offered.Add(1)
+					s.files.ctl.offered.Add(1)
 				}
 			}
 		}
@@ -114,50 +114,50 @@ func (s *Session) refill() {
 
 // left reports whether the thread that has a ring is gone, and all that it wrote was read.
 func (s *Session) left(i int, m *member) bool {
-	if i >= len(s.rings) || s.rings[i] == nil || s.rings[i].mem == nil || s.rings[i].done {
+	if i >= len(s.rings.bySlot) || s.rings.bySlot[i] == nil || s.rings.bySlot[i].mem == nil || s.rings.bySlot[i].done {
 		return false
 	}
-	r := s.rings[i]
+	r := s.rings.bySlot[i]
 	return r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
 }
 
 // makeReady makes a ring of a process's pool, by its number. False where there is no room.
 func (s *Session) makeReady(m *member, number uint32) bool {
 	if m.filter.pool == nil {
-		f, err := os.OpenFile(s.path("pool.", m.number-1), os.O_RDWR, 0)
+		f, err := os.OpenFile(s.files.path("pool.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
 			return false
 		}
 		m.filter.pool = f
 	}
 	from := int64(number) * s.rangeBytes()
-	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+s.rangeBytes() || s.ctl.memoryUsed.Load()+s.ringBytes > s.ctl.memoryLimit {
+	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+s.rangeBytes() || s.files.ctl.memoryUsed.Load()+s.rings.bytes > s.files.ctl.memoryLimit {
 		return false
 	}
-	if err := fill(m.filter.pool, from, s.rangeBytes()); err != nil {
+	if err := allocate(m.filter.pool, from, s.rangeBytes()); err != nil {
 		return false
 	}
 	n, ok := s.takeSlot()
 	if !ok {
 		return false
 	}
-	s.ctl.memoryUsed.Add(s.ringBytes)
-	sl := &s.ctl.slots[n]
-	sl.pid, sl.process, sl.ringBytes, sl.rng = m.said.pid, m.number, s.ringBytes, number+1
+	s.files.ctl.memoryUsed.Add(s.rings.bytes)
+	sl := &s.files.ctl.slots[n]
+	sl.pid, sl.process, sl.ringBytes, sl.rng = m.said.pid, m.number, s.rings.bytes, number+1
 	sl.state.Store(slotReady)
-	s.ctl.offered.Add(1)
+	s.files.ctl.offered.Add(1)
 	return true
 }
 
 // takeSlot takes a slot as a thread does.
 func (s *Session) takeSlot() (uint32, bool) {
-	if s.ctl.nextSlot.Load() < maxSlots {
-		if n := s.ctl.nextSlot.Add(1) - 1; n < maxSlots {
+	if s.files.ctl.nextSlot.Load() < maxSlots {
+		if n := s.files.ctl.nextSlot.Add(1) - 1; n < maxSlots {
 			return n, true
 		}
 	}
 	for n := range uint32(maxSlots) {
-		if s.ctl.slots[n].state.CompareAndSwap(slotGiven, slotTaken) {
+		if s.files.ctl.slots[n].state.CompareAndSwap(slotGiven, slotTaken) {
 			return n, true
 		}
 	}
@@ -166,14 +166,14 @@ func (s *Session) takeSlot() (uint32, bool) {
 
 // dropPool gives back the rings that nobody has taken, of a process that is gone. Those that a thread has had are released before.
 func (s *Session) dropPool(m *member) {
-	for i := range min(s.ctl.nextSlot.Load(), maxSlots) {
-		if sl := &s.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {
-			s.ctl.memoryUsed.Add(-s.ringBytes)
+	for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
+		if sl := &s.files.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {
+			s.files.ctl.memoryUsed.Add(-s.rings.bytes)
 			sl.state.Store(slotGiven)
 		}
 	}
 	m.closePool()
-	os.Remove(s.path("pool.", m.number-1))
+	os.Remove(s.files.path("pool.", m.number-1))
 }
 
 func (m *member) closePool() {
@@ -181,19 +181,4 @@ func (m *member) closePool() {
 		m.filter.pool.Close()
 		m.filter.pool = nil
 	}
-}
-
-// ShutOut is how many threads and children are not recorded, since their program has a filter of system calls.
-type ShutOut struct {
-	Count, PID int // of one such process, where it is known
-	Exe        string
-}
-
-// ShutOut returns what is not recorded for filters of system calls.
-func (s *Session) ShutOut() (o ShutOut) {
-	s.touch(func() { o = ShutOut{Count: int(s.clamp(uint64(s.ctl.shutOut.Load())))} })
-	for _, m := range s.filtered {
-		o.PID, o.Exe = m.pid, m.describe().Exe
-	}
-	return o
 }

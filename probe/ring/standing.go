@@ -1,8 +1,6 @@
 package ring
 
 import (
-	"bytes"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -14,7 +12,7 @@ import (
 func (s *Session) Standing() []probe.Call {
 	return touched(s, func() []probe.Call {
 		var calls []probe.Call
-		for _, r := range s.rings {
+		for _, r := range s.rings.bySlot {
 			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.generation(s) != r.owners[len(r.owners)-1].generation {
 				continue
 			}
@@ -47,14 +45,4 @@ func (r *ring) peek(s *Session) *probe.Call {
 	}
 	own := copyCall(c)
 	return &own
-}
-
-// clone returns a call that owns its memory.
-func copyCall(c *probe.Call) probe.Call {
-	n := *c
-	n.Words, n.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
-	for i := range n.Pieces {
-		n.Pieces[i].Bytes = bytes.Clone(n.Pieces[i].Bytes)
-	}
-	return n
 }

@@ -1,0 +1,179 @@
+package ring
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/probe"
+	"golang.org/x/sys/unix"
+)
+
+// Reap hands on what processes that are gone have left, gives back the memory of their rings and says how they ended.
+func (s *Session) Reap(sink probe.Sink) (ends []probe.End, err error) {
+	s.touch(func() { err = s.reap(sink, &ends) })
+	return ends, err
+}
+
+func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
+	s.look()
+	for _, m := range s.processes.members {
+		if m.file == nil {
+			continue
+		}
+		if m.alive() {
+			s.watchFilter(m)
+			continue
+		}
+		s.watchFilter(m)
+		// Rings that have come since the last look.
+		if err := errors.Join(s.open(sink), s.finish(sink, m.rings)); err != nil {
+			return err
+		}
+		for _, i := range m.rings {
+			s.release(i)
+		}
+		s.dropPool(m)
+		if m.said != nil {
+			*ends = append(*ends, s.ended(m))
+		}
+		m.unmap()
+		os.Remove(m.file.Name())
+		m.file.Close()
+		if m.handle != nil {
+			m.handle.Close()
+		}
+		m.file, m.rings, m.handle = nil, nil, nil
+	}
+	for n := s.files.ctl.reaped; int(n) < len(s.processes.members) && s.processes.members[n].gone && s.processes.members[n].file == nil; n++ {
+		s.files.ctl.reaped = n + 1
+	}
+	return nil
+}
+
+func (s *Session) ended(m *member) probe.End {
+	p := m.describe()
+	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Untraced: m.said.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
+	if m.live != nil {
+		e.Clean, e.Code = m.live.ended.Load() != 0, int(m.live.code.Load())-1 // 0: NoCode
+	}
+	if lived := probe.Now() - s.clock.nanoseconds(m.said.start); lived > 0 {
+		e.Lived = time.Duration(lived)
+	}
+	// A process that has become another program by exec has the same number, and says so anew.
+	for _, o := range s.processes.members[m.number:] {
+		if o.said != nil && o.file != nil && o.ns == m.ns && o.said.pid == m.said.pid {
+			e.Clean, e.Replaced = true, true
+		}
+	}
+	if st := stat(m.local); m.local != 0 && !e.Clean && st.startedBefore(s.clock.nanoseconds(m.said.start)) && !st.gone() {
+		e.Clean, e.Replaced = true, true
+	}
+	if status, known := m.status(s); known && !e.Replaced {
+		e.Signal = 0
+		if status.Signaled() {
+			e.Clean, e.Code, e.Signal = false, probe.NoCode, int(status.Signal())
+		} else {
+			e.Clean, e.Code = true, status.ExitStatus() // also by _exit, of which the shim does not learn
+		}
+	}
+	return e
+}
+
+// release gives back a ring whose process is gone and whose records were handed on.
+func (s *Session) release(i int) {
+	r := s.rings.bySlot[i]
+	if r == nil || r.mem == nil {
+		return
+	}
+	for k := range untimedReasons {
+		s.losses.untimed[k] += r.unmeasured(s, k)
+	}
+	r.close()
+	if r.slot.rng == 0 {
+		os.Remove(s.files.path("ring.", uint32(i)))
+	}
+	s.files.ctl.memoryUsed.Add(-r.size)
+	r.done, r.given = true, true
+	s.rings.opened = min(s.rings.opened, i)
+	r.slot.state.Store(slotGiven)
+}
+
+// pidfdInfo is the beginning of struct pidfd_info: see linux/pidfd.h.
+type pidfdInfo struct {
+	mask, _ uint64
+	_       [11]uint32
+	code    int32
+}
+
+const (
+	pidfdGetInfo  = 0xc040ff0b // PIDFD_GET_INFO for 64 bytes
+	pidfdInfoExit = 1 << 3     // PIDFD_INFO_EXIT
+)
+
+var _ [64]byte = [unsafe.Sizeof(pidfdInfo{})]byte{}
+
+// The kernel reports how a process ended to its parent. Others learn it in two ways: from a pidfd that is open, since Linux
+// 6.15, and from /proc/PID/stat until the parent waits for the process.
+
+// handle returns a pidfd of a process, nil where there is none.
+func handle(pid int) *os.File {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// status returns how a process that is gone has ended, as far as that is known.
+func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
+	if m.local == 0 {
+		return 0, false
+	}
+	if m.handle != nil {
+		info := pidfdInfo{mask: pidfdInfoExit}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, m.handle.Fd(), pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
+		if errno == 0 && info.mask&pidfdInfoExit != 0 {
+			return syscall.WaitStatus(info.code), true
+		}
+	}
+	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.said.start)) {
+		code, err := strconv.Atoi(st[49])
+		return syscall.WaitStatus(code), err == nil
+	}
+	return 0, false
+}
+
+// processStat has the fields of /proc/PID/stat behind the name; it is nil for a process that is not there.
+type processStat []string
+
+func stat(pid int) processStat {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(f) < 50 {
+		return nil
+	}
+	return f
+}
+
+// gone reports whether the process has ended and its parent has not asked how.
+func (f processStat) gone() bool { return f != nil && (f[0] == "Z" || f[0] == "X") }
+
+// startedBefore reports whether the process is older than a moment of CLOCK_MONOTONIC.
+func (f processStat) startedBefore(ns int64) bool {
+	if f == nil {
+		return false
+	}
+	ticks, err := strconv.ParseInt(f[19], 10, 64)
+	var boot, mono unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
+	return err == nil && ticks*1e7-(boot.Nano()-mono.Nano()) <= ns
+}

@@ -1,0 +1,48 @@
+package ring
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/probe"
+)
+
+// Untrace has the next starts of a program run without being recorded, or be recorded again. See End.Program.
+func (s *Session) Untrace(program uint64, why string) error {
+	path := filepath.Join(s.files.dir, "guard."+strconv.FormatUint(program, 10))
+	if why == "" {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.WriteFile(path, []byte(why), s.files.mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, s.files.mode) // whatever the umask is
+}
+
+// Untraced returns why programs of the session are not recorded, by program.
+func (s *Session) Untraced() map[uint64]string {
+	files, _ := filepath.Glob(filepath.Join(s.files.dir, "guard.*"))
+	why := map[uint64]string{}
+	for _, f := range files {
+		n, err := strconv.ParseUint(strings.TrimPrefix(filepath.Base(f), "guard."), 10, 64)
+		b, err2 := os.ReadFile(f)
+		if err == nil && err2 == nil {
+			why[n] = string(b)
+		}
+	}
+	return why
+}
+
+// Untraceds returns the processes that have come since the last time and that the guard keeps from being recorded.
+func (s *Session) Untraceds() []probe.End {
+	s.touch(s.look)
+	p := s.processes.untraced
+	s.processes.untraced = nil
+	return p
+}

@@ -1,0 +1,147 @@
+package ring
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/probe"
+)
+
+// The layout of probe/shim/ring.h. The sizes are asserted on both sides.
+const (
+	layoutMagic   = 0x31474e4952544c41
+	layoutVersion = 5
+	headerBytes   = 4096
+	maxSlots      = 4096
+	// maxProcesses is how many processes of a session are looked at.
+	maxProcesses = 1 << 20
+	arenaChunk   = 1 << 20
+	arenaWords   = 64
+
+	recCall, recPayload, recLost = 1, 2, 3
+	recBegin, recEnd, recTime    = 5, 6, 7
+	lostNested                   = 1
+	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
+	pieceOut, pieceBytes, far    = 1, 2, 4
+	pieceEarly                   = 8
+
+	recordingTicks = 16
+
+	slotTaken, slotLive, slotGiven, slotDead, slotReady = 1, 2, 3, 4, 5
+
+	offEnded, offWaiting         = 1, 2
+	quietNo, quietAll, quietSome = 0, 1, 2
+
+	untimedReasons = probe.UntimedFailed + 1
+
+	controlBytes = 192 + 8*arenaWords + 64*maxSlots
+)
+
+type slot struct {
+	state          atomic.Uint32
+	pid, tid, ppid uint32
+	ringBytes      uint64
+	start          uint64
+	generation     atomic.Uint32
+	off            atomic.Uint32
+	process        uint32
+	name           [16]byte
+	rng            uint32 // 1 + that of its ring in the process's pool, 0 for a file of its own
+}
+
+type control struct {
+	magic                uint64
+	version              uint32
+	policy               atomic.Uint32
+	heartbeat            atomic.Int64
+	ringBytes            uint64
+	payloadLimit         uint64
+	memoryLimit          uint64
+	memoryUsed           atomic.Uint64
+	deviceFrom, deviceTo uint64
+	clock                uint32
+	off                  atomic.Uint32
+	nextSlot             atomic.Uint32
+	refused              atomic.Uint32
+	maxSlots             uint32
+	nextProcess          atomic.Uint32
+	taskIDs              uint32
+	arenaChunks          uint32
+	payloadLeast         uint64
+	stackFrames          uint32
+	cost                 atomic.Uint32
+	timeEvery, timeGap   uint32
+	only, quiet          atomic.Uint32
+	handed               uint64
+	functions            uint64
+	stranger             atomic.Uint32
+	reaped               uint32
+	resumed              atomic.Uint32
+	shutOut              atomic.Uint32
+	visibleLimit         uint64
+	offered, filtered    atomic.Uint32
+	_                    [2]uint32
+	arenaFree            [arenaWords]atomic.Uint64
+	slots                [maxSlots]slot
+}
+
+type header struct {
+	head                 atomic.Uint64
+	lost                 atomic.Uint64
+	lostSince, lostUntil uint64
+	seq                  atomic.Uint64
+	untimed              [4]atomic.Uint64
+	_                    uint64
+	nested               atomic.Uint64
+	nestedSince          uint64
+	_                    [4]uint64
+	tail                 atomic.Uint64
+	mark                 [2]mark
+	givenUp              atomic.Uint64
+	_                    [8]uint64
+}
+
+// mark is how many calls of a ring lie before a place in it, and how many of them were lost.
+type mark struct{ pos, seq, lost uint64 }
+
+// processFile is the layout of the file `process.N`, as in probe/shim/ring.h.
+type processFile struct {
+	pid, ppid                           uint32
+	namespace, start, program           uint64
+	ready, ended                        atomic.Uint32
+	untraced                            uint32
+	exe, args, variables, librariesSize uint32
+	code                                atomic.Uint32
+	forkedFrom                          uint32
+	filtered                            atomic.Uint32
+	filters, _                          uint32
+	text                                [processBytes - 80]byte
+}
+
+const processBytes = 16384
+
+// The layout of the file `passed`, as in probe/shim/ring.h: counters of calls, or requests by dlsym, of functions that
+// the shim does not wrap.
+const (
+	passedNames = 1024
+	passedBytes = 64 // of an entry: count (8), state (4), name
+	passedNamed = 2  // state of an entry that has its name
+)
+
+// Sizes of records without what follows.
+const (
+	callHeader, payloadHeader         = 40, 72
+	lostBytes, timeBytes, pieceHeader = 32, 80, 8
+)
+
+var (
+	_ [64]byte           = [unsafe.Sizeof(slot{})]byte{}
+	_ [controlBytes]byte = [unsafe.Sizeof(control{})]byte{}
+	_ [256]byte          = [unsafe.Sizeof(header{})]byte{}
+	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}
+
+	le      = binary.LittleEndian
+	errRing = errors.New("a ring holds what the shim does not write")
+)

@@ -1,0 +1,216 @@
+package ring
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
+)
+
+func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
+	switch b[6] {
+	case recCall:
+		c, err := r.call(s, b, state)
+		if err != nil {
+			return err
+		}
+		return sink.Call(c)
+	case recBegin:
+		c, err := r.call(s, b, stateEntered)
+		if err != nil {
+			return err
+		}
+		if err := r.leave(sink); err != nil {
+			return err
+		}
+		outer := copyCall(c) // the record is overwritten before its call ends
+		r.outer = &outer
+	case recEnd:
+		return r.end(s, sink, b)
+	case recPayload:
+		return r.payload(s, sink, b)
+	case recTime:
+		return r.time(s, sink, b)
+	case recLost:
+		if len(b) < lostBytes {
+			return errRing
+		}
+		n := le.Uint64(b[8:])
+		if !s.possible(n) {
+			return errRing
+		}
+		g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
+		if le.Uint16(b[4:]) == lostNested {
+			g.Reason = probe.Nested
+		}
+		r.lost += n
+		r.seq += n
+		return sink.Gap(&g)
+	default:
+		return errRing
+	}
+	return nil
+}
+
+// end completes the enclosing call.
+func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
+	c := r.outer
+	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
+		return errRing
+	}
+	c.End, c.Ret = max(behind(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
+	r.last, r.recording = c.End, 0 // which was within the call
+	if err := readPieces(c, s.model.Func(c.Func), b[callHeader:]); err != nil {
+		return err
+	}
+	return r.leave(sink)
+}
+
+// call reads a record of a call, whose memory the call refers to.
+func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
+	if len(b) < callHeader {
+		return nil, errRing
+	}
+	words := int(b[32])
+	f := s.model.Func(api.ID(le.Uint16(b[4:])))
+	if f == nil || words != int(f.Words) || len(b) < callHeader+8*words {
+		return nil, errRing
+	}
+	_, seq := r.number(r.seq)
+	c := &r.at
+	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
+	r.last, r.recording = c.Start, 0
+	if end := le.Uint64(b[16:]); state == stateDone {
+		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
+		if c.End == 0 {
+			c.End = 1
+		}
+		r.last = c.End
+	}
+	r.seq++
+	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
+	return c, readPieces(c, f, b[callHeader+8*words:])
+}
+
+// pieces reads the pieces that follow a call.
+func readPieces(c *probe.Call, f *api.Func, rest []byte) error {
+	for len(rest) > 0 {
+		if len(rest) < pieceHeader {
+			return errRing
+		}
+		flags, n := rest[1], int(le.Uint32(rest[4:]))
+		p := probe.Piece{Param: rest[0], Missing: probe.Missing(rest[2]), Len: uint64(n)}
+		if flags&pieceOut != 0 {
+			p.Dir = probe.Out
+		}
+		rest = rest[pieceHeader:]
+		if flags&far != 0 {
+			if len(rest) < 24 {
+				return errRing
+			}
+			p.Addr, p.Len, p.Item = le.Uint64(rest), le.Uint64(rest[8:]), le.Uint32(rest[16:])
+			rest = rest[24:]
+		} else if int(p.Param) < len(f.Params) {
+			p.Addr = c.Words[f.Params[p.Param].Word]
+		}
+		if flags&pieceBytes != 0 {
+			padded := (n + 7) &^ 7
+			if padded > len(rest) {
+				return errRing
+			}
+			p.Bytes = rest[:n:n]
+			rest = rest[padded:]
+		}
+		c.Pieces = append(c.Pieces, p)
+	}
+	return nil
+}
+
+// clone returns a call that owns its memory.
+func copyCall(c *probe.Call) probe.Call {
+	n := *c
+	n.Words, n.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
+	for i := range n.Pieces {
+		n.Pieces[i].Bytes = bytes.Clone(n.Pieces[i].Bytes)
+	}
+	return n
+}
+
+// ringOf is the ring that has a call of a thread; nil for a call that another recorder has got. The thread may be one that has got its
+// ring since the last look.
+func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
+	if slot >= maxSlots {
+		return nil, errRing
+	}
+	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || s.rings.bySlot[slot].given {
+		if err := s.open(sink); err != nil {
+			return nil, err
+		}
+	}
+	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || len(s.rings.bySlot[slot].owners) == 0 {
+		return nil, errRing
+	}
+	r := s.rings.bySlot[slot]
+	if err := r.change(s, sink); err != nil || seq < r.taken {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
+	if len(b) < payloadHeader {
+		return errRing
+	}
+	n := int(le.Uint32(b[60:]))
+	slot := int(le.Uint32(b[8:]))
+	bytes := b[payloadHeader:]
+	if chunk := int(le.Uint32(b[64:])) - 1; chunk >= 0 {
+		if n > arenaChunk || (chunk+1)*arenaChunk > len(s.files.arena) {
+			return errRing
+		}
+		s.rings.part = append(s.rings.part[:0], s.files.arena[chunk*arenaChunk:][:n]...)
+		bytes = s.rings.part
+		s.files.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
+		defer s.share(uint64(n))
+	}
+	if n > len(bytes) {
+		return errRing
+	}
+	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
+	if err != nil || of == nil {
+		return err
+	}
+	o, seq := of.number(le.Uint64(b[16:]))
+	p := probe.Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
+	p.Piece = probe.Piece{Param: b[12], Missing: probe.Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
+	if b[13]&pieceOut != 0 {
+		p.Dir = probe.Out
+	}
+	p.Early = b[13]&pieceEarly != 0
+	if s.files.arenaGone && le.Uint32(b[64:]) != 0 {
+		p.Missing, p.Bytes = probe.Unreadable, nil
+	}
+	// The time is that of the thread that wrote the record, which is another one than that of the call if it has waited for its result.
+	p.Recording = s.clock.duration(uint64(le.Uint32(b[68:])) * recordingTicks)
+	r.recording += p.Recording
+	return sink.Payload(&p)
+}
+
+func (r *ring) time(s *Session, sink probe.Sink, b []byte) error {
+	slot := int(le.Uint32(b[8:]))
+	if len(b) < timeBytes {
+		return errRing
+	}
+	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
+	if of == nil {
+		return err
+	}
+	o, seq := of.number(le.Uint64(b[16:]))
+	t := probe.TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
+		Issued: s.clock.nanoseconds(le.Uint64(b[32:])), Closed: s.clock.nanoseconds(le.Uint64(b[40:])), Seen: s.clock.nanoseconds(le.Uint64(b[48:])),
+		From: int64(le.Uint64(b[56:])) * 1000, To: int64(le.Uint64(b[64:])) * 1000, Elapsed: int64(math.Round(float64(math.Float32frombits(le.Uint32(b[72:]))) * 1e6))}
+	return sink.TaskTime(&t)
+}
