@@ -1,45 +1,46 @@
-# Everything that a contributor runs. Each target does its own set-up.
+# All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
 .PHONY: setup build cross demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
 
-# Between the commands that a loop over files makes.
+# Separates commands that $(foreach) produces.
 define newline
 
 
 endef
 
-# Where scripts/setup.sh puts Go on a machine whose own is too old.
+# The parts of each runtime: NAME_shim, NAME_shim_c and so on.
+include api/runtimes.mk
+each = $(foreach r,$(RUNTIMES),$($r_$1))
+
+# scripts/setup.sh installs Go here if the machine's own is too old.
 export PATH := $(CURDIR)/build/go/bin:$(PATH)
 
 GO      ?= go
 CC      ?= cc
 CXX     ?= c++
 WARN    := -Wall -Wextra -Werror
-CFLAGS  := -std=c11 -O2 -g $(WARN) -Iapi/acl/include
+CFLAGS  := -std=c11 -O2 -g $(WARN)
 ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-# The shim is linked to nothing. Its constructor copies a path (session.c), and its destructor stores a word (process.c).
+# The shim links no library. Its constructor copies a path (session.c), and its destructor stores a word (process.c).
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
-# Atomic operations are instructions, not calls of functions in a library that the shim is not linked to.
+# Atomic operations must be instructions, because calls would need a library.
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
-# There is one for each runtime: what they have in common, and what is of one alone.
-SHIM_ACL  := probe/shim/acl_gen.c probe/shim/acl.c probe/shim/inject.c
-SHIM_CUDA := probe/shim/cuda_gen.c probe/shim/cuda.c probe/shim/params.c
-SHIM_C    := $(filter-out $(SHIM_ACL) $(SHIM_CUDA),$(wildcard probe/shim/*.c))
-# CUDA has no addresses of its own, so what is allocated is remembered; and of older drivers all kernels of what is loaded are.
-CUDA_FLAGS := -DSHIM_FAR=8192 -DSHIM_KERNELS=131072 -Iapi/cuda/include
-# The player runs with older C libraries than the one that it is built with: see replay/player/glibc.h.
+# Each runtime has a shim: the common sources and its own.
+SHIM_C := $(filter-out $(call each,shim_c),$(wildcard probe/shim/*.c))
+# The player also runs with C libraries that are older than the one on the build machine: see replay/player/glibc.h.
 PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
-FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-soname,libascendcl.so
 
-HEADERS := $(wildcard api/acl/include/acl/*.h api/cuda/include/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
+HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null)
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
-LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-cuda.so lib/libacltrace-audit.so lib/acltrace-player lib/fakecuda/libcuda.so.1 lib/cupti-count.so
+EMBEDDED := $(call each,shim) libacltrace-audit.so acltrace-player
+BREAK    := $(addprefix lib/break/,$(call each,engine))
+LIBS     := $(addprefix lib/,$(call each,sim) $(call each,engine) $(EMBEDDED) cupti-count.so)
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
 EXAMPLES := $(CUDA) bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
 
@@ -48,25 +49,35 @@ setup:
 
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
-# The program carries the C parts of its processor inside: see internal/artifacts. Neither they nor it keep what only debuggers
-# read: half of the file, and of what each recording writes before its program starts. A Go panic names its lines without.
-EMBEDDED := libacltrace.so libacltrace-cuda.so libacltrace-audit.so acltrace-player
+# acltrace embeds the C parts for its processor: see internal/artifacts. Debug information is stripped. It is half of the
+# file, and of the bytes that each recording writes before its program starts. A Go panic has line numbers without it.
 STRIP    ?= strip
+CROSS    ?= aarch64-linux-gnu-gcc
 BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-s -w -X main.version=$(VERSION)"
 
+# Copies the stripped parts, and no others, for the architecture $1 from the folder $2 with the program $3.
+define embed
+	@mkdir -p bin && rm -rf internal/artifacts/files/$1 && mkdir -p internal/artifacts/files/$1
+	$(foreach f,$(EMBEDDED),$3 --strip-debug -o internal/artifacts/files/$1/$f $2/$f$(newline))
+endef
+
 bin/acltrace: $(LIBS) FORCE
-	@mkdir -p bin internal/artifacts/files/$(ARCH)
-	$(foreach f,$(EMBEDDED),$(STRIP) --strip-debug -o internal/artifacts/files/$(ARCH)/$f lib/$f$(newline))
+	$(call embed,$(ARCH),lib,$(STRIP))
 	$(BUILD) -o $@ ./cmd/acltrace
 FORCE:
 
-lib/libacltrace.so: $(SHIM_C) $(SHIM_ACL) $(HEADERS)
+# The shim of the runtime $1.
+define shim
+lib/$($1_shim): $(SHIM_C) $($1_shim_c) $(HEADERS)
 	@mkdir -p lib
-	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $(SHIM_C) $(SHIM_ACL)
+	$(CC) $(CFLAGS) $(SHIM_FLAGS) -I$($1_include) $($1_shim_flags) -o $$@ $(SHIM_C) $($1_shim_c)
 
-lib/libacltrace-cuda.so: $(SHIM_C) $(SHIM_CUDA) $(HEADERS)
-	@mkdir -p lib
-	$(CC) $(CFLAGS) $(SHIM_FLAGS) $(CUDA_FLAGS) -o $@ $(SHIM_C) $(SHIM_CUDA)
+lib/arm64/$($1_shim): $(SHIM_C) $($1_shim_c) $(HEADERS)
+	@scripts/setup.sh cross
+	@mkdir -p lib/arm64
+	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -I$($1_include) $($1_shim_flags) -o $$@ $(SHIM_C) $($1_shim_c)
+endef
+$(foreach r,$(RUNTIMES),$(eval $(call shim,$r)))
 
 lib/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@mkdir -p lib
@@ -76,25 +87,12 @@ lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
 
-# For an aarch64 machine, built on another one: bin/acltrace-arm64 is the one file to copy there.
-CROSS ?= aarch64-linux-gnu-gcc
-
+# bin/acltrace-arm64 is the one file to copy to an aarch64 machine.
 cross: bin/acltrace-arm64
 
 bin/acltrace-arm64: $(EMBEDDED:%=lib/arm64/%) FORCE
-	@mkdir -p bin internal/artifacts/files/arm64
-	$(foreach f,$(EMBEDDED),$(CROSS:gcc=strip) --strip-debug -o internal/artifacts/files/arm64/$f lib/arm64/$f$(newline))
+	$(call embed,arm64,lib/arm64,$(CROSS:gcc=strip))
 	GOARCH=arm64 $(BUILD) -o $@ ./cmd/acltrace
-
-lib/arm64/libacltrace.so: $(SHIM_C) $(SHIM_ACL) $(HEADERS)
-	@scripts/setup.sh cross
-	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $(SHIM_C) $(SHIM_ACL)
-
-lib/arm64/libacltrace-cuda.so: $(SHIM_C) $(SHIM_CUDA) $(HEADERS)
-	@scripts/setup.sh cross
-	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) $(CUDA_FLAGS) -mno-outline-atomics -o $@ $(SHIM_C) $(SHIM_CUDA)
 
 lib/arm64/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@scripts/setup.sh cross
@@ -106,54 +104,53 @@ lib/arm64/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@mkdir -p lib/arm64
 	$(CROSS) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
 
-lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
+# The simulator of the runtime $1. A simulator in Go is two libraries: the exports in C, and the engine that they load.
+SIM_FLAGS := -fPIC -shared
+
+define simulator
+lib/$($1_sim): $($1_sim_c) $(HEADERS)
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS) $(SIM_FLAGS) -I$($1_include) $($1_sim_flags) -Wl,-soname,$$(@F) -o $$@ $($1_sim_c) -ldl -lpthread
+	$$(foreach n,$($1_sim_links),ln -sf $$(@F) $$(@D)/$$n$$(newline))
+
+ifneq ($($1_engine),)
+lib/$($1_engine): $(SIM_GO) $(wildcard $($1_engine_go)/*.[ch]) $(HEADERS)
 	@mkdir -p lib
-	$(CC) $(CFLAGS) $(FACE_FLAGS) -o $@ $(wildcard sim/libascendcl/*.c) -ldl -lpthread
-	ln -sf libascendcl.so lib/libacl_rt.so
-	$(foreach n,libruntime libmsprofiler libascend_dump libacl_tdt_channel libacl_tdt_queue,ln -sf libascendcl.so lib/$n.so$(newline))
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $$@ $($1_engine_go)
+	@rm -f $$(@:.so=.h)
 
-lib/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS)
-	@mkdir -p lib
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
-	@rm -f lib/libaclsim.h
+# For the conformance suite only: ACLSIM_BREAK names the rule that this simulator breaks.
+lib/break/$($1_engine): $(SIM_GO) $(wildcard $($1_engine_go)/*.[ch]) $(HEADERS) $($1_sim_c)
+	@mkdir -p lib/break
+	$(CC) $(CFLAGS) $(SIM_FLAGS) -I$($1_include) $($1_sim_flags) -Wl,-soname,$($1_sim) -o lib/break/$($1_sim) $($1_sim_c) -ldl -lpthread
+	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $$@ $($1_engine_go)
+	@rm -f $$(@:.so=.h)
+endif
+endef
+$(foreach r,$(RUNTIMES),$(if $($r_sim_c),$(eval $(call simulator,$r))))
 
-# It lies apart: a program that finds the folder of the others finds the driver of the machine.
-# Its calls of itself go past whoever comes before it, as those of a GPU's driver do.
-# It stays loaded after dlclose: its threads run until the process ends.
-lib/fakecuda/libcuda.so.1: $(wildcard sim/cuda/*.c sim/cuda/*.h sim/cuda/include/*.h) api/cuda/include/cuda.h
-	@mkdir -p lib/fakecuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/cuda/include -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/cuda/*.c) -ldl -lpthread
-	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
-
-# What scripts/test-gpu.sh counts calls with.
+# Counts calls for scripts/test-gpu.sh.
 lib/cupti-count.so: scripts/cupti_count.c
 	@mkdir -p lib
 	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
 
-# The simulator of the conformance suite, which breaks the rule that ACLSIM_BREAK names. It is for tests alone.
-lib/break/libaclsim.so: $(SIM_GO) $(wildcard sim/libascendcl/engine/*.[ch]) $(HEADERS) $(wildcard sim/libascendcl/*.c)
-	@mkdir -p lib/break
-	$(CC) $(CFLAGS) $(FACE_FLAGS) -o lib/break/libascendcl.so $(wildcard sim/libascendcl/*.c) -ldl -lpthread
-	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
-	@rm -f lib/break/libaclsim.h
-
-# The examples find the runtime beside them here; elsewhere LD_LIBRARY_PATH says where it is.
+# The examples find the simulator beside them. LD_LIBRARY_PATH selects another library.
 EXAMPLE_LIBS := -Llib -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 
-bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
+bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
-	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
+	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< $(EXAMPLE_LIBS)
 
-# These find the driver of the machine, or the fake one where LD_LIBRARY_PATH says so. An older one lacks functions that some cases call.
+# These find the machine's driver, or the fake one through LD_LIBRARY_PATH. Old drivers lack functions that some cases call.
 bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/cuda/include/fakecuda.h
 	@mkdir -p bin/examples/cuda
 	$(CC) -std=c11 -O2 -g $(WARN) -ffp-contract=off -fPIC -shared -Isim/cuda/include -o $@ $<
 
-bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h api/cuda/include/cuda.h lib/fakecuda/libcuda.so.1
+bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h $(cuda_include)/cuda.h lib/$(cuda_sim)
 	@mkdir -p bin/examples/cuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -Iapi/cuda/include -o $@ $< -Llib/fakecuda -lcuda -ldl -Wl,-z,lazy
+	$(CC) -std=gnu11 -O2 -g $(WARN) -I$(cuda_include) -o $@ $< -Llib/fakecuda -lcuda -ldl -Wl,-z,lazy
 
-# A kernel is compiled twice: the object is what the program loads as its binary, the library is what the simulator runs.
+# A kernel is compiled twice: the program loads the object, the simulator runs the library.
 KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
 
 bin/examples/%.o: examples/kernels/%.c $(HEADERS)
@@ -174,27 +171,27 @@ generate:
 demo: build
 	@bin/acltrace demo
 
-# A real Jaeger, built from its Go module, that shows the demo's trace until it is stopped.
+# Builds Jaeger from its Go module, and serves the trace of the demo until it is stopped.
 demo-jaeger: build
 	@scripts/demo-jaeger.sh
 
 jaeger:
 	@scripts/jaeger.sh
 
-# A real OpenTelemetry collector, built from its Go modules, for the tests of the export.
+# Builds an OpenTelemetry collector from its Go modules, for the tests of the export.
 collector:
 	@scripts/collector.sh
 
-# All that is missing is said before anything is built.
+# setup.sh reports everything that is missing before the build starts.
 test:
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory build lib/break/libaclsim.so
+	@$(MAKE) --no-print-directory build $(BREAK)
 	@scripts/test.sh
 
-# On a machine with an NVIDIA GPU: the CUDA examples run, are recorded and replayed on its driver. Elsewhere it says why it does not. Where nothing can
-# be built, what was brought along is used.
+# Runs, records and replays the CUDA examples on the NVIDIA driver of this machine, and reports why if there is none. Uses
+# the existing files if there is no compiler.
 test-gpu:
-	@if command -v $(GO) >/dev/null && command -v $(CC) >/dev/null; then $(MAKE) --no-print-directory build || echo "not built anew: what is here is tried"; fi
+	@if command -v $(GO) >/dev/null && command -v $(CC) >/dev/null; then $(MAKE) --no-print-directory build || echo "the build failed: testing the existing files"; fi
 	@scripts/test-gpu.sh
 
 bench: build
@@ -206,21 +203,21 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@$(GO) run ./internal/cmd/prose
 
-soak: build lib/break/libaclsim.so
+soak: build $(BREAK)
 	@scripts/soak.sh
 
 clean:
 	rm -rf bin lib build internal/artifacts/files
 
-# The simulator's own kernels: the library that ACLSIM_KERNELS names, and the binary that a program loads for them.
+# The simulator's own kernels: the library for ACLSIM_KERNELS, and the binary that a program loads for them.
 lib/aclsim_kernels.so: sim/kernels/kernels.c sim/kernels/typed.h $(HEADERS)
 	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
 
 lib/aclsim_kernels.o: sim/kernels/names.c $(HEADERS)
 	$(CC) $(KERNEL_FLAGS) -c -o $@ $<
 
-# Last, since it concerns every rule behind it: a program is all the sources of its folder.
+# Last, because .SECONDEXPANSION affects all later rules. A program consists of all sources in its folder.
 .SECONDEXPANSION:
-$(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/libascendcl.so $(HEADERS)
+$(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
-	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -Iapi/acl/include -o $@ $(filter %.cpp,$^) $(EXAMPLE_LIBS)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -I$(acl_include) -o $@ $(filter %.cpp,$^) $(EXAMPLE_LIBS)

@@ -1,12 +1,12 @@
-// Package api is the model of the traced runtimes: every function once, with its signature and what it means.
+// Package api is the model of the traced runtimes: every function once, with its signature and its meaning.
 //
-// The tables of one layer of a runtime lie in a folder of their own (api/acl, api/rt for the library below it, api/hccl for
-// the collectives above, api/mstx for what programs tell tools, and api/program for what of the program's the runtime calls):
-// functions.tsv holds the signatures as a machine extracted them, semantics.yaml what a prototype can't say, ids.lock the
-// numeric ids, which are only ever appended. The layers of a runtime are one Model.
-// internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
-// player and the simulator's face. Values of this package are constant after init and may be read from anywhere.
-// Nothing here calls a runtime or knows one by name.
+// A runtime has a folder, such as api/acl. Its runtime.yaml describes the runtime as a whole and names its layers. Each layer
+// has a folder with functions.tsv (signatures, extracted by a tool), semantics.yaml (meaning, written by hand) and ids.lock
+// (ids, only ever appended). The layers of a runtime form one Model.
+//
+// internal/cmd/apigen generates the Go tables of this package's types, and the C code of the shim, the player and the
+// simulators. Values of this package are constant after init, and any goroutine may read them. The package calls no runtime
+// and knows none by name.
 package api
 
 // ID is the number of a function within its runtime. It is written to trace files, so it never changes and is never

@@ -38,10 +38,6 @@ type Member struct {
 	Offset, Size uint32 // bytes; Size is at most 8
 }
 
-// Window is a range of addresses that the runtime's driver owns: what lies in it is device memory unless the runtime
-// has given it out as host memory.
-type Window struct{ From, To uint64 }
-
 // Layer is one of the libraries, or sets of libraries, that make up a runtime.
 type Layer struct {
 	Name string // "acl", "rt"
@@ -53,40 +49,15 @@ type Layer struct {
 	Errors string
 }
 
-// Model is everything known about one runtime.
+// Model is everything known about one runtime: the runtime as a whole and its tables.
 type Model struct {
-	Name        string // "acl"
-	Accelerator Accelerator
-	// Shim is the file of the library that is loaded into programs in order to record them.
-	Shim      string
-	Installed Installed
-	Layers    []Layer // the one that programs call first
-	Funcs     []Func  // by ascending ID
-	Enums     []Enum
-	Layouts   []Layout    // those that are shown as what they are
-	Errors    []EnumValue // the first name of a code is its main one
-	Device    Window
-	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
-	Environment []string
-	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
-	Exhausted [2]int32
-	// Pending is the error code that says that what was asked about is not complete, 0 where none does.
-	Pending int32
-	// Refused is the error code that calls of a function return which a stream calls, 0 where they are allowed.
-	Refused int32
-	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
-	Constants uint64
-	// OwnStream is the one of them that stands for the thread's own default stream, 0 where there is none.
-	OwnStream uint64
-	// NonBlocking is the bit in the flags of a stream that the default stream of its context has nothing to do with. What is put on that stream waits
-	// for what was put on the other ones before, and they for it. 0 where default streams wait for no others.
-	NonBlocking uint64
-	// Numbers are the kinds of objects that kernels know by the handle, a number of 8 bytes among their arguments.
-	Numbers []Object
-	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
-	DeviceName string
-	Simulator  Simulator
-	Faults     Faults
+	Name string // of its folder in api: "acl"
+	Runtime
+	Layers  []Layer // the first is the one that programs call
+	Funcs   []Func  // by ascending ID
+	Enums   []Enum
+	Layouts []Layout    // structures that viewers show
+	Errors  []EnumValue // the first name of a code is its main one
 
 	byID   []*Func
 	byName map[string]*Func

@@ -26,7 +26,7 @@ import (
 
 // The player's source as bundles have it.
 //
-//go:embed player/player.c player/sandbox.c player/sandbox.h player/place.h player/place_cuda.c player/plan.h player/call_gen.h
+//go:embed player/player.c player/sandbox.* player/place* player/plan.h player/call_gen.h
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -210,8 +210,10 @@ LIB    ?= %[1]s
 # A simulator needs no more of the machine than files below this folder.
 SANDBOX ?= $(shell grep -qs %[2]s "$(LIB)" && echo --sandbox --partial)
 
-player: player.c sandbox.c place_cuda.c call_gen.h place.h plan.h sandbox.h
-	$(CC) -std=c11 $(CFLAGS) -o $@ player.c sandbox.c place_cuda.c -ldl -lpthread
+SOURCES := player.c sandbox.c $(wildcard place_*.c)
+
+player: $(SOURCES) $(wildcard *.h)
+	$(CC) -std=c11 $(CFLAGS) -o $@ $(SOURCES) -ldl -lpthread
 
 # 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not come to its end.
 run: player
@@ -245,7 +247,7 @@ it down; the call is named then. "make debug" does so under gdb.
 	env       variables for the simulator, where it is that; other libraries ignore them
 	player.c  makes the calls
 	sandbox.c is what keeps a simulator from the rest of the machine, on Linux with Landlock and seccomp
-	place_cuda.c puts device memory at its recorded addresses, on CUDA
+	place_*.c put device memory at its recorded addresses, on a device
 	N-NAME    files that the program had loaded
 	kernels/  kernel libraries for the simulator
 %[6]s%[4]s`

@@ -3649,11 +3649,36 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 
 // Model is the table of this runtime.
 var Model = (&api.Model{
-	Name: "acl", Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b"}, Shim: "libacltrace.so",
-	Installed: api.Installed{
-		Homes: []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}, Folders: []string{"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"},
-		Runtime: []string{"runtime/version.info", "version.cfg", "version.info"}, Driver: []string{"/usr/local/Ascend/driver/version.info"},
-		Devices: []string{"/dev/davinci_manager", "/dev/davinci[0-9]*"},
+	Name: "acl",
+	Runtime: api.Runtime{
+		Title: "AscendCL", Backend: "ascend", Shim: "libacltrace.so", Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b"},
+		Installed: api.Installed{
+			Homes: []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}, Folders: []string{"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"},
+			Runtime: []string{"runtime/version.info", "version.cfg", "version.info"}, Driver: []string{"/usr/local/Ascend/driver/version.info"},
+			Devices: []string{"/dev/davinci_manager", "/dev/davinci[0-9]*"},
+		},
+		Device: api.Window{From: 17592186044416, To: 26388279066624}, DeviceName: "aclrtGetSocName",
+		Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
+		Simulator: api.Simulator{
+			Library: "libascendcl.so", Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels",
+			Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
+			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
+			Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
+			Replayed: map[string]string{
+				"ACLSIM_CLOCK":   "real|virtual",
+				"ACLSIM_DEVICES": "[1-9]|1[0-6]",
+				"ACLSIM_FAULTS":  "[A-Za-z0-9_:=,. \\n-]*",
+				"ACLSIM_MODEL":   "ascend310p|ascend910b|h100|instant|\\{.*\\}",
+				"ACLSIM_SEED":    "[0-9]{1,20}",
+				"ACLSIM_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}",
+			},
+		},
+		Faults: api.Faults{
+			Codes:  [2]int32{507000, 507999},
+			Except: []int32{507004, 507006, 507008, 507009, 507021, 507022, 507024, 507025, 507026, 507027, 507028, 507029, 507030, 507031, 507032, 507038, 507039, 507040, 507041},
+			Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo",
+			Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)",
+		},
 	},
 	Layers: []api.Layer{
 		{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Errors: "aclError"},
@@ -14772,28 +14797,5 @@ var Model = (&api.Model{
 		{Name: "HCCL_E_OPRETRY_FAIL", Value: 23},
 		{Name: "HCCL_E_OOM", Value: 24},
 		{Name: "HCCL_E_IN_STATUS", Value: 1041},
-	},
-	Device:      api.Window{From: 17592186044416, To: 26388279066624},
-	Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
-	DeviceName: "aclrtGetSocName",
-	Simulator: api.Simulator{
-		Library: "libascendcl.so", Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels", Loaded: "ACLSIM_KERNELS_LOG",
-		Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG",
-		Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK", Prefix: "ACLSIM_",
-		Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
-		Replayed: map[string]string{
-			"ACLSIM_CLOCK":   "real|virtual",
-			"ACLSIM_DEVICES": "[1-9]|1[0-6]",
-			"ACLSIM_FAULTS":  "[A-Za-z0-9_:=,. \\n-]*",
-			"ACLSIM_MODEL":   "ascend310p|ascend910b|h100|instant|\\{.*\\}",
-			"ACLSIM_SEED":    "[0-9]{1,20}",
-			"ACLSIM_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}",
-		},
-	},
-	Faults: api.Faults{
-		Codes:  [2]int32{507000, 507999},
-		Except: []int32{507004, 507006, 507008, 507009, 507021, 507022, 507024, 507025, 507026, 507027, 507028, 507029, 507030, 507031, 507032, 507038, 507039, 507040, 507041},
-		Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo",
-		Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)",
 	},
 }).Init()

@@ -6,11 +6,23 @@ import "github.com/acltrace/acltrace/api"
 
 // Model is the table of this runtime.
 var Model = (&api.Model{
-	Name: "cuda", Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA", Costs: "h100"}, Shim: "libacltrace-cuda.so",
-	Installed: api.Installed{
-		Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"},
-		Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"},
-		Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"},
+	Name: "cuda",
+	Runtime: api.Runtime{
+		Title: "the CUDA driver", Backend: "cuda", Shim: "libacltrace-cuda.so", Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA", Costs: "h100"},
+		Installed: api.Installed{
+			Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"},
+			Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"},
+			Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"},
+		},
+		DeviceName:  "cuDeviceGetName",
+		Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
+		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
+		Simulator: api.Simulator{
+			Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS", KernelSymbol: "fakecuda_kernels",
+			Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
+			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
+		},
+		Faults: api.Faults{Codes: [2]int32{700, 721}},
 	},
 	Layers: []api.Layer{{Name: "cuda", Libraries: []string{"libcuda.so"}, Errors: "CUresult"}, {Name: "program"}},
 	Funcs: []api.Func{
@@ -12794,13 +12806,4 @@ var Model = (&api.Model{
 		{Name: "CUDA_ERROR_STREAM_DETACHED", Value: 917},
 		{Name: "CUDA_ERROR_UNKNOWN", Value: 999},
 	},
-	Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
-	Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
-	DeviceName: "cuDeviceGetName",
-	Simulator: api.Simulator{
-		Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", KernelSymbol: "fakecuda_kernels",
-		Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"},
-		Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
-	},
-	Faults: api.Faults{Codes: [2]int32{700, 721}},
 }).Init()

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func (a *app) attachCmd() *cobra.Command {
 			}
 			var err error
 			if apiName == "auto" {
-				o.Model = record.RuntimeOf(runtimes, &o)
+				o.Model = record.RuntimeOf(runtimes.All, &o)
 			} else if o.Model, err = runtime(apiName, ""); err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/compile"
 
-	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/record"
@@ -40,7 +40,8 @@ func (a *app) demoCmd() *cobra.Command {
 
 // demo runs the whole chain on tiny_decoder. It ends with an error where any link of it does not hold.
 func (a *app) demo(out string, tokens int) error {
-	sim, err := artifacts.SimulatorDir(acl.Model)
+	rt := runtimes.All[0]
+	sim, err := artifacts.SimulatorDir(rt)
 	if err != nil {
 		return err
 	}
@@ -57,8 +58,8 @@ func (a *app) demo(out string, tokens int) error {
 	}
 
 	step(1, "Recording tiny_decoder, a transformer that decodes %d tokens, on the simulator. It checks its own results.", tokens)
-	o := record.Options{Model: acl.Model, Output: out, Version: version, Sim: true, Replayable: true, Stdout: a.stdout, Stderr: a.stderr,
-		Command: []string{program, "--tokens", fmt.Sprint(tokens)}, Env: append(os.Environ(), acl.Model.Simulator.Kernels+"="+kernels)}
+	o := record.Options{Model: rt, Output: out, Version: version, Sim: true, Replayable: true, Stdout: a.stdout, Stderr: a.stderr,
+		Command: []string{program, "--tokens", fmt.Sprint(tokens)}, Env: append(os.Environ(), rt.Simulator.Kernels+"="+kernels)}
 	res, err := record.Run(context.Background(), &o)
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (a *app) demo(out string, tokens int) error {
 
 	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
-		rep, err := replay.Run(context.Background(), out, acl.Model, &replay.Options{Place: place, Verify: true})
+		rep, err := replay.Run(context.Background(), out, rt, &replay.Options{Place: place, Verify: true})
 		if err != nil {
 			return err
 		}

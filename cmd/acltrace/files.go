@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acltrace/acltrace/analyze/ranks"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
@@ -67,7 +68,7 @@ acltrace record does so by itself.`,
 // salvage makes a trace of what is left in a session, of whichever runtime that is.
 func salvage(dir, out string) (made string, err error) {
 	defer atomicfile.EndOnSignals()()
-	for _, m := range runtimes {
+	for _, m := range runtimes.All {
 		if made, err = record.Salvage(m, dir, out); !errors.Is(err, ring.ErrVersion) {
 			break
 		}
@@ -209,11 +210,11 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 					return err
 				}
 				defer a.close(r)
-				if readers = append(readers, r); m != models[readers[0].Meta().API] {
+				if readers = append(readers, r); m != runtimes.Named(readers[0].Meta().API) {
 					return fmt.Errorf("%s is of another runtime than %s", f, files[0])
 				}
 			}
-			meta, err := ranks.Merge(out, readers, models[readers[0].Meta().API], &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})
+			meta, err := ranks.Merge(out, readers, runtimes.Named(readers[0].Meta().API), &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})
 			if err != nil {
 				return err
 			}

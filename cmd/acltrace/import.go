@@ -6,7 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/internal/human"
 
-	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/report"
@@ -42,7 +42,7 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			if err != nil {
 				return err
 			}
-			rep, err := msprof.Import(p, acl.Model, out)
+			rep, err := msprof.Import(p, runtimes.Named(msprof.Runtime), out)
 			if err != nil {
 				return err
 			}

@@ -5,22 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
-)
-
-// models are the runtimes that this acltrace knows, by name; runtimes are the same in the order of preference.
-var (
-	models   = map[string]*api.Model{acl.Model.Name: acl.Model, cuda.Model.Name: cuda.Model}
-	runtimes = []*api.Model{acl.Model, cuda.Model}
 )
 
 // runtime returns the model of the runtime that --api names, or of the one that a program will call.
@@ -32,16 +26,33 @@ func runtime(name, program string) (*api.Model, error) {
 // runtimeWhy says too what tells it.
 func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	if name == "auto" {
-		m, why = detect.Runtime(runtimes, program, os.Environ()) // no program: the machine's
+		m, why = detect.Runtime(runtimes.All, program, os.Environ()) // no program: the machine's
 		return m, why, nil
 	}
-	if m := models[name]; m != nil {
+	if m := runtimes.Named(name); m != nil {
 		return m, "--api says so", nil
 	}
-	return nil, "", usage("--api %s: there are auto, acl and cuda", name)
+	return nil, "", usage("--api %s: there are auto, %s", name, list(" and ", func(m *api.Model) string { return m.Name }))
 }
 
-const apiUsage = "the runtime that the program calls: acl (AscendCL), cuda (the CUDA driver), or auto, which looks at the program and the machine"
+// apiUsage is the help of --api.
+var apiUsage = "the runtime that the program calls: " + list(", ", func(m *api.Model) string { return m.Name + " (" + m.Title + ")" }) +
+	", or auto, which looks at the program and the machine"
+
+// list joins a text of each runtime with commas, and the last one with a word.
+func list(last string, text func(*api.Model) string) string {
+	var b strings.Builder
+	for i, m := range runtimes.All {
+		switch {
+		case i > 0 && i == len(runtimes.All)-1:
+			b.WriteString(last)
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(text(m))
+	}
+	return b.String()
+}
 
 // open opens a trace and finds the model of the runtime that it was recorded from.
 func open(path string) (*format.Reader, *api.Model, error) {
@@ -53,7 +64,7 @@ func open(path string) (*format.Reader, *api.Model, error) {
 		r.Close()
 		return nil, nil, fmt.Errorf("%s: has the payloads of %s, and no calls; name that trace", path, of)
 	}
-	m := models[r.Meta().API]
+	m := runtimes.Named(r.Meta().API)
 	if m == nil {
 		r.Close()
 		if r.Meta().API == "" && !r.Complete() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,8 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -79,7 +79,8 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 }
 
 func (p *replaying) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), ascend or cuda (the machine's own runtime), or the path of a runtime library")
+	f.StringVar(&p.backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), "+list(" or ", func(m *api.Model) string { return m.Backend })+
+		" (the machine's own runtime), or the path of a runtime library")
 	f.StringVar(&p.o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
 	f.StringVar(&p.o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
 	f.BoolVar(&p.o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
@@ -192,11 +193,11 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.
 func library(backend string, m *api.Model) (string, error) {
-	of := map[string]string{"ascend": acl.Model.Name, "cuda": cuda.Model.Name}[backend]
+	of := slices.IndexFunc(runtimes.All, func(m *api.Model) bool { return m.Backend == backend })
 	switch {
-	case of == "":
+	case of < 0:
 		return backend, nil
-	case of != m.Name:
+	case runtimes.All[of] != m:
 		return "", usage("--backend %s: the trace is one of %s", backend, m.Name)
 	}
 	path, err := detect.Library(m, os.Environ())

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -39,7 +39,7 @@ given, or for all.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			rt := acl.Model
+			rt := runtimes.All[0]
 			if !info || apiName != "auto" {
 				var err error
 				if rt, err = runtime(apiName, append(args, "")[0]); err != nil {

@@ -187,6 +187,9 @@ func newImporter(m *api.Model) *importer {
 	return &importer{m: m, rep: Report{Left: map[string]int{}}, byName: map[string]uint32{}, byLane: map[lane]uint32{}}
 }
 
+// Runtime is the name of the runtime that msprof profiles.
+const Runtime = "acl"
+
 // Import makes a trace of a profile.
 func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 	im := newImporter(m)

@@ -4,5 +4,7 @@ package artifacts
 
 import "embed"
 
-//go:embed files/amd64/libacltrace.so files/amd64/libacltrace-cuda.so files/amd64/libacltrace-audit.so files/amd64/acltrace-player
+// The Makefile fills the folder with exactly the parts to embed.
+//
+//go:embed files/amd64
 var embedded embed.FS

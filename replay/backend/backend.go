@@ -38,7 +38,7 @@ type Placement int
 // The ways of placement.
 const (
 	Nowhere Placement = iota // it does not
-	ByList                   // the player knows how, given a list of the recorded addresses (player/place_cuda.c); it can't move memory
+	ByList                   // the player knows how, given a list of the recorded addresses (player/place.h); it can't move memory
 	ByCall                   // the player asks for an address before each allocation (aclsim/place.h)
 )
 

@@ -17,7 +17,7 @@ import (
 
 // The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
 // allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
-// place allocations at their recorded addresses (player/place_cuda.c), if Options.Place is PlaceSame.
+// place allocations at their recorded addresses (player/place.h), if Options.Place is PlaceSame.
 
 // placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
 // allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.

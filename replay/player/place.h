@@ -4,7 +4,7 @@
 
 #define PLACE_VARIABLE "ACLTRACE_PLACE" /* names the file with the recorded addresses; unset: nothing is replaced */
 
-/* Returns the function to call for a name: real, or one that calls it and places the memory. */
-void *place_function(void *library, const char *name, void *real);
+/* Returns the function to call for a name: real, or one that calls real and places the memory. */
+typedef void *place_function(void *library, const char *name, void *real);
 
 #endif

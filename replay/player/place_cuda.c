@@ -308,8 +308,7 @@ static void place_read(void)
 	free(all);
 }
 
-/* The function to call for one of the library's. */
-void *place_function(void *library, const char *name, void *real)
+void *place_cuda(void *library, const char *name, void *real)
 {
 	const struct { const char *name; void *own, *real; } functions[] = {
 		{"cuInit", (void *)place_init, &place.init},

@@ -44,7 +44,7 @@
 #endif
 
 #include "call_gen.h"
-#include "place.h"
+#include "place_gen.h"
 #include "plan.h"
 #include "sandbox.h"
 
@@ -270,6 +270,13 @@ static void open_plan(const char *path, const char *results)
 /* Stands for functions that do nothing: those of the program's that the runtime may call, and all of a library that is "null". */
 static uint64_t nothing(void) { return 0; }
 
+static void *placed(void *library, const char *name, void *real)
+{
+	for (place_function *const *place = places; *place; place++)
+		real = (*place)(library, name, real);
+	return real;
+}
+
 /* Finds every function of the plan, or names those that the library lacks. */
 static void open_library(const char *path)
 {
@@ -285,7 +292,7 @@ static void open_library(const char *path)
 	size_t used = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		const char *name = P.names + P.functions[i].name;
-		P.targets[i] = (struct target){null ? (void *)&nothing : place_function(lib, name, dlsym(lib, name)), P.functions[i].how};
+		P.targets[i] = (struct target){null ? (void *)&nothing : placed(lib, name, dlsym(lib, name)), P.functions[i].how};
 		if (P.targets[i].fn == NULL && used + strlen(name) + 2 < sizeof missing)
 			used += (size_t)sprintf(missing + used, "\n%s", name);
 	}

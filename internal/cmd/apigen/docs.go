@@ -10,7 +10,7 @@ import (
 )
 
 func genCoverage(m *model, w *writer) error {
-	w.f("<!-- "+marker+" -->\n# Coverage\n", m.Name)
+	w.f("<!-- "+marker+" -->\n# Coverage\n", m.dir)
 	for _, l := range m.layers {
 		modelled, simulated := 0, 0
 		for i := range l.Funcs {

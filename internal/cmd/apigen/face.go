@@ -19,15 +19,15 @@ func (m *model) nothing(ctype string) string {
 }
 
 func genFace(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"face.h\"")
 	switch {
 	case m.further != nil:
 		for _, h := range m.further {
-			w.f("#include \"%s\"", h.include())
+			w.f("#include \"%s\"", h.include)
 		}
-	case m.Name != "acl":
-		w.f("#include \"%s_gen.h\"", m.Name)
+	default:
+		w.f("#include \"%s\"", m.include)
 	}
 	w.f("")
 	for i := range m.Funcs {
@@ -50,7 +50,7 @@ func genFace(m *model, w *writer) error {
 			w.f("}\n")
 			continue
 		}
-		if f.Tells == api.LastTask && m.Name == "acl" {
+		if f.Tells == api.LastTask {
 			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
 		}
 		m.words(w, f, "w")

@@ -10,7 +10,7 @@ import (
 // genFake writes what the fake driver exports besides what is written by hand: functions that it does not have, those of the thread's own
 // default stream, and the table for cuGetProcAddress.
 func genFake(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"fake.h\"\n\n#include <stddef.h>\n")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]

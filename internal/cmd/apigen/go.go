@@ -11,11 +11,7 @@ import (
 
 // goName is the Go name of a C type or function: without the prefix that the package's name says already.
 func (m *model) goName(c string) string {
-	short := strings.TrimPrefix(strings.TrimPrefix(c, "acl"), "rt")
-	if c != "acl"+short && (m.enumSet["acl"+short] || m.structByName("acl"+short) != nil) {
-		short = strings.TrimPrefix(c, "acl")
-	}
-	return strings.ToUpper(short[:1]) + short[1:]
+	return m.shorten(c, func(c string) bool { return m.enumSet[c] || m.structByName(c) != nil })
 }
 
 // goType is the Go type of a parameter in the generated interface.
@@ -53,7 +49,7 @@ func (m *model) goType(c string) string {
 		if t.name == c && strings.Contains(t.def, "(*") {
 			return "Addr"
 		}
-		if base, ok := strings.CutPrefix(t.def, "typedef "); ok && t.name == c && c != "aclError" {
+		if base, ok := strings.CutPrefix(t.def, "typedef "); ok && t.name == c && c != m.layer.Errors {
 			return m.goType(strings.TrimSuffix(base, " "+c+";"))
 		}
 	}
@@ -62,7 +58,7 @@ func (m *model) goType(c string) string {
 
 // used collects the C types that the modelled functions mention by name.
 func (m *model) used() map[string]bool {
-	u := map[string]bool{"aclError": true}
+	u := map[string]bool{m.layer.Errors: true}
 	var add func(string)
 	add = func(t string) {
 		t = strings.TrimSpace(strings.TrimRight(strings.TrimPrefix(t, "const "), "*"))
@@ -112,7 +108,7 @@ func genGo(m *model, w *writer) error {
 	if m.upper != nil {
 		m = m.upper
 	}
-	w.f("// "+marker+"\n\npackage acl\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.Name)
+	w.f("// "+marker+"\n\npackage %s\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.dir, m.Name)
 	m.goConstants(w)
 	m.goTypes(w)
 	m.goInterface(w)
@@ -230,7 +226,7 @@ func (m *model) goCall(w *writer) {
 
 // genModel writes the table alone, for a runtime that is not simulated in Go.
 func genModel(m *model, w *writer) error {
-	w.f("// "+marker+"\n\npackage %s\n\nimport \"github.com/acltrace/acltrace/api\"\n", m.Name, m.Name)
+	w.f("// "+marker+"\n\npackage %s\n\nimport \"github.com/acltrace/acltrace/api\"\n", m.dir, m.Name)
 	genTable(m, w)
 	return nil
 }
@@ -245,9 +241,18 @@ func genTable(m *model, w *writer) {
 // fnName is the name of a function's method and, behind Fn, of its number. Where a function of the acl prefix and one of
 // aclrt would share it, both keep more of their names.
 func (m *model) fnName(c string) string {
-	short := strings.TrimPrefix(strings.TrimPrefix(c, "acl"), "rt")
-	if c != "acl"+short && m.find("acl"+short) != nil {
-		return "Rt" + short
+	return m.shorten(c, func(c string) bool { return m.find(c) != nil })
+}
+
+// shorten returns a C name without the prefixes in trim, exported. It keeps all but the first prefix if another name, which
+// has only that one, would become the same.
+func (m *model) shorten(c string, exists func(c string) bool) string {
+	short := c
+	for _, prefix := range m.trim {
+		short = strings.TrimPrefix(short, prefix)
+	}
+	if first := m.trim[0]; c != first+short && exists(first+short) {
+		short = strings.TrimPrefix(c, first)
 	}
 	return strings.ToUpper(short[:1]) + short[1:]
 }

@@ -13,13 +13,13 @@ import (
 
 // genHeader writes the C header of a layer.
 func genHeader(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* "+marker+" */\n", m.dir)
 	w.f("/* %s */", strings.TrimSpace(m.layer.About))
 	guard := "ACLTRACE_" + strings.ToUpper(filepath.Base(m.dir)) + "_H"
 	w.f("#ifndef %s\n#define %s\n", guard, guard)
 	known := map[string]bool{}
 	if m.upper != nil {
-		w.f("#include \"%s\"\n", m.upper.include())
+		w.f("#include \"%s\"\n", m.upper.include)
 		known = m.upper.known()
 	} else {
 		w.f("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n")
@@ -190,13 +190,10 @@ func (m *model) known() map[string]bool {
 	return k
 }
 
-// include is the name by which programs include the header of a layer.
-func (m *model) include() string { return "acl/" + filepath.Base(m.dir) + ".h" }
-
 // genForward writes a header that the runtime has beside the one that declares everything here.
 func genForward(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"%s\"", m.include())
+	w.f("/* "+marker+" */\n", m.dir)
+	w.f("#include \"%s\"", m.include)
 	return nil
 }
 

@@ -84,10 +84,7 @@ func (m *model) use(w *writer) {
 // Structures of the headers had integers for nested structures, pointers and enumerations, so that programs for the vendor's headers did not
 // compile.
 func TestEveryFieldHasItsType(t *testing.T) {
-	acl, err := load("../../../api/acl", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	acl := loaded(t).upper
 	further, err := acl.furtherHeaders()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +100,7 @@ func TestEveryFieldHasItsType(t *testing.T) {
 		}
 		structs += len(m.structs)
 		var w writer
-		w.f("#include \"%s\"\n#include <assert.h>\n#include <stddef.h>\n", m.include())
+		w.f("#include \"%s\"\n#include <assert.h>\n#include <stddef.h>\n", m.include)
 		m.use(&w)
 		w.f("int main(void)\n{")
 		for _, s := range m.structs {

@@ -14,6 +14,8 @@ type model struct {
 	unsimulated map[string][]string // names of functions that the simulator does not have, by the reason why
 	api.Model
 	dir      string
+	include  string   // of a layer or a further header: the name by which C code includes it
+	trim     []string // see runtime.Trim
 	upper    *model   // of a model of all layers: the one that programs call; of a further header: the layer that it belongs to
 	further  []*model // of what no layer has: the headers that declare it
 	layers   []*model

@@ -21,11 +21,11 @@ func loaded(t *testing.T) *model {
 
 func loadedOf(t *testing.T, runtime string) *model {
 	t.Helper()
-	m, err := loadAll("../../../api", runtime)
+	r, err := loadRuntime("../../../api", runtime)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return r.model
 }
 
 // Every function of the tables has semantics, but for those that docs/coverage.md names.

@@ -10,7 +10,8 @@ import (
 // genPlayer writes the player's way from the argument words of a function to a call of it. The runtime's headers are not
 // needed for that: all functions whose words go into integer registers are called alike, and the few others by what their
 // parameters are to the calling convention.
-func genPlayer(m *model, w *writer) error {
+func genPlayer(all []*runtime, w *writer) {
+	m := joined(all)
 	var special []*api.Func
 	most := 0
 	for i := range m.Funcs {
@@ -23,7 +24,7 @@ func genPlayer(m *model, w *writer) error {
 			special = append(special, f)
 		}
 	}
-	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* "+marker+" */\n", allRuntimes)
 	w.f("#ifndef ACLTRACE_CALL_H\n#define ACLTRACE_CALL_H\n\n#include <stdint.h>\n#include <string.h>\n\n#include \"plan.h\"\n")
 	w.f("/* Calls a function with its words, the values of operands; how is their number, or CALL_SPECIAL plus the function's number. */")
 	w.f("static inline uint64_t player_call(uint32_t how, void *fn, const struct plan_operand *w, const uint64_t *slots)\n{\n\tswitch (how) {")
@@ -41,7 +42,6 @@ func genPlayer(m *model, w *writer) error {
 		m.genSpecial(w, f)
 	}
 	w.f("\t}\n\treturn ~(uint64_t)0;\n}\n\n#endif")
-	return nil
 }
 
 // genSpecial writes the call of a function with structures or floating point numbers.

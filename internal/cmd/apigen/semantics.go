@@ -60,21 +60,6 @@ type semantics struct {
 // document is the content of semantics.yaml.
 type document struct {
 	Layer       layer
-	Device      []uint64
-	Environment []string
-	DeviceName  string `yaml:"device_name"`
-	Accelerator api.Accelerator
-	Shim        string
-	Installed   api.Installed
-	Simulator   api.Simulator
-	Faults      api.Faults
-	Exhausted   [2]int32
-	Pending     int32
-	Refused     int32
-	Constants   uint64
-	OwnStream   uint64 `yaml:"own_stream"`
-	NonBlocking uint64 `yaml:"non_blocking"`
-	Numbers     []api.Object
 	Variants    []string
 	Aliases     map[string]string
 	Unmodelled  map[string][]string // by the reason why, patterns of names
@@ -113,10 +98,7 @@ func (m *model) loadSemantics() error {
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
-	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
-	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
-	m.OwnStream, m.NonBlocking = doc.OwnStream, doc.NonBlocking
-	m.Pending, m.Refused, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Refused, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
+	m.aliases = doc.Aliases
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -126,9 +108,6 @@ func (m *model) describe(doc *document) {
 		if e.Type == doc.Layer.Errors {
 			m.Errors = append(m.Errors, e.Values...)
 		}
-	}
-	if len(doc.Device) == 2 {
-		m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
 	}
 }
 

@@ -8,31 +8,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genLibraries writes the names of the runtime's libraries, for those parts in C that look for them.
-func genLibraries(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
-	w.f("/* Without versions, and without libraries whose functions enclose calls of the others. */\n#define RUNTIME_LIBRARIES \\")
-	names := m.Libraries()
-	for i, n := range names {
-		end := ", \\"
-		if i == len(names)-1 {
-			end = ""
-		}
-		w.f("\t%q%s", n, end)
-	}
-	return nil
-}
-
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
-	if m.Name == "acl" {
-		w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"")
-	} else {
-		w.f("#define ACLTRACE_EXACT_NAMES\n#include \"bind.h\"\n#include \"%s.h\"", m.Name)
-	}
+	w.f("/* "+marker+" */\n", m.dir)
+	w.f("#define ACLTRACE_EXACT_NAMES\n#include \"%s\"\n\n#include \"bind.h\"", m.upper.include)
 	for _, l := range m.headers() {
-		w.f("#include \"%s_gen.h\"", l.Name)
+		w.f("#include \"%s\"", l.include)
 	}
 	w.f("#include \"shim.h\"\n")
 	var names []shimName

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,16 +42,15 @@ func newModel(dir string) *model {
 	return m
 }
 
-// load reads the tables of a layer, whose functions have numbers from first on.
-func load(dir string, first int) (*model, error) {
-	m := newModel(dir)
+// load reads the tables of a layer, whose function ids start at first.
+func (m *model) load(first int) error {
 	ids := func() error { return m.loadIDs(first) }
 	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadSemantics, ids} {
 		if err := step(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // furtherHeaders reads the headers of a layer's functions that no trace records and the simulator does not have: each is a folder with
@@ -64,7 +64,8 @@ func (m *model) furtherHeaders() (*model, error) {
 	all.Name, all.Enums = m.Name+"/headers", slices.Clone(m.Enums)
 	for _, dir := range dirs {
 		h := newModel(dir)
-		h.Name, h.upper, h.layer.About = all.Name+"/"+h.Name, m, "Declared anew from its documented names, values and layouts. The simulator has none of these functions: they fail."
+		h.Name, h.upper, h.include = all.Name+"/"+h.Name, m, path.Join(path.Dir(m.include), h.Name+".h")
+		h.layer.About = "Declared anew from its documented names, values and layouts. The simulator has none of these functions: they fail."
 		for _, step := range []func() error{h.loadEnums, h.loadTypes, h.loadStructs, h.loadFunctions} {
 			if err := step(); err != nil {
 				return nil, err

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// allRuntimes is the source that the marker of a shared file names.
+const allRuntimes = "the runtimes in api"
+
+// A sharedOutput is a generated file that covers all runtimes.
+type sharedOutput struct {
+	path string
+	gen  func([]*runtime, *writer)
+}
+
+var sharedOutputs = []sharedOutput{
+	{"api/runtimes.mk", genMakefile},
+	{"api/runtimes/runtimes_gen.go", genRuntimes},
+	{"probe/shim/libraries_gen.h", genLibraries},
+	{"replay/player/call_gen.h", genPlayer},
+	{"replay/player/place_gen.h", genPlaces},
+}
+
+// genMakefile writes the variables by which the Makefile builds the parts of each runtime.
+func genMakefile(all []*runtime, w *writer) {
+	w.f("# "+marker+"\n", allRuntimes)
+	var names []string
+	for _, r := range all {
+		names = append(names, r.name)
+	}
+	w.f("RUNTIMES := %s", strings.Join(names, " "))
+	for _, r := range all {
+		sim := &r.Build.Simulator
+		w.f("")
+		for _, v := range []struct{ name, value string }{
+			{"include", r.Include},
+			{"shim", r.Shim},
+			{"shim_c", r.Outputs.Shim + " " + strings.Join(r.Build.Shim.Sources, " ")},
+			{"shim_flags", r.Build.Shim.Flags},
+			{"sim", r.Simulator.Library},
+			{"sim_c", wildcard(sim.Sources)},
+			{"sim_flags", sim.Flags},
+			{"sim_links", strings.Join(sim.Links, " ")},
+			{"engine", sim.Engine.Library},
+			{"engine_go", sim.Engine.Package},
+		} {
+			w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_%s := %s", r.name, v.name, v.value)))
+		}
+	}
+}
+
+func wildcard(patterns []string) string {
+	if len(patterns) == 0 {
+		return ""
+	}
+	return "$(wildcard " + strings.Join(patterns, " ") + ")"
+}
+
+// genRuntimes writes the list of runtimes in Go.
+func genRuntimes(all []*runtime, w *writer) {
+	w.f("// "+marker+"\n\npackage runtimes\n\nimport (\n\"github.com/acltrace/acltrace/api\"", allRuntimes)
+	for _, r := range all {
+		w.f("%q", "github.com/acltrace/acltrace/api/"+r.name)
+	}
+	w.f(")\n\n// All are the runtimes, the default one first.\nvar All = []*api.Model{")
+	for _, r := range all {
+		w.f("%s.Model,", r.name)
+	}
+	w.f("}")
+}
+
+// genLibraries writes the file names of all runtimes' libraries, for C code that searches for them.
+func genLibraries(all []*runtime, w *writer) {
+	w.f("/* "+marker+" */\n", allRuntimes)
+	w.f("/* File names without versions. Libraries of composite layers are not listed. */\n#define RUNTIME_LIBRARIES \\")
+	var names []string
+	for _, r := range all {
+		for _, n := range r.model.Libraries() {
+			names = append(names, fmt.Sprintf("\t%q", n))
+		}
+	}
+	w.f("%s", strings.Join(names, ", \\\n"))
+}
+
+// genPlaces writes the list of functions that replace those of a runtime's library: see replay/player/place.h.
+func genPlaces(all []*runtime, w *writer) {
+	w.f("/* "+marker+" */\n", allRuntimes)
+	w.f("#include <stddef.h>\n\n#include \"place.h\"\n")
+	var names []string
+	for _, r := range all {
+		if place := r.Build.Player.Place; place != "" {
+			w.f("place_function %s;", place)
+			names = append(names, place)
+		}
+	}
+	w.f("static place_function *const places[] = {%s};", strings.Join(append(names, "NULL"), ", "))
+}
+
+// joined returns a model with the functions and structures of all runtimes, for the player.
+func joined(all []*runtime) *model {
+	m := newModel("api")
+	for _, r := range all {
+		m.Funcs, m.structs = append(m.Funcs, r.model.Funcs...), append(m.structs, r.model.structs...)
+	}
+	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
+	m.Funcs = slices.CompactFunc(m.Funcs, func(a, b api.Func) bool { return a.ID == b.ID })
+	return m
+}
