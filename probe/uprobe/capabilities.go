@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/internal/regular"
@@ -30,6 +29,9 @@ var (
 	forMemory    = capability{unix.CAP_SYS_RESOURCE, "cap_sys_resource"}
 )
 
+// Without it the kernel counts the memory of uprobes as locked memory of the process.
+var cgroupAccounting = &Feature{Name: "memory of programs counted in the control group", Linux: "5.11"}
+
 // MissingCapabilities returns what this process lacks to attach uprobes to the processes of any user, and all that it takes, as setcap
 // names it: that replaces what a file has by what it is told. oneByOne: as kernels do that attach each probe by a perf event, which
 // takes more.
@@ -43,9 +45,8 @@ func MissingCapabilities(oneByOne bool) (missing, all []string) {
 		have |= 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE // that one stands for these
 	}
 	var locked unix.Rlimit
-	if version, err := features.LinuxVersionCode(); err == nil && version < 5<<16|11<<8 &&
-		unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked) == nil && locked.Max != unix.RLIM_INFINITY {
-		want = append(want, forMemory) // such a kernel counts what uprobes take as locked memory
+	if !cgroupAccounting.Supported() && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked) == nil && locked.Max != unix.RLIM_INFINITY {
+		want = append(want, forMemory)
 	}
 	for _, c := range want {
 		all = append(all, c.name)

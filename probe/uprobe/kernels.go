@@ -58,13 +58,6 @@ type loading struct {
 // forgetAfter is how long a kernel is remembered when its binary is gone, in nanoseconds: launches come late from threads that do nothing.
 const forgetAfter = 60e9
 
-// As in uprobe.bpf.c.
-const (
-	maxParams     = 512
-	maxParamBytes = 4096
-	unknownParams = 1<<16 - 1
-)
-
 func newKernels(handles, layouts *ebpf.Map) *kernels {
 	return &kernels{handles: handles, layouts: layouts, binaries: map[handleOf]*deviceBinary{}, functions: map[handleOf]*kernelFunction{},
 		given: map[uint64]*kernelFunction{}, loading: map[int]*loading{}}

@@ -58,7 +58,7 @@ func (c *target) told(t *testing.T, waits int, silent bool) bool {
 	t.Helper()
 	handle := uint64(0xf300) + uint64("mnlsumo"[waits-1])
 	var given [2]uint64
-	known := c.probes.kernels.handles.Lookup(handleOf{uint64(c.Process.Pid), handle}, &given) == nil
+	known := c.probes.decoder.kernels.handles.Lookup(handleOf{uint64(c.Process.Pid), handle}, &given) == nil
 	if waits == 1 {
 		c.first = given[0]
 	}
@@ -67,7 +67,7 @@ func (c *target) told(t *testing.T, waits int, silent bool) bool {
 		return known
 	}
 	var layout []byte
-	known = known && c.probes.kernels.layouts.Lookup(given[0], &layout) == nil
+	known = known && c.probes.decoder.kernels.layouts.Lookup(given[0], &layout) == nil
 	return known && (waits != 5 || le16(layout) == unknownParams)
 }
 

@@ -45,6 +45,11 @@ func (o *Options) selection() (selection, error) {
 	return s, nil
 }
 
+// Without it programs can't recognize the processes of a control group.
+var ancestorCgroups = &Feature{Name: "control groups above that of a process", Linux: "5.15", test: func() error {
+	return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetCurrentAncestorCgroupId)
+}}
+
 // group finds the number by which the kernel knows a control group of version 2. Groups of version 1 have none that a program can
 // ask for, and before Linux 5.15 it can't ask for the groups above that of its process.
 func (s *selection) group(folder string) error {
@@ -59,7 +64,7 @@ func (s *selection) group(folder string) error {
 	if err := unix.Statfs(folder, &sys); err != nil {
 		return fmt.Errorf("control group %s: %w", folder, err)
 	}
-	if sys.Type != unix.CGROUP2_SUPER_MAGIC || errors.Is(features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetCurrentAncestorCgroupId), ebpf.ErrNotSupported) {
+	if sys.Type != unix.CGROUP2_SUPER_MAGIC || !ancestorCgroups.Supported() {
 		s.filter, s.folder = filterPIDs, folder
 		return nil
 	}
@@ -87,7 +92,7 @@ func (u *Probes) choose() error {
 		return err
 	}
 	for _, pid := range chosen {
-		if err := u.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), pidLives); err != nil {
+		if err := u.programs.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), pidLives); err != nil {
 			return fmt.Errorf("process %d: %w", pid, err)
 		}
 	}
@@ -136,7 +141,7 @@ func (u *Probes) wants(pid int) bool {
 				return true
 			}
 			var state uint8
-			if u.coll.Maps[bpf.UprobeMapPids].Lookup(uint32(pid), &state) == nil {
+			if u.programs.coll.Maps[bpf.UprobeMapPids].Lookup(uint32(pid), &state) == nil {
 				return true
 			}
 		}
@@ -214,7 +219,7 @@ func (u *Probes) tidy() {
 	var pid uint32
 	var state uint8
 	var gone []uint32
-	pids := u.coll.Maps[bpf.UprobeMapPids]
+	pids := u.programs.coll.Maps[bpf.UprobeMapPids]
 	for it := pids.Iterate(); it.Next(&pid, &state); {
 		if state == pidLeaderGone && errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
 			gone = append(gone, pid)
@@ -229,7 +234,7 @@ func (u *Probes) tidy() {
 func (u *Probes) Living() (pids []int) {
 	var pid uint32
 	var state uint8
-	for it := u.coll.Maps[bpf.UprobeMapPids].Iterate(); it.Next(&pid, &state); {
+	for it := u.programs.coll.Maps[bpf.UprobeMapPids].Iterate(); it.Next(&pid, &state); {
 		if !errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
 			pids = append(pids, int(pid))
 		}

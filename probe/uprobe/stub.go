@@ -17,15 +17,15 @@ const stubEnter, stubLeave = 0, 1
 // prepareStubs makes the table of the programs that stubs go on to.
 func (u *Probes) prepareStubs() error {
 	var err error
-	u.stubs, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 2})
+	u.programs.stubs, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 2})
 	if err != nil {
 		return fmt.Errorf("programs of probes: %w", err)
 	}
-	for at, name := range map[uint32]string{stubEnter: u.entry, stubLeave: u.exit} {
+	for at, name := range map[uint32]string{stubEnter: u.programs.entry, stubLeave: u.programs.exit} {
 		if name == "" {
 			continue
 		}
-		if err := u.stubs.Put(at, u.coll.Programs[name]); err != nil {
+		if err := u.programs.stubs.Put(at, u.programs.coll.Programs[name]); err != nil {
 			return fmt.Errorf("programs of probes: %w", err)
 		}
 	}
@@ -41,7 +41,7 @@ func (u *Probes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-		asm.LoadMapPtr(asm.R1, u.coll.Maps[bpf.UprobeMapCookie].FD()),
+		asm.LoadMapPtr(asm.R1, u.programs.coll.Maps[bpf.UprobeMapCookie].FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, -4),
 		asm.FnMapLookupElem.Call(),
@@ -49,7 +49,7 @@ func (u *Probes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 		asm.LoadImm(asm.R1, int64(cookie), asm.DWord),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
 		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.LoadMapPtr(asm.R2, u.stubs.FD()),
+		asm.LoadMapPtr(asm.R2, u.programs.stubs.FD()),
 		asm.Mov.Imm(asm.R3, next),
 		asm.FnTailCall.Call(),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),

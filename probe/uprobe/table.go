@@ -1,13 +1,11 @@
 package uprobe
 
 import (
-	"debug/elf"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/internal/elffile"
 )
 
 // functionTable says how the programs in the kernel read the arguments of a function and what lies behind them.
@@ -399,77 +397,4 @@ func readerOf(f *api.Func, i int) (reader, bool) {
 		return r, false
 	}
 	return r, true
-}
-
-// site is a place to probe.
-type site struct {
-	symbol string
-	offset uint64 // in the file
-	cookie uint64 // function, 1<<16 for the implementation behind a wrapper, and how far behind the entry it is <<24
-}
-
-func (s site) id() api.ID { return api.ID(uint16(s.cookie)) }
-
-// findSites finds the functions in a library, under their own names and under those of the implementations that
-// wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has. The kernel would refuse the
-// places in refused.
-func findSites(library string, want []*api.Func, arch string) (sites, refused []site, err error) {
-	f, err := elffile.Open(library)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	return sitesIn(f, want, arch)
-}
-
-// machines are the processors as ELF files name them.
-var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
-
-func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []site, err error) {
-	if f.Machine != machines[arch] {
-		return nil, nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
-	}
-	// The dynamic symbols are there even in a stripped library.
-	syms, err := f.Symbols(elf.SHT_DYNSYM)
-	if err != nil {
-		return nil, nil, err
-	}
-	suffixes := []string{"", "Impl"}
-	wanted := map[string]bool{}
-	for _, fn := range want {
-		for _, suffix := range suffixes {
-			wanted[fn.Name+suffix] = true
-		}
-	}
-	at := map[string]uint64{}
-	for _, s := range syms {
-		if s.Kind() == elf.STT_FUNC && s.Defined() && wanted[string(s.Name)] {
-			at[string(s.Name)] = s.Value
-		}
-	}
-	seen := map[uint64]bool{}
-	for layer, suffix := range suffixes {
-		for _, fn := range want {
-			addr, ok := at[fn.Name+suffix]
-			if !ok {
-				continue
-			}
-			offset, code, err := f.Code(addr, 32)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
-			}
-			behind, ok := probeOffset(code, arch)
-			if offset += behind; seen[offset] {
-				continue
-			}
-			seen[offset] = true
-			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24}
-			if ok {
-				sites = append(sites, s)
-			} else {
-				refused = append(refused, s)
-			}
-		}
-	}
-	return sites, refused, nil
 }

@@ -69,7 +69,7 @@ func try(m *api.Model, oneByOne bool) (float64, error) {
 		return 0, err
 	}
 	defer u.Close()
-	if !oneByOne && !u.multi {
+	if !oneByOne && !u.programs.multi {
 		return 0, fmt.Errorf("attach many at once: %w", ErrNotSupported)
 	}
 	if err := u.put(path, []site{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {

@@ -692,7 +692,7 @@ func TestUprobeMemory(t *testing.T) {
 	if p := piece(t, fs[1], "kernelName", 0); p.Missing != probe.Unreadable || p.Bytes != nil {
 		t.Errorf("a string at a bad address: %+v", p)
 	}
-	if u.sleepable {
+	if u.programs.sleepable {
 		wantBytes(t, fs[2], "kernelName", probe.In, "name")
 	} else if p := piece(t, fs[2], "kernelName", 0); p.Missing != probe.Unreadable {
 		t.Errorf("a page that this kernel can't wait for: %+v", p)
@@ -742,7 +742,7 @@ func TestUprobeAsleep(t *testing.T) {
 	if len(slow) != 1 || len(s.calls) != 101 {
 		t.Fatalf("%d calls that waited, %d in all", len(slow), len(s.calls))
 	}
-	if u.sleepable {
+	if u.programs.sleepable {
 		wantBytes(t, slow[0], "kernelName", probe.In, "slow")
 	} else if p := piece(t, slow[0], "kernelName", 0); p.Missing != probe.Unreadable {
 		t.Errorf("a page that this kernel can't wait for: %+v", p)
@@ -910,8 +910,9 @@ func TestUprobeLeftover(t *testing.T) {
 			put(at+16, 200+i)
 		}
 		s := &inOrder{}
-		u := &Probes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}, kernels: newKernels(nil, nil)}
-		left, err := u.leftover(thread)
+		d := newDecoder(acl.Model, 0, false, newKernels(nil, nil))
+		d.sink = s
+		left, err := d.leftover(thread)
 		if got := strings.Join(s.came, ", "); err != nil || got != want || left != uint64(skipped) {
 			t.Errorf("%q, %d left, %v; want %q", got, left, err, want)
 		}

@@ -152,6 +152,11 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
 		}
 	}
+	for _, f := range uprobe.Features() {
+		if len(works) > 0 && !f.Supported() {
+			works = append(works, fmt.Sprintf("not on this kernel: %s (Linux %s)", f.Name, f.Linux))
+		}
+	}
 	var err error
 	if len(works) == 0 {
 		err = trials[len(trials)-1].Err

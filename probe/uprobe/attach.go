@@ -1,0 +1,135 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// probed is what has probes. Libraries are added while Run reads.
+type probed struct {
+	sync.Mutex
+	files          map[fileID]bool
+	functions      map[api.ID]bool
+	refused        map[string][]site // by library
+	enters, leaves []link.Link
+}
+
+// put puts probes on places in a file.
+func (u *Probes) put(path string, sites []site) error {
+	if err := u.room(len(sites)); err != nil {
+		return err
+	}
+	ex, err := link.OpenExecutable(path)
+	if err != nil {
+		return err
+	}
+	// The return first: an entry that is seen has its return seen too.
+	if u.programs.exit != "" {
+		ls, err := u.attach(ex, u.programs.coll.Programs[u.programs.exit], sites, true)
+		u.probed.leaves = append(u.probed.leaves, ls...)
+		if err != nil {
+			return err
+		}
+	}
+	ls, err := u.attach(ex, u.programs.coll.Programs[u.programs.entry], sites, false)
+	u.probed.enters = append(u.probed.enters, ls...)
+	return err
+}
+
+// room lets this process have as many files as probes on so many more functions take: two for the entry and two for the return of each,
+// where the kernel takes probes one by one.
+func (u *Probes) room(functions int) error {
+	var limit unix.Rlimit
+	if u.programs.multi || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return nil
+	}
+	need := uint64(2*(len(u.probed.enters)+len(u.probed.leaves)) + 4*functions + 256)
+	if limit.Cur >= need {
+		return nil
+	}
+	for _, most := range []uint64{1 << 20, need} {
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: max(most, limit.Max)}) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("this kernel takes probes one by one, %d files in all, and this process may have no more than %d: raise the limit, as by ulimit -n %[1]d", need, limit.Max)
+}
+
+func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret bool) ([]link.Link, error) {
+	if u.programs.multi {
+		o := &link.UprobeMultiOptions{}
+		for _, s := range sites {
+			o.Addresses = append(o.Addresses, s.offset)
+			o.Cookies = append(o.Cookies, s.cookie)
+		}
+		attach := ex.UprobeMulti
+		if ret {
+			attach = ex.UretprobeMulti
+		}
+		l, err := attach(nil, p, o)
+		if err != nil {
+			return nil, err
+		}
+		return []link.Link{l}, nil
+	}
+	attach := ex.Uprobe
+	if ret {
+		attach = ex.Uretprobe
+	}
+	var ls []link.Link
+	own := p
+	for _, s := range sites {
+		o := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie}
+		if !u.programs.cookies {
+			o.Cookie = 0
+			var err error
+			if own, err = u.stub(s.cookie, ret); err != nil {
+				return ls, fmt.Errorf("%s: %w", s.symbol, err)
+			}
+		}
+		l, err := attach("", own, o)
+		if !u.programs.cookies {
+			own.Close() // the probe keeps it
+		}
+		if errors.Is(err, unix.EACCES) {
+			return ls, fmt.Errorf("%s: this kernel attaches one by one, which takes CAP_SYS_ADMIN too: %w", s.symbol, err)
+		}
+		if err != nil {
+			return ls, fmt.Errorf("%s: %w", s.symbol, err)
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+// has reports whether there are probes on a file.
+func (u *Probes) has(path string) bool {
+	file, err := identify(path)
+	return err == nil && u.hasFile(file)
+}
+
+func (u *Probes) hasFile(file fileID) bool {
+	u.probed.Lock()
+	defer u.probed.Unlock()
+	return u.probed.files[file]
+}
+
+// detach takes the probes away, entries first, so that no call is seen half. The kernel waits for programs that run.
+func (u *Probes) detach() error {
+	u.probed.Lock()
+	defer u.probed.Unlock()
+	var errs []error
+	for _, ls := range []*[]link.Link{&u.probed.enters, &u.probed.leaves, &u.programs.life} {
+		for _, l := range *ls {
+			errs = append(errs, l.Close())
+		}
+		*ls = nil
+	}
+	return errors.Join(errs...)
+}
