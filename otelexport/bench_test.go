@@ -2,106 +2,47 @@ package otelexport
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel/attribute"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
-
-// A script is what a walk has told of a trace, to be told again without the work of a walk.
-type script struct {
-	tl    *timeline.Timeline
-	tells []func(v *timeline.Visitor) error
-}
-
-func listen(tb testing.TB, tl *timeline.Timeline) *script {
-	tb.Helper()
-	s := &script{tl: tl}
-	add := func(f func(v *timeline.Visitor) error) error { s.tells = append(s.tells, f); return nil }
-	w := timeline.NewWalk(tl.Reader, tl.Model, nil)
-	err := w.Run(&timeline.Visitor{
-		Lane: func(i int, l *timeline.Lane) error {
-			l = &timeline.Lane{Process: l.Process, Name: l.Name, Device: l.Device}
-			return add(func(v *timeline.Visitor) error { return v.Lane(i, l) })
-		},
-		Call: func(h *timeline.HostCall, k *timeline.Task) error {
-			call := *h
-			if k != nil {
-				task := *k
-				k = &task
-			}
-			return add(func(v *timeline.Visitor) error { return v.Call(&call, k) })
-		},
-		Task: func(k *timeline.Task) error {
-			task := *k
-			return add(func(v *timeline.Visitor) error { return v.Task(&task) })
-		},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
-// BenchmarkEncode makes the requests of a trace from what a walk tells.
-func BenchmarkEncode(b *testing.B) {
-	s := listen(b, testtrace.Long(b, 100_000))
-	spans, size, began := 0, 0, processor()
-	b.ReportAllocs()
-	for b.Loop() {
-		x := export(b, s.tl, &Options{NoSteps: true})
-		x.sink = func(y *batch) (*batch, error) {
-			spans += y.spans
-			for i := range y.groups {
-				size += len(y.groups[i].message())
-			}
-			y.reset()
-			return y, nil
-		}
-		v := x.visitor()
-		for _, tell := range s.tells {
-			if err := tell(v); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := x.finish(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	report(b, spans, began)
-	b.ReportMetric(float64(size)/float64(spans), "bytes/span")
-}
 
 // BenchmarkWalk is what comes before: the calls with their meaning.
 func BenchmarkWalk(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
-	calls, began := 0, processor()
+	calls, began := 0, oteltest.CPUTime()
 	for b.Loop() {
 		w := timeline.NewWalk(tl.Reader, tl.Model, nil)
 		if err := w.Run(&timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) error { calls++; return nil }}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(calls)/(processor()-began).Seconds()/1e6, "Mcalls/cpu-s")
+	b.ReportMetric(float64(calls)/(oteltest.CPUTime()-began).Seconds()/1e6, "Mcalls/cpu-s")
 }
 
 // BenchmarkWrite is all of it, to JSON lines that nobody keeps.
 func BenchmarkWrite(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
-	spans, began := 0, processor()
+	spans, began := 0, oteltest.CPUTime()
 	for b.Loop() {
 		res, err := write(nothing{}, tl, &Options{NoSteps: true})
 		if err != nil {
@@ -109,32 +50,19 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		spans += res.Spans
 	}
-	report(b, spans, began)
+	oteltest.Report(b, spans, began)
 }
 
 type nothing struct{}
 
 func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 
-// processor returns the time that this process had a processor.
-func processor() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// report tells spans a second, and a second of the processor, which is the figure that counts on a machine with other work.
-func report(b *testing.B, spans int, began time.Duration) {
-	b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
-	b.ReportMetric(float64(spans)/(processor()-began).Seconds()/1e6, "Mspans/cpu-s")
-}
-
 // BenchmarkYardsticks are other ways to make requests of the same spans, once these are known: the generated structures, the
 // collector's pdata, and, with an exporter that throws them away, the SDK.
 func BenchmarkYardsticks(b *testing.B) {
 	var all []known
-	for _, s := range sent(b, export(b, testtrace.Long(b, 25_000), &Options{NoSteps: true}), nil) {
-		k := known{flat: s}
+	for _, s := range sent(b, encoder(b, testtrace.Long(b, 25_000), &Options{NoSteps: true}), nil) {
+		k := known{Span: s}
 		for key, v := range s.Attrs {
 			switch v := v.(type) {
 			case int64:
@@ -147,9 +75,9 @@ func BenchmarkYardsticks(b *testing.B) {
 		}
 		all = append(all, k)
 	}
-	const request = maxRequestSpans
+	const request = otlp.MaxRequestSpans
 	each := func(b *testing.B, f func(spans []known) error) {
-		spans, began := 0, processor()
+		spans, began := 0, oteltest.CPUTime()
 		b.ReportAllocs()
 		for b.Loop() {
 			for at := 0; at < len(all); at += request {
@@ -160,7 +88,7 @@ func BenchmarkYardsticks(b *testing.B) {
 				spans += len(part)
 			}
 		}
-		report(b, spans, began)
+		oteltest.Report(b, spans, began)
 	}
 	b.Run("structures", func(b *testing.B) {
 		each(b, func(spans []known) error {
@@ -177,7 +105,7 @@ func BenchmarkYardsticks(b *testing.B) {
 	b.Run("sdk", func(b *testing.B) {
 		each(b, func(spans []known) error {
 			tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}, sdktrace.WithBlocking()))
-			tracer := tp.Tracer(scopeName)
+			tracer := tp.Tracer(otlp.ScopeName)
 			for i := range spans {
 				s := &spans[i]
 				_, sp := tracer.Start(context.Background(), s.Name, trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.attrs...))
@@ -190,7 +118,7 @@ func BenchmarkYardsticks(b *testing.B) {
 
 // known is a span with its attributes as a list.
 type known struct {
-	flat
+	oteltest.Span
 	attrs []attribute.KeyValue
 }
 
@@ -201,10 +129,10 @@ func (nowhere) Shutdown(context.Context) error                             { ret
 
 // structures returns spans as the generated structures of the protocol.
 func structures(spans []known) *coltracepb.ExportTraceServiceRequest {
-	ss := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: scopeName}, SchemaUrl: schemaURL}
+	ss := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: otlp.ScopeName}, SchemaUrl: otlp.SchemaURL}
 	for i := range spans {
 		s := &spans[i]
-		m := &tracepb.Span{TraceId: []byte(s.Trace[:16]), SpanId: []byte(s.ID[:8]), ParentSpanId: []byte(s.Parent[:min(8, len(s.Parent))]), Name: s.Name, Kind: internal,
+		m := &tracepb.Span{TraceId: []byte(s.Trace[:16]), SpanId: []byte(s.ID[:8]), ParentSpanId: []byte(s.Parent[:min(8, len(s.Parent))]), Name: s.Name, Kind: otlp.Internal,
 			StartTimeUnixNano: uint64(s.Start), EndTimeUnixNano: uint64(s.End)}
 		for _, a := range s.attrs {
 			kv := &commonpb.KeyValue{Key: string(a.Key), Value: &commonpb.AnyValue{}}
@@ -230,7 +158,7 @@ func structures(spans []known) *coltracepb.ExportTraceServiceRequest {
 func pdata(spans []known) ptrace.Traces {
 	td := ptrace.NewTraces()
 	ss := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty()
-	ss.Scope().SetName(scopeName)
+	ss.Scope().SetName(otlp.ScopeName)
 	for i := range spans {
 		s, d := &spans[i], ss.Spans().AppendEmpty()
 		d.SetTraceID(pcommon.TraceID([]byte(s.Trace[:16])))

@@ -5,55 +5,20 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
-
-	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/timeline"
 )
-
-// With rotation the exporter writes each line at once. Without it, it keeps 4 KiB in a buffer, which is lost if the collector
-// is interrupted before it has installed its signal handlers, which it does after it has opened its ports.
-const collectorConfig = `
-receivers:
-  otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
-exporters:
-  nop: {}
-  file: {path: %[1]q, rotation: {max_megabytes: 4096}}
-service:
-  pipelines:
-    traces: {receivers: [otlp], exporters: [%[2]s]}
-    metrics: {receivers: [otlp], exporters: [%[2]s]}
-  telemetry:
-    metrics: {level: none}
-    logs: {level: warn}
-`
-
-// startCollector runs a collector that keeps what it gets in a file, or forgets it.
-func startCollector(t testing.TB, exporter string) (s *server, endpoint map[string]string, file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "spans.jsonl")
-	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2, func(s *server) bool {
-		for _, p := range s.ports {
-			c, err := net.Dial("tcp", p)
-			if err != nil {
-				return false
-			}
-			c.Close()
-		}
-		return true
-	})
-	return s, map[string]string{GRPC: "http://" + s.ports[0], HTTP: "http://" + s.ports[1]}, file
-}
 
 // withProfiles adds imported profiles.
 func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*timeline.Timeline {
@@ -79,19 +44,19 @@ func TestCollector(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%s %s %s %s", name, layout, protocol[:4], compression), func(t *testing.T) {
 						t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
-						s, endpoint, file := startCollector(t, "file")
+						s, url, file := oteltest.StartCollector(t, "file")
 						want, _ := written(t, tl, &Options{Layout: layout})
-						res, err := send(t.Context(), tl, &Options{Layout: layout, Endpoint: endpoint[protocol], Protocol: protocol})
+						res, err := send(t.Context(), tl, &Options{Layout: layout, Endpoint: url[protocol], Protocol: protocol})
 						if err != nil || res.Spans != len(want) {
 							t.Fatalf("%+v, %v, want %d spans", res, err, len(want))
 						}
-						s.stop()
+						s.Stop()
 						lines, err := os.ReadFile(file)
 						if err != nil {
 							t.Fatal(err)
 						}
-						got := parse(t, lines)
-						if a, b := byID(t, want), byID(t, got); !reflect.DeepEqual(a, b) {
+						got := oteltest.Parse(t, lines)
+						if a, b := oteltest.ByID(t, want), oteltest.ByID(t, got); !reflect.DeepEqual(a, b) {
 							t.Errorf("the collector has other spans (-sent +kept):\n%.3000s", cmp.Diff(a, b))
 						}
 						if name == "small" || name == "long" {
@@ -109,7 +74,7 @@ func TestSoakCollector(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
-	_, endpoint, _ := startCollector(t, "nop")
+	_, url, _ := oteltest.StartCollector(t, "nop")
 	r := testtrace.Decoding(t, 10_000_000, true)
 	tasks := 0
 	w := timeline.NewWalk(r, acl.Model, nil)
@@ -119,7 +84,7 @@ func TestSoakCollector(t *testing.T) {
 	if err := w.Run(&timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}); err != nil {
 		t.Fatal(err)
 	}
-	res, err := Send(t.Context(), r, acl.Model, &Options{Endpoint: endpoint[GRPC], Protocol: GRPC})
+	res, err := Send(t.Context(), r, acl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC})
 	if err != nil || res.Rejected > 0 || res.Spans < int(w.Calls)+tasks {
 		t.Errorf("%+v, %v, want %d calls and %d tasks", res, err, w.Calls, tasks)
 	}
@@ -139,11 +104,11 @@ func BenchmarkCollector(b *testing.B) {
 			return res.Spans
 		}
 		send()
-		spans, began, theirsBegan := 0, processor(), theirs()
+		spans, began, theirsBegan := 0, oteltest.CPUTime(), theirs()
 		for b.ResetTimer(); b.Loop(); {
 			spans += send()
 		}
-		report(b, spans, began)
+		oteltest.Report(b, spans, began)
 		b.ReportMetric(float64((theirs()-theirsBegan).Nanoseconds())/float64(spans), "receiver-ns/span")
 	}
 	b.Run("sink", func(b *testing.B) {
@@ -164,10 +129,10 @@ func BenchmarkCollector(b *testing.B) {
 	})
 	for _, gc := range []string{"", "400"} {
 		b.Setenv("GOGC", gc) // of the collector
-		s, endpoint, _ := startCollector(b, "nop")
+		s, url, _ := oteltest.StartCollector(b, "nop")
 		for _, protocol := range []string{GRPC, HTTP} {
 			b.Run(protocol[:4]+gc, func(b *testing.B) {
-				to(b, endpoint[protocol], protocol, func() time.Duration { return processorOf(b, s.cmd.Process.Pid) })
+				to(b, url[protocol], protocol, func() time.Duration { return processorOf(b, s.Cmd.Process.Pid) })
 			})
 		}
 	}

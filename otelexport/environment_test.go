@@ -17,30 +17,32 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
 // The environment says what the options do not, and what it says of traces goes before what it says of all signals.
 func TestEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
-		r := &receiver{answer: takes}
+		r := &oteltest.Receiver{Answer: oteltest.Takes}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-		endpoint := r.serve(t, protocol).Endpoint
+		url := r.Serve(t, protocol)
 		if protocol == HTTP {
-			endpoint += traces.path // of traces alone it is taken as it is
+			url += endpoint.Traces.Path // of traces alone it is taken as it is
 		}
-		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "none")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=other")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b,x-test=s%20ecret")
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 		res, err := send(t.Context(), testtrace.Small(t), nil)
-		if err != nil || r.spans != res.Spans || r.header != "s ecret" || res.Protocol != protocol || r.packed != "gzip" {
-			t.Errorf("%+v, %v, %d spans, header %q, compressed by %q", res, err, r.spans, r.header, r.packed)
+		if err != nil || r.Spans != res.Spans || r.Header != "s ecret" || res.Protocol != protocol || r.Packed != "gzip" {
+			t.Errorf("%+v, %v, %d spans, header %q, compressed by %q", res, err, r.Spans, r.Header, r.Packed)
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none")
-		if _, err := send(t.Context(), testtrace.Small(t), nil); err != nil || r.packed == "gzip" {
-			t.Errorf("%v, compressed by %q", err, r.packed)
+		if _, err := send(t.Context(), testtrace.Small(t), nil); err != nil || r.Packed == "gzip" {
+			t.Errorf("%v, compressed by %q", err, r.Packed)
 		}
 	})
 }
@@ -92,8 +94,8 @@ func TestTLS(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AddCert(root)
 	each(t, func(t *testing.T, protocol string) {
-		r := &receiver{answer: takes}
-		o := r.serveTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})
+		r := &oteltest.Receiver{Answer: oteltest.Takes}
+		o := &Options{Protocol: protocol, Endpoint: r.ServeTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})}
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // what fails here is tried again until then
 		if _, err := send(t.Context(), testtrace.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
 			t.Errorf("whom nobody trusts: %v", err)
@@ -105,7 +107,7 @@ func TestTLS(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", dir+"client.pem")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", dir+"client.key")
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20000")
-		if res, err := send(t.Context(), testtrace.Small(t), o); err != nil || r.spans != res.Spans || res.Spans == 0 {
+		if res, err := send(t.Context(), testtrace.Small(t), o); err != nil || r.Spans != res.Spans || res.Spans == 0 {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -118,7 +120,7 @@ func TestBadEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	tl := testtrace.Small(t)
-	o := (&receiver{answer: takes}).serve(t, GRPC)
+	o := serve(t, &oteltest.Receiver{Answer: oteltest.Takes}, GRPC)
 	for _, c := range []struct{ name, value, want string }{
 		{"OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", `OTEL_EXPORTER_OTLP_COMPRESSION "zstd" is neither gzip nor none`},
 		{"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s", `OTEL_EXPORTER_OTLP_TRACES_TIMEOUT "10s" is no number of milliseconds`},
@@ -154,44 +156,5 @@ func TestResourcesOfTheEnvironment(t *testing.T) {
 		if !services[want] {
 			t.Errorf("services %v, without %s", services, want)
 		}
-	}
-}
-
-func TestResolve(t *testing.T) {
-	for _, c := range []struct {
-		o          Options
-		env        map[string]string
-		url, proto string // or the error
-	}{
-		{url: "http://localhost:4317", proto: GRPC},
-		{o: Options{Protocol: HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "http://c:4318"}, url: "http://c:4318/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "https://c/otlp"}, url: "https://c/otlp/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "https://c/v1/traces"}, url: "https://c/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "http://c:4318", Protocol: GRPC}, url: "http://c:4318", proto: GRPC},
-		{o: Options{Endpoint: "http://[::1]:9"}, url: "http://[::1]:9", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:4318"}, url: "http://e:4318/v1/traces", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:1", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t:4318/own"}, url: "http://t:4318/own", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, url: `protocol "http/json" is neither grpc nor http/protobuf`},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317"}, url: "https://e:4317", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317", "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "True"}, url: "http://e:4317", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": HTTP}, url: `OTEL_EXPORTER_OTLP_ENDPOINT "e:4318" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "localhost:4317"}, url: `endpoint "localhost:4317" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "http://"}, url: `endpoint "http://" is no URL with http:// or https:// in front of the host`},
-	} {
-		t.Run(c.url, func(t *testing.T) {
-			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "TRACES_INSECURE"} {
-				t.Setenv("OTEL_EXPORTER_OTLP_"+k, c.env["OTEL_EXPORTER_OTLP_"+k])
-			}
-			got, err := traces.resolve(c.o.Endpoint, c.o.Protocol)
-			if err != nil {
-				if err.Error() != c.url {
-					t.Error(err)
-				}
-			} else if got.url.String() != c.url || got.protocol != c.proto {
-				t.Errorf("%s over %s, want %s over %s", got.url, got.protocol, c.url, c.proto)
-			}
-		})
 	}
 }

@@ -1,108 +1,30 @@
 package otelexport
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/collector/pdata/ptrace"
-
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/google/go-cmp/cmp"
 )
-
-// jaeger is a running Jaeger with memory storage that only this machine reaches.
-type jaeger struct{ grpc, http, query string }
-
-const jaegerConfig = `
-service:
-  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
-  pipelines:
-    traces: {receivers: [otlp], exporters: [jaeger_storage_exporter]}
-  telemetry:
-    metrics: {level: none}
-    logs: {level: warn}
-extensions:
-  healthcheckv2: {use_v2: true, http: {endpoint: %[1]s}}
-  jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
-  jaeger_query:
-    storage: {traces: memory}
-    http: {endpoint: %[2]s}
-    grpc: {endpoint: %[3]s}
-receivers:
-  otlp:
-    protocols:
-      grpc: {endpoint: %[4]s}
-      http: {endpoint: %[5]s}
-exporters:
-  jaeger_storage_exporter: {trace_storage: memory}
-`
-
-func startJaeger(t *testing.T) *jaeger {
-	t.Helper()
-	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5, func(s *server) bool {
-		resp, err := http.Get("http://" + s.ports[0] + "/status")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	return &jaeger{grpc: "http://" + s.ports[3], http: "http://" + s.ports[4], query: "http://" + s.ports[1]}
-}
-
-// trace returns the spans of a trace as the query service has them, to the nanosecond.
-func (j *jaeger) trace(t *testing.T, id string) []flat {
-	t.Helper()
-	body := get(t, j.query+"/api/v3/traces/"+id)
-	var spans []flat
-	for d := json.NewDecoder(bytes.NewReader(body)); ; {
-		var answer struct{ Result, Error json.RawMessage }
-		if err := d.Decode(&answer); err == io.EOF {
-			return spans
-		} else if err != nil || answer.Error != nil {
-			t.Fatalf("trace %s: %v %s", id, err, answer.Error)
-		}
-		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(answer.Result)
-		if err != nil {
-			t.Fatalf("trace %s: %v", id, err)
-		}
-		spans = append(spans, flatten(td)...)
-	}
-}
-
-func get(t *testing.T, url string) []byte {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v, %.300s", url, resp.Status, err, body)
-	}
-	return body
-}
 
 // What a real Jaeger has of a recording is what Write says of it, to the nanosecond.
 func TestJaeger(t *testing.T) {
-	j := startJaeger(t)
+	j := oteltest.StartJaeger(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
 	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)}) {
 		for _, o := range []Options{
-			{Layout: Lanes, Protocol: GRPC, Endpoint: j.grpc},
-			{Layout: Nested, Protocol: HTTP, Endpoint: j.http},
-			{Layout: Lanes, Protocol: HTTP, Endpoint: j.http, MaxSpans: 7_000}, // another limit, so other traces
+			{Layout: Lanes, Protocol: GRPC, Endpoint: j.Grpc},
+			{Layout: Nested, Protocol: HTTP, Endpoint: j.Http},
+			{Layout: Lanes, Protocol: HTTP, Endpoint: j.Http, MaxSpans: 7_000}, // another limit, so other traces
 		} {
 			t.Run(fmt.Sprintf("%s %s %s", name, o.Layout, o.Protocol[:4]), func(t *testing.T) {
 				want, _ := written(t, tl, &Options{Layout: o.Layout, MaxSpans: o.MaxSpans})
@@ -117,9 +39,9 @@ func TestJaeger(t *testing.T) {
 				for _, s := range want {
 					traces[s.Trace] = true
 				}
-				var got []flat
+				var got []oteltest.Span
 				for id := range traces {
-					got = append(got, j.trace(t, id)...)
+					got = append(got, j.Spans(t, id)...)
 				}
 				if len(traces) != res.Traces || name == "long" && res.Traces != 2 {
 					t.Errorf("%d traces", len(traces))
@@ -135,7 +57,7 @@ func TestJaeger(t *testing.T) {
 						delete(got[i].Attrs, "@jaeger@warnings") // of those, and of tasks that begin before their calls by the device's clock
 					}
 				}
-				if sent, stored := byID(t, want), byID(t, got); !reflect.DeepEqual(sent, stored) {
+				if sent, stored := oteltest.ByID(t, want), oteltest.ByID(t, got); !reflect.DeepEqual(sent, stored) {
 					t.Errorf("Jaeger has other spans (-sent +stored):\n%.3000s", cmp.Diff(sent, stored))
 				}
 			})
@@ -152,7 +74,7 @@ func TestJaeger(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(get(t, j.query+"/api/traces/"+nested.FirstTraceID), &ui); err != nil {
+	if err := json.Unmarshal(oteltest.Get(t, j.Query+"/api/traces/"+nested.FirstTraceID), &ui); err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[string]int{}
@@ -166,7 +88,7 @@ func TestJaeger(t *testing.T) {
 	}
 
 	var services struct{ Data []string }
-	if err := json.Unmarshal(get(t, j.query+"/api/services"), &services); err != nil {
+	if err := json.Unmarshal(oteltest.Get(t, j.Query+"/api/services"), &services); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []string{"train", "loader", "npu:3"} {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/otelexport/internal/spans"
 )
 
 // What an export holds does not grow with the trace.
@@ -17,27 +19,27 @@ func TestMemory(t *testing.T) {
 		sizes = append(sizes, 100_000_000)
 	}
 	held := func(calls int) (most uint64) {
-		x, err := newExporter(testtrace.Decoding(t, calls, true), acl.Model, nil)
+		x, err := spans.New(testtrace.Decoding(t, calls, true), acl.Model, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		every := max(calls/100_000, 2)
-		if err := x.run(func(b *batch) (*batch, error) {
-			if b.number%every == 0 {
+		if err := x.Run(func(b *otlp.Batch) (*otlp.Batch, error) {
+			if b.Number%every == 0 {
 				var m runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&m)
 				most = max(most, m.HeapAlloc)
 			}
-			b.reset()
+			b.Reset()
 			return b, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if x.res.Traces < calls/1000 {
-			t.Errorf("%d traces of %d calls", x.res.Traces, calls)
+		if x.Result().Traces < calls/1000 {
+			t.Errorf("%d traces of %d calls", x.Result().Traces, calls)
 		}
-		t.Logf("%s calls: %.1f MB held at most, %d traces", strconv.Itoa(calls), float64(most)/1e6, x.res.Traces)
+		t.Logf("%s calls: %.1f MB held at most, %d traces", strconv.Itoa(calls), float64(most)/1e6, x.Result().Traces)
 		return most
 	}
 	first := held(sizes[0])

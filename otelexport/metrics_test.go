@@ -8,16 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
 // readMetrics returns the values that a collector has kept, by service, metric and attributes; of histograms the count and the sum.
@@ -146,12 +145,12 @@ func TestMetrics(t *testing.T) {
 		}
 		for _, protocol := range []string{GRPC, HTTP} {
 			t.Run(name+" "+protocol[:4], func(t *testing.T) {
-				s, endpoint, file := startCollector(t, "file")
-				url, n, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: endpoint[protocol], Protocol: protocol})
-				if err != nil || !strings.HasPrefix(url, endpoint[protocol]) || n == 0 {
-					t.Fatalf("%s, %d values, %v", url, n, err)
+				s, url, file := oteltest.StartCollector(t, "file")
+				to, n, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[protocol], Protocol: protocol})
+				if err != nil || !strings.HasPrefix(to, url[protocol]) || n == 0 {
+					t.Fatalf("%s, %d values, %v", to, n, err)
 				}
-				s.stop()
+				s.Stop()
 				lines, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
@@ -177,16 +176,5 @@ func TestMetricsNowhere(t *testing.T) {
 	_, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, nil)
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/own") {
 		t.Error(err)
-	}
-}
-
-// A value lies in the bucket whose bound it does not exceed.
-func TestBuckets(t *testing.T) {
-	v := value{buckets: make([]uint64, len(bounds)+1)}
-	for _, ns := range []int64{0, 1_000, 1_001, int64(time.Second), int64(time.Second) + 1, -5} {
-		v.observe(ns)
-	}
-	if v.buckets[0] != 3 || v.buckets[1] != 1 || v.buckets[len(bounds)-1] != 1 || v.buckets[len(bounds)] != 1 || v.min != 0 || v.max != int64(time.Second)+1 || v.count != 6 {
-		t.Errorf("%+v", v)
 	}
 }

@@ -98,35 +98,30 @@ import (
 	"fmt"
 	"io"
 
-	"go.opentelemetry.io/collector/pdata/ptrace"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/otelexport/internal/spans"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
 // Layouts of a trace.
 const (
-	Lanes  = "lanes"  // tasks on their streams
-	Nested = "nested" // tasks under the calls that made them
+	Lanes  = spans.Lanes  // tasks on their streams
+	Nested = spans.Nested // tasks under the calls that made them
 )
 
 // Protocols of Send.
 const (
-	GRPC = "grpc"
-	HTTP = "http/protobuf"
+	GRPC = endpoint.GRPC
+	HTTP = endpoint.HTTP
 )
 
-// DefaultMaxSpans and DefaultMaxBytes are traces that every backend shows as a whole: Elasticsearch finds 10,000 spans of one by
-// default, and Tempo takes 5 MB, to which the resources count.
+// Default limits of one trace.
 const (
-	DefaultMaxSpans = 10_000
-	DefaultMaxBytes = 3_000_000
-)
-
-// minSpans and minBytes hold the root, and a call with its thread, its stream, its task and its range.
-const (
-	minSpans = 8
-	minBytes = 64 << 10
+	DefaultMaxSpans = spans.DefaultMaxSpans
+	DefaultMaxBytes = spans.DefaultMaxBytes
 )
 
 // Options change what Send and Write do; nil stands for the zero value.
@@ -151,6 +146,10 @@ type Options struct {
 	Save func(*State)
 }
 
+func (o *Options) spans() *spans.Options {
+	return &spans.Options{Layout: o.Layout, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps}
+}
+
 // Result says what was exported, also beside an error: then it is what was handed over before.
 type Result struct {
 	Endpoint     string // URL that the spans went to, "" for Write
@@ -163,6 +162,12 @@ type Result struct {
 	StepTraceID  string // of the first step that is like most others, else of the first step; "" without steps
 	Rejected     int    // of all spans, by a receiver that took the others
 	Message      string // what the receiver said with its last partial success, also where it rejected nothing
+}
+
+// made adds the traces that an encoder made.
+func (r *Result) made(x *spans.Encoder) {
+	m := x.Result()
+	r.Traces, r.FirstTraceID, r.StepTraceID = m.Traces, m.FirstTraceID, m.StepTraceID
 }
 
 // A RejectedError says that the receiver did not take some of the spans.
@@ -183,22 +188,22 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if o == nil {
 		o = &Options{}
 	}
-	t, err := traces.resolve(o.Endpoint, o.Protocol)
+	t, err := endpoint.Traces.Resolve(o.Endpoint, o.Protocol)
 	if err != nil {
 		return nil, err
 	}
-	x, err := newExporter(r, m, o)
+	x, err := spans.New(r, m, o.spans())
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, t, x)
+	res := &Result{Endpoint: t.Url.String(), Protocol: t.Protocol}
+	s, err := dial(ctx, t, x.Calls(), o, res)
 	if err != nil {
 		return nil, err
 	}
-	x.res.Endpoint, x.res.Protocol = t.url.String(), t.protocol
-	err = s.resume(o.Resume, fmt.Sprintf("%s as %s to %s", x.meta.UUID, x.cut, t.url))
+	err = s.resume(o.Resume, fmt.Sprintf("%s to %s", x.Name(), t.Url))
 	if err == nil {
-		err = x.run(s.take)
+		err = x.Run(s.take)
 	}
 	if err == nil {
 		err = s.same()
@@ -207,6 +212,7 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if e := s.close(err != nil); e != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = e
 	}
+	res.made(x)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -214,24 +220,28 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 		if o.Save != nil && (s.state.Requests > 0 || len(s.state.Later) > 0) && !errors.Is(err, ErrOtherExport) {
 			o.Save(&s.state)
 		}
-		return &x.res, fmt.Errorf("send over %s to %s: %d spans were handed over, those of %d of %d calls: %w", t.protocol, t.url, x.res.Spans+x.res.Before, s.calls, s.total, err)
+		return res, fmt.Errorf("send over %s to %s: %d spans were handed over, those of %d of %d calls: %w", t.Protocol, t.Url, res.Spans+res.Before, s.calls, s.total, err)
 	}
-	if x.res.Rejected > 0 {
-		return &x.res, &RejectedError{Endpoint: x.res.Endpoint, Rejected: x.res.Rejected, Spans: x.res.Spans + x.res.Before, Message: x.res.Message}
+	if res.Rejected > 0 {
+		return res, &RejectedError{Endpoint: res.Endpoint, Rejected: res.Rejected, Spans: res.Spans + res.Before, Message: res.Message}
 	}
-	return &x.res, nil
+	return res, nil
 }
 
 // Write writes the spans of a trace as OTLP JSON lines, each of which is also a valid body of a request to a receiver's
 // /v1/traces.
 func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
-	x, err := newExporter(r, m, o)
+	if o == nil {
+		o = &Options{}
+	}
+	x, err := spans.New(r, m, o.spans())
 	if err != nil {
 		return nil, err
 	}
+	res := &Result{}
 	var wire []byte
-	err = x.run(func(b *batch) (*batch, error) {
-		wire = b.request(wire[:0])
+	err = x.Run(func(b *otlp.Batch) (*otlp.Batch, error) {
+		wire = b.Request(wire[:0])
 		td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
 		if err != nil {
 			return nil, err
@@ -243,13 +253,14 @@ func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, er
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return nil, err
 		}
-		x.res.Requests++
-		x.res.Spans += b.spans
-		b.reset()
+		res.Requests++
+		res.Spans += b.Spans
+		b.Reset()
 		return b, nil
 	})
+	res.made(x)
 	if err != nil {
-		return &x.res, fmt.Errorf("write spans: %w", err)
+		return res, fmt.Errorf("write spans: %w", err)
 	}
-	return &x.res, nil
+	return res, nil
 }

@@ -2,42 +2,43 @@ package otelexport
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/otelexport/internal/spans"
 	"github.com/google/go-cmp/cmp"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protopath"
-	"google.golang.org/protobuf/reflect/protorange"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // verify compares spans with the timeline that they were made from, knowing nothing of how they were made.
-func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, maxSpans int) {
+func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout string, maxSpans int) {
 	t.Helper()
-	all := byID(t, spans)
-	calls, tasks := map[int64]flat{}, map[int64]flat{}
+	all := oteltest.ByID(t, spans)
+	calls, tasks := map[int64]oteltest.Span{}, map[int64]oteltest.Span{}
 	perTrace := map[string]int{}
 	gaps := 0
 	for _, s := range spans {
 		perTrace[s.Trace]++
-		if s.ID == noSpan || s.End < s.Start {
+		if s.ID == oteltest.NoSpan || s.End < s.Start {
 			t.Fatalf("bad span %+v", s)
 		}
-		if s.Parent == noSpan {
+		if s.Parent == oteltest.NoSpan {
 			continue
 		}
 		p, ok := all[[2]string{s.Trace, s.Parent}]
@@ -47,7 +48,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		if p.Start > s.Start || p.End < s.End && s.Attrs["acl.bracketed"] == nil {
 			t.Errorf("%s [%d,%d] is not within %s [%d,%d]", s.Name, s.Start, s.End, p.Name, p.Start, p.End)
 		}
-		i, task, ok := callOf(all, s)
+		i, task, ok := oteltest.CallOf(all, s)
 		switch {
 		case s.Name == "calls lost":
 			gaps++
@@ -74,7 +75,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		c := &tl.Calls[i]
 		s := calls[int64(c.Index)]
 		th := threads[c.Thread]
-		want := flat{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: scopeName, Schema: schemaURL, Name: c.Name, Kind: "Internal",
+		want := oteltest.Span{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: otlp.ScopeName, Schema: otlp.SchemaURL, Name: c.Name, Kind: "Internal",
 			Start: testtrace.StartWall + c.Start, End: testtrace.StartWall + c.End, Status: "Unset",
 			Attrs: map[string]any{"acl.call": int64(c.Index)}}
 		if c.Kernel != "" {
@@ -136,26 +137,9 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			t.Fatalf("call %d lies under %s", c.Index, p.Name)
 		}
 	}
-	if r := verifyRoots(t, spans); len(r) != len(perTrace) {
+	if r := oteltest.VerifyRoots(t, spans); len(r) != len(perTrace) {
 		t.Errorf("%d roots of %d traces", len(r), len(perTrace))
 	}
-}
-
-func write(w io.Writer, tl *timeline.Timeline, o *Options) (*Result, error) {
-	return Write(w, tl.Reader, tl.Model, o)
-}
-
-func send(ctx context.Context, tl *timeline.Timeline, o *Options) (*Result, error) {
-	return Send(ctx, tl.Reader, tl.Model, o)
-}
-
-func export(tb testing.TB, tl *timeline.Timeline, o *Options) *exporter {
-	tb.Helper()
-	x, err := newExporter(tl.Reader, tl.Model, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return x
 }
 
 func TestSmallStory(t *testing.T) {
@@ -164,19 +148,19 @@ func TestSmallStory(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			spans, res := written(t, tl, &Options{Layout: layout})
 			verify(t, tl, spans, layout, DefaultMaxSpans)
-			all := byID(t, spans)
-			if res.Traces != 1 || res.FirstTraceID != roots(spans)[0].Trace {
+			all := oteltest.ByID(t, spans)
+			if res.Traces != 1 || res.FirstTraceID != oteltest.Roots(spans)[0].Trace {
 				t.Errorf("result %+v", res)
 			}
 			// What a reader of the picture would name, in words.
-			find := func(name string, call int64) flat {
+			find := func(name string, call int64) oteltest.Span {
 				for _, s := range spans {
-					if n, _, _ := callOf(all, s); s.Name == name && (call < 0 || n == call) {
+					if n, _, _ := oteltest.CallOf(all, s); s.Name == name && (call < 0 || n == call) {
 						return s
 					}
 				}
 				t.Fatalf("no span %s", name)
-				return flat{}
+				return oteltest.Span{}
 			}
 			if s := find("recording", -1); s.Start != testtrace.StartWall+1_000 || s.End != testtrace.StartWall+40_400 || s.Resource["service.name"] != "train" {
 				t.Errorf("root %+v", s)
@@ -198,7 +182,7 @@ func TestSmallStory(t *testing.T) {
 			}
 			want := map[string]any{"service.name": "train", "service.instance.id": testtrace.UUID, "host.name": "node7", "process.pid": int64(4001),
 				"process.executable.name": "train", "process.executable.path": "/opt/app/train", "process.command_args": []any{"/opt/app/train", "--steps", "2"}}
-			if d := cmp.Diff(want, roots(spans)[0].Resource); d != "" {
+			if d := cmp.Diff(want, oteltest.Roots(spans)[0].Resource); d != "" {
 				t.Errorf("resource (-want +got):\n%s", d)
 			}
 		})
@@ -224,7 +208,7 @@ func TestLongStoryIsCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spans := parse(t, b.Bytes())
+		spans := oteltest.Parse(t, b.Bytes())
 		verify(t, tl, spans, layout, limit)
 		least := (len(tl.Calls) + len(tl.Tasks)) / limit
 		if res.Traces <= least || limit > 100 && res.Traces > least+1 {
@@ -255,21 +239,21 @@ func TestIDsAreDeterministic(t *testing.T) {
 	if a.FirstTraceID == b.FirstTraceID {
 		t.Error("two layouts share a trace id: a backend would merge them")
 	}
-	// Ids in what users have stored must not change with a release.
+	// IDs in what users have stored must not change with a release.
 	if want := "982eec4e3230d816311922b9fdef32eb"; a.FirstTraceID != want {
 		t.Errorf("trace id %s, want %s", a.FirstTraceID, want)
 	}
 }
 
 func TestRequestsAreWithinLimits(t *testing.T) {
-	x := export(t, testtrace.Long(t, 25_000), &Options{MaxSpans: 1 << 20, MaxBytes: 1 << 30})
+	x := encoder(t, testtrace.Long(t, 25_000), &Options{MaxSpans: 1 << 20, MaxBytes: 1 << 30})
 	var requests, spans, size int
-	sent(t, x, func(b *batch, wire []byte) {
+	sent(t, x, func(b *otlp.Batch, wire []byte) {
 		requests++
-		spans += b.spans
+		spans += b.Spans
 		size += len(wire)
-		if len(wire) > maxRequestBytes || b.spans > maxRequestSpans || len(wire) > b.bytes {
-			t.Errorf("request of %d bytes, thought to be at most %d, with %d spans", len(wire), b.bytes, b.spans)
+		if len(wire) > otlp.MaxRequestBytes || b.Spans > otlp.MaxRequestSpans || len(wire) > b.Bytes {
+			t.Errorf("request of %d bytes, thought to be at most %d, with %d spans", len(wire), b.Bytes, b.Spans)
 		}
 	})
 	t.Logf("%d requests, %d spans of %.1f bytes", requests, spans, float64(size)/float64(spans))
@@ -279,21 +263,21 @@ func TestRequestsAreWithinLimits(t *testing.T) {
 func TestTracesAreWithinLimits(t *testing.T) {
 	tl := testtrace.Long(t, 6_000)
 	for _, layout := range []string{Lanes, Nested} {
-		for _, limit := range []int{minBytes, 200_000} {
+		for _, limit := range []int{spans.MinBytes, 200_000} {
 			size, count := map[string]int{}, map[string]int{}
-			spans := sent(t, export(t, tl, &Options{Layout: layout, MaxBytes: limit}), func(_ *batch, wire []byte) {
+			got := sent(t, encoder(t, tl, &Options{Layout: layout, MaxBytes: limit}), func(_ *otlp.Batch, wire []byte) {
 				var q coltracepb.ExportTraceServiceRequest
 				if err := proto.Unmarshal(wire, &q); err != nil {
 					t.Fatal(err)
 				}
 				for _, rs := range q.ResourceSpans {
 					for _, s := range rs.ScopeSpans[0].Spans {
-						size[string(s.TraceId)] += lenBytes(proto.Size(s))
+						size[string(s.TraceId)] += otlp.LenBytes(proto.Size(s))
 						count[string(s.TraceId)]++
 					}
 				}
 			})
-			verify(t, tl, spans, layout, DefaultMaxSpans)
+			verify(t, tl, got, layout, DefaultMaxSpans)
 			small := 0
 			for id, n := range size {
 				if n > limit {
@@ -302,7 +286,7 @@ func TestTracesAreWithinLimits(t *testing.T) {
 				if n < limit*3/4 {
 					small++
 				}
-				if limit == minBytes && count[id] > 1000 {
+				if limit == spans.MinBytes && count[id] > 1000 {
 					t.Errorf("%d spans in %d bytes", count[id], n)
 				}
 			}
@@ -319,8 +303,8 @@ func TestRequestsAreTheLines(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "steps": testtrace.Steps(t, 4, 10, func(_, _ int) int64 { return 100 })} {
 		for _, layout := range []string{Lanes, Nested} {
 			want, _ := written(t, tl, &Options{Layout: layout})
-			got := sent(t, export(t, tl, &Options{Layout: layout}), func(b *batch, wire []byte) {
-				client, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.messages()})
+			got := sent(t, encoder(t, tl, &Options{Layout: layout}), func(b *otlp.Batch, wire []byte) {
+				client, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.Messages()})
 				if err != nil || !bytes.Equal(client, wire) {
 					t.Errorf("%s %s: a client sends other bytes, %v", name, layout, err)
 				}
@@ -348,17 +332,6 @@ func TestRequestsAreTheLines(t *testing.T) {
 }
 
 // Spans of any length are closed.
-func TestSpanLengths(t *testing.T) {
-	for _, n := range []int{0, 1, 126, 127, 128, 129, 5000, 1<<14 - 1, 1 << 14, 1<<14 + 1, 1 << 21} {
-		content := bytes.Repeat([]byte{7}, n)
-		b := closeSpan(append(openSpan([]byte("before")), content...), len("before"))
-		want := append(putLen([]byte("before"), scopeSpansSpan, n), content...)
-		if !bytes.Equal(b, want) {
-			t.Errorf("a span of %d bytes", n)
-		}
-	}
-}
-
 func TestEmptyTrace(t *testing.T) {
 	tl := testtrace.New(t).Load()
 	spans, res := written(t, tl, nil)
@@ -371,7 +344,7 @@ func TestRecorderWasKilled(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1_000, 2_000, "aclrtSetDevice", testtrace.A(0))
 	spans, _ := written(t, b.Cut(), nil)
-	if len(spans) != 3 || roots(spans)[0].Attrs["acl.incomplete"] != true {
+	if len(spans) != 3 || oteltest.Roots(spans)[0].Attrs["acl.incomplete"] != true {
 		t.Errorf("%+v", spans)
 	}
 }
@@ -408,7 +381,7 @@ func TestNamesThatAreNoText(t *testing.T) {
 	b.Call(0, 3_000, 4_000, "aclrtLaunchKernel", testtrace.A(9, 1, 0, 0, 0))
 	tl := b.Load()
 	names := map[string]bool{}
-	for _, s := range sent(t, export(t, tl, nil), nil) {
+	for _, s := range sent(t, encoder(t, tl, nil), nil) {
 		names[s.Name] = true
 	}
 	if !names["k\uFFFD\x00\u2028<"] {
@@ -454,7 +427,7 @@ func TestRanges(t *testing.T) {
 	tl := b.Load()
 	for _, layout := range []string{Lanes, Nested} {
 		spans, _ := written(t, tl, &Options{Layout: layout, NoSteps: true})
-		all := byID(t, spans)
+		all := oteltest.ByID(t, spans)
 		got := map[string][2]int64{}
 		for _, s := range spans {
 			if _, ok := s.Attrs["acl.range"]; !ok {

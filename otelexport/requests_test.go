@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
+	"github.com/google/go-cmp/cmp"
 )
 
 // What a thread does for a request lies under the parent that the program has named, as well as in the recording: of
@@ -25,7 +25,7 @@ func TestRequests(t *testing.T) {
 		call(thread, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", message), func(_ *api.Func, c *format.Call) { c.Ret = id })
 	}
 	trace := func(n int) string { return fmt.Sprintf("%032x", n) }
-	parent := func(n int) string { return "traceparent=00-" + trace(n) + "-" + caller }
+	parent := func(n int) string { return "traceparent=00-" + trace(n) + "-" + oteltest.Caller }
 	end := func(thread uint32, id uint64) { call(thread, "mstxRangeEnd", testtrace.A(id)) }
 	copyTo := func(thread uint32, stream uint64) {
 		call(thread, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, stream))
@@ -70,8 +70,8 @@ func TestRequests(t *testing.T) {
 	}
 	for _, layout := range []string{Lanes, Nested} {
 		spans, res := written(t, tl, &Options{Layout: layout})
-		all := byID(t, spans)
-		var recording []flat
+		all := oteltest.ByID(t, spans)
+		var recording []oteltest.Span
 		got := map[string]map[string]int{}
 		for _, s := range spans {
 			if want[s.Trace] == nil {
@@ -81,7 +81,7 @@ func TestRequests(t *testing.T) {
 			if got[s.Trace] == nil {
 				got[s.Trace] = map[string]int{}
 			}
-			if _, _, ok := callOf(all, s); ok || s.Attrs["acl.range"] != nil || s.Attrs["acl.part"] != nil {
+			if _, _, ok := oteltest.CallOf(all, s); ok || s.Attrs["acl.range"] != nil || s.Attrs["acl.part"] != nil {
 				got[s.Trace][s.Name]++
 			}
 			p, ok := all[[2]string{s.Trace, s.Parent}]
@@ -89,7 +89,7 @@ func TestRequests(t *testing.T) {
 			case s.Name == "request":
 				w := want[s.Trace]
 				service := map[bool]string{true: "loader", false: "train"}[s.Trace == trace(7)]
-				if s.Parent != caller || s.Resource["service.name"] != service || s.Attrs["acl.calls"] != int64(w[start]+w[ends]+w[copies]+w[waits]) {
+				if s.Parent != oteltest.Caller || s.Resource["service.name"] != service || s.Attrs["acl.calls"] != int64(w[start]+w[ends]+w[copies]+w[waits]) {
 					t.Errorf("%s: root %+v", layout, s)
 				}
 			case !ok || s.Attrs["acl.call"] != nil && s.Resource["acl.simulated"] == nil && (s.Start < p.Start || s.End > p.End):
@@ -106,22 +106,22 @@ func TestRequests(t *testing.T) {
 				calls++
 			}
 		}
-		if calls != len(tl.Calls) || res.Traces != len(want)+len(verifyRoots(t, recording)) || res.FirstTraceID != roots(recording)[0].Trace {
+		if calls != len(tl.Calls) || res.Traces != len(want)+len(oteltest.VerifyRoots(t, recording)) || res.FirstTraceID != oteltest.Roots(recording)[0].Trace {
 			t.Errorf("%s: %d calls of %d, %+v", layout, calls, len(tl.Calls), res)
 		}
 	}
 	// More than a trace can show has traces of its own, linked to the parent.
 	spans, _ := written(t, tl, &Options{MaxSpans: 8})
-	byID(t, spans)
+	oteltest.ByID(t, spans)
 	in, out, calls := 0, 0, 0
 	of := map[string]bool{}
 	for _, s := range spans {
 		switch {
 		case s.Name != "request":
-		case s.Parent == caller:
+		case s.Parent == oteltest.Caller:
 			in++
 			of[s.Trace] = true
-		case s.Parent == noSpan && len(s.Links) > 0 && s.Links[len(s.Links)-1] == [2]string{trace(1), caller} && s.Attrs["acl.cut"] == true:
+		case s.Parent == oteltest.NoSpan && len(s.Links) > 0 && s.Links[len(s.Links)-1] == [2]string{trace(1), oteltest.Caller} && s.Attrs["acl.cut"] == true:
 			out++
 			of[s.Trace] = true
 		default:

@@ -1,11 +1,11 @@
 package otelexport
 
 import (
-	"encoding/hex"
 	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -26,7 +26,7 @@ func TestATraceForEachStep(t *testing.T) {
 		stepOf := map[string]any{}
 		for _, s := range spans {
 			perTrace[s.Trace]++
-			if s.Parent == noSpan {
+			if s.Parent == oteltest.NoSpan {
 				stepOf[s.Trace] = s.Attrs["acl.step"]
 				if i, ok := s.Attrs["acl.step"].(int64); ok != (s.Name == "step") || limit == DefaultMaxSpans && ok &&
 					(s.Start != testtrace.StartWall+list[i].From || s.End != testtrace.StartWall+list[i].To || s.Attrs["acl.step.source"] != "found") {
@@ -52,7 +52,7 @@ func TestATraceForEachStep(t *testing.T) {
 		if calls != len(tl.Calls) {
 			t.Errorf("%d calls, want %d", calls, len(tl.Calls))
 		}
-		all := verifyRoots(t, spans)
+		all := oteltest.VerifyRoots(t, spans)
 		for _, r := range all {
 			if perTrace[r.Trace] > limit {
 				t.Errorf("%d spans in a trace, at most %d", perTrace[r.Trace], limit)
@@ -73,32 +73,8 @@ func TestATraceForEachStep(t *testing.T) {
 	}
 }
 
-// A user is shown the first of the steps that are like most others, whichever order they end in, and one that differs where all do.
-func TestStepToShow(t *testing.T) {
-	differs, typical := &step.Step{}, &step.Step{Typical: true}
-	for want, parts := range map[byte][]part{
-		0: {{number: 1, first: true}, {number: 2, ended: typical}},
-		1: {{number: 2, first: true, ended: differs}, {number: 1, first: true, ended: differs}, {number: 3, first: true, ended: differs}},
-		5: {{number: 1, first: true, ended: differs}, {number: 6, first: true, ended: typical}, {number: 5, first: true, ended: typical}, {number: 4, ended: typical},
-			{number: 2, first: true, ended: differs}},
-	} {
-		x := &exporter{}
-		for _, p := range parts {
-			p.trace[0] = byte(p.number)
-			x.show(&p)
-		}
-		id := ""
-		if want > 0 {
-			id = hex.EncodeToString(append([]byte{want}, make([]byte, 15)...))
-		}
-		if x.res.StepTraceID != id {
-			t.Errorf("%q, want part %d", x.res.StepTraceID, want)
-		}
-	}
-}
-
 // cut reports whether another root is of the same step.
-func cut(all []flat, r flat) bool {
+func cut(all []oteltest.Span, r oteltest.Span) bool {
 	n := 0
 	for _, o := range all {
 		if o.Attrs["acl.step"] == r.Attrs["acl.step"] {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/otelexport/live"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
@@ -16,7 +16,7 @@ type liveFlags struct {
 	metrics []string
 	every   int
 	slow    time.Duration
-	o       otelexport.LiveOptions
+	o       live.Options
 	flags   *pflag.FlagSet
 }
 
@@ -31,7 +31,7 @@ func (l *liveFlags) add(f *pflag.FlagSet) {
 }
 
 // A follower is what a recording hands on; nil where it hands on nothing.
-type follower struct{ *otelexport.Live }
+type follower struct{ *live.Follower }
 
 // follow begins to hand on what a recording shows.
 func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
@@ -62,15 +62,15 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 		return nil, usage("--sample-steps and --slow-step are at least 0")
 	}
 	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.StepMarker
-	live, err := otelexport.NewLive(&l.o)
+	followed, err := live.New(&l.o)
 	if err != nil {
 		return nil, &exit{exitStart, fmt.Errorf("%w: %w", record.ErrStart, err)}
 	}
-	o.Follower = live
-	if at := live.Address(); at != "" {
+	o.Follower = followed
+	if at := followed.Address(); at != "" {
 		report.Printf(a.err, "acltrace: metrics for Prometheus at http://%s/metrics\n", at)
 	}
-	return &follower{live}, nil
+	return &follower{followed}, nil
 }
 
 // said tells what was handed on.

@@ -217,7 +217,7 @@ func noneNamed(t *testing.T, m *model) {
 			names[n] = true
 		}
 	}
-	for _, dir := range []string{"probe", "record", "format", "timeline", "report", "otelexport", "export/*", "replay", "replay/whatif", "analyze/*", "cmd/acltrace"} {
+	for _, dir := range []string{"probe", "record", "format", "timeline", "report", "otelexport", "otelexport/live", "otelexport/internal/*", "export/*", "replay", "replay/whatif", "analyze/*", "cmd/acltrace"} {
 		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

@@ -1,4 +1,4 @@
-package otelexport
+package live
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
 // BenchmarkLive is what a call costs the goroutine that records ("tell"), and that which counts ("count"): metrics
@@ -21,15 +22,15 @@ func BenchmarkLive(b *testing.B) {
 		calls = append(calls, *c.Clone())
 		calls[len(calls)-1].Data = nil
 	}
-	begin := func(b *testing.B, o LiveOptions) *Live {
+	begin := func(b *testing.B, o Options) *Follower {
 		o.Model = acl.Model
-		l, err := NewLive(&o)
+		l, err := New(&o)
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.rs.meta = tl.Reader.Meta()
+		l.rs.Meta = tl.Reader.Meta()
 		if l.spans != nil {
-			l.spans.x.inherit()
+			l.spans.x.Inherit()
 		}
 		for _, p := range tl.Reader.Processes() {
 			l.Process(&p)
@@ -51,7 +52,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 	b.Run("tell", func(b *testing.B) {
 		each(b, func() time.Duration {
-			l := begin(b, LiveOptions{})
+			l := begin(b, Options{})
 			done := make(chan struct{})
 			go func() {
 				for x := range l.work {
@@ -59,21 +60,21 @@ func BenchmarkLive(b *testing.B) {
 				}
 				close(done)
 			}()
-			began := processor()
+			began := oteltest.CPUTime()
 			for i := range calls {
 				l.Call(&calls[i], false)
 			}
-			took := processor() - began
+			took := oteltest.CPUTime() - began
 			close(l.work)
 			<-done
 			return took
 		})
 	})
-	for name, o := range map[string]LiveOptions{"count": {}, "count, and spans": {Spans: true, Every: 100, Endpoint: "http://127.0.0.1:1"}} {
+	for name, o := range map[string]Options{"count": {}, "count, and spans": {Spans: true, Every: 100, Endpoint: "http://127.0.0.1:1"}} {
 		b.Run(name, func(b *testing.B) {
 			each(b, func() time.Duration {
 				l := begin(b, o)
-				var batches []*liveBatch
+				var batches []*batch
 				done := make(chan struct{})
 				go func() {
 					for x := range l.work {
@@ -87,14 +88,14 @@ func BenchmarkLive(b *testing.B) {
 				l.Drained(1 << 62)
 				close(l.work)
 				<-done
-				began := processor()
+				began := oteltest.CPUTime()
 				for _, x := range batches {
 					x.until = 1 << 62
 					if err := l.take(x); err != nil {
 						b.Fatal(err)
 					}
 				}
-				return processor() - began
+				return oteltest.CPUTime() - began
 			})
 		})
 	}

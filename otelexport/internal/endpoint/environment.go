@@ -1,8 +1,12 @@
-package otelexport
+// Package endpoint finds OTLP receivers and connects to them: OTEL_EXPORTER_OTLP_* variables, URLs, protocols, clients
+// of OpenTelemetry's Go SDK, and answers that reject a part of a request.
+//
+// Packages otelexport and live call it once before they send. Signal.Check refuses invalid variables that the SDK's
+// clients would silently ignore; Target.Check refuses an address where nothing listens. It encodes no data.
+package endpoint
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,40 +17,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	sdkresource "go.opentelemetry.io/otel/sdk/resource"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 // The variables of OpenTelemetry's specification, most of which the clients read themselves. They say nothing to the user of what
 // they do not understand, so that it is looked at here.
 
-// environment is what the variables say of resources.
-type environment struct {
-	service    string
-	attributes []attribute.KeyValue
-}
-
-func readEnvironment() (environment, error) {
-	var e environment
-	r, err := sdkresource.New(context.Background(), sdkresource.WithFromEnv())
-	if err != nil {
-		return e, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES %q: %w", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), err)
-	}
-	e.attributes = r.Attributes()
-	if v, ok := r.Set().Value(semconv.ServiceNameKey); ok {
-		e.service = v.AsString()
-	}
-	return e, nil
-}
+// Protocols of Send.
+const (
+	GRPC = "grpc"
+	HTTP = "http/protobuf"
+)
 
 // A signal is what is sent: its part of the variables' names, and its path over HTTP.
-type signal struct{ name, path string }
+type signal struct{ name, Path string }
 
 var (
-	traces  = signal{"TRACES", "/v1/traces"}
-	metrics = signal{"METRICS", "/v1/metrics"}
+	Traces  = signal{"TRACES", "/v1/traces"}
+	Metrics = signal{"METRICS", "/v1/metrics"}
 )
 
 // variable returns the value of a variable of the signal, else of all signals, and its name.
@@ -60,11 +47,11 @@ func (s signal) variable(name string) (value, origin string) {
 }
 
 // check looks at the variables that the clients would ignore in silence.
-func (s signal) check() error {
+func (s signal) Check() error {
 	if v, name := s.variable("COMPRESSION"); v != "" && v != "gzip" && v != "none" {
 		return fmt.Errorf("%s %q is neither gzip nor none", name, v)
 	}
-	if _, err := s.timeout(); err != nil {
+	if _, err := s.Timeout(); err != nil {
 		return err
 	}
 	if v, name := s.variable("INSECURE"); v != "" && !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
@@ -101,13 +88,13 @@ func (s signal) check() error {
 }
 
 // patience is how long a request may take with all its repetitions. The specification's 10 s are for programs that can't wait.
-const patience = time.Minute
+const Patience = time.Minute
 
 // timeout returns how long a request may take.
-func (s signal) timeout() (time.Duration, error) {
+func (s signal) Timeout() (time.Duration, error) {
 	v, name := s.variable("TIMEOUT")
 	if v == "" {
-		return patience, nil
+		return Patience, nil
 	}
 	ms, err := strconv.Atoi(v)
 	if err != nil || ms < 0 {
@@ -122,13 +109,13 @@ const (
 )
 
 // target is where a signal goes.
-type target struct {
-	url      *url.URL
-	protocol string
+type Target struct {
+	Url      *url.URL
+	Protocol string
 }
 
 // resolve finds out where the signal goes, by an endpoint and a protocol, else by the environment.
-func (s signal) resolve(endpoint, protocol string) (*target, error) {
+func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	if protocol == "" {
 		protocol, _ = s.variable("PROTOCOL")
 	}
@@ -164,8 +151,8 @@ func (s signal) resolve(endpoint, protocol string) (*target, error) {
 			protocol = HTTP
 		}
 	}
-	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, s.path) {
-		u.Path = path.Join("/", u.Path, s.path)
+	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, s.Path) {
+		u.Path = path.Join("/", u.Path, s.Path)
 	}
-	return &target{u, protocol}, nil
+	return &Target{u, protocol}, nil
 }

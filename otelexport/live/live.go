@@ -1,4 +1,13 @@
-package otelexport
+// Package live sends metrics and chosen spans of a recording while it is in progress.
+//
+// Command record creates a Follower with New and sets it as record.Options.Follower. The recorder calls Begin, then
+// Process, Thread, Call, Gap, Measured and Drained from its goroutine, then End; read Result after End. Close releases a
+// Follower whose recording never began.
+//
+// It shares the encoder, meter and receivers of package otelexport, so a step has the same spans and metrics as in an
+// export of the finished trace file. It never delays the recorder because a receiver is slow: spans and metrics that
+// cannot be sent are dropped and counted.
+package live
 
 import (
 	"cmp"
@@ -11,12 +20,14 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/internal/meter"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // LiveOptions say what a Live hands on.
-type LiveOptions struct {
+type Options struct {
 	Model *api.Model // required
 
 	Endpoint string // of the OTLP receiver for both, as in Options
@@ -40,7 +51,7 @@ type LiveOptions struct {
 }
 
 // LiveResult says what a Live has handed on, and what it has not.
-type LiveResult struct {
+type Result struct {
 	Calls uint64 // that were counted
 
 	MetricsTo            string // URL, "" for none
@@ -73,25 +84,25 @@ type LiveResult struct {
 // as the request's header had it. What the thread did until the range ended becomes a trace "request", whose root is a
 // child of that parent, unless the last digits say that the request is not sampled; then only one that has failed, or
 // was slow.
-type Live struct {
-	o    LiveOptions
-	work chan *liveBatch
-	free chan *liveBatch // whose calls were counted
-	done chan struct{}   // closed when all work is done
-	cur  *liveBatch
+type Follower struct {
+	o    Options
+	work chan *batch
+	free chan *batch   // whose calls were counted
+	done chan struct{} // closed when all work is done
+	cur  *batch
 	sent struct{ until, latest int64 } // by the batches before
 
 	mu    sync.Mutex // of what follows
-	rs    *resources
-	meter *meter
+	rs    *otlp.Resources
+	meter *meter.Meter
 	feed  *timeline.LiveWalk
-	held  []*liveCall // that others may come before
-	spent []*liveBatch
+	held  []*heldCall // that others may come before
+	spent []*batch
 	gaps  []format.Gap // that belong to no process yet
 	at    int64        // up to when all was counted
 	timed map[uint64]int
-	now   *liveCall // that the feed is given
-	res   LiveResult
+	now   *heldCall // that the feed is given
+	res   Result
 
 	spans *spanSampler
 	push  *metricPusher
@@ -102,25 +113,23 @@ type Live struct {
 
 const (
 	// liveBatchCalls is how many calls are handed on together at the most, liveBatches how many batches wait.
-	liveBatchCalls, liveBatches = 1024, 96
+	batchCalls, maxBatches = 1024, 96
 	// maxHeldCalls is how many calls may wait for others to come before them, 50 MiB.
 	maxHeldCalls = 1 << 17
 	// liveBeat is how often what was recorded is handed on, where it is not much.
-	liveBeat = 20 * time.Millisecond
-	// maxLiveProcesses is how many processes are told apart.
-	maxLiveProcesses = 256
+	heartbeat = 20 * time.Millisecond
 )
 
 // farewell is how long receivers are waited for when a program has ended. It is a variable for the tests.
 var farewell = 3 * time.Second
 
 // A liveBatch is what the recorder tells at once. Its memory is used again when its calls were counted.
-type liveBatch struct {
+type batch struct {
 	procs   []format.Process
 	threads []format.Thread
-	calls   []liveCall
+	calls   []heldCall
 	gaps    []format.Gap
-	times   []liveTime
+	times   []deviceTime
 	until   int64
 	end     bool
 	left    int // calls that were not counted
@@ -131,33 +140,32 @@ type liveBatch struct {
 	bytes []byte
 }
 
-type liveCall struct {
+type heldCall struct {
 	format.Call
 	timed bool
-	of    *liveBatch
+	of    *batch
 }
 
 // reset makes the batch an empty one.
-func (b *liveBatch) reset() {
-	*b = liveBatch{procs: b.procs[:0], threads: b.threads[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
+func (b *batch) reset() {
+	*b = batch{procs: b.procs[:0], threads: b.threads[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
 		words: b.words[:0], outs: b.outs[:0], data: b.data[:0], bytes: b.bytes[:0]}
 }
 
-type liveTime struct {
+type deviceTime struct {
 	call     uint64
 	from, to int64
 }
 
 // NewLive prepares a Live, and fails where what was asked for can't be: a receiver that is not there is no reason.
-func NewLive(o *LiveOptions) (*Live, error) {
-	l := &Live{o: *o, work: make(chan *liveBatch, liveBatches), free: make(chan *liveBatch, liveBatches), done: make(chan struct{}), timed: map[uint64]int{}}
-	env, err := readEnvironment()
-	if err != nil {
+func New(o *Options) (*Follower, error) {
+	l := &Follower{o: *o, work: make(chan *batch, maxBatches), free: make(chan *batch, maxBatches), done: make(chan struct{}), timed: map[uint64]int{}}
+	var err error
+	if l.rs, err = otlp.NewLiveResources(o.Model); err != nil {
 		return nil, err
 	}
-	l.rs = &resources{kind: o.Model.Accelerator, env: env, devices: map[string]*resource{}}
-	l.meter = newMeter(l.rs, o.Model, nil)
-	v := &timeline.Visitor{Lane: l.lane, Call: l.call, Task: l.task, Memory: l.meter.memory}
+	l.meter = meter.New(l.rs, o.Model, nil)
+	v := &timeline.Visitor{Lane: l.lane, Call: l.call, Task: l.task, Memory: l.meter.Memory}
 	if o.Spans {
 		if l.spans, err = newSpanSampler(l); err != nil {
 			return nil, err
@@ -166,7 +174,7 @@ func NewLive(o *LiveOptions) (*Live, error) {
 	}
 	l.feed = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
 	if l.spans != nil {
-		l.spans.x.w = &l.feed.Walk
+		l.spans.x.Follow(&l.feed.Walk)
 	}
 	if o.Metrics {
 		if l.push, err = newMetricPusher(l); err != nil {
@@ -182,7 +190,7 @@ func NewLive(o *LiveOptions) (*Live, error) {
 }
 
 // Address is where metrics are served, "" for nowhere.
-func (l *Live) Address() string {
+func (l *Follower) Address() string {
 	if l.serve == nil {
 		return ""
 	}
@@ -190,10 +198,10 @@ func (l *Live) Address() string {
 }
 
 // Begin takes what is known of the recording.
-func (l *Live) Begin(meta *format.Meta) {
+func (l *Follower) Begin(meta *format.Meta) {
 	m := *meta
 	l.mu.Lock()
-	l.rs.meta = &m
+	l.rs.Meta = &m
 	l.mu.Unlock()
 	if l.spans != nil {
 		l.spans.begin()
@@ -207,12 +215,12 @@ func (l *Live) Begin(meta *format.Meta) {
 	go l.run()
 }
 
-func (l *Live) batch() *liveBatch {
+func (l *Follower) batch() *batch {
 	if l.cur == nil {
 		select {
 		case l.cur = <-l.free:
 		default:
-			l.cur = &liveBatch{calls: make([]liveCall, 0, liveBatchCalls), words: make([]uint64, 0, 8*liveBatchCalls)}
+			l.cur = &batch{calls: make([]heldCall, 0, batchCalls), words: make([]uint64, 0, 8*batchCalls)}
 		}
 		l.cur.until = l.sent.until
 	}
@@ -220,21 +228,21 @@ func (l *Live) batch() *liveBatch {
 }
 
 // Process takes the next process.
-func (l *Live) Process(p *format.Process) { l.batch().procs = append(l.batch().procs, *p) }
+func (l *Follower) Process(p *format.Process) { l.batch().procs = append(l.batch().procs, *p) }
 
 // Thread takes the next thread.
-func (l *Live) Thread(t *format.Thread) { l.batch().threads = append(l.batch().threads, *t) }
+func (l *Follower) Thread(t *format.Thread) { l.batch().threads = append(l.batch().threads, *t) }
 
 // Gap takes calls that were lost.
-func (l *Live) Gap(g *format.Gap) { l.batch().gaps = append(l.batch().gaps, *g) }
+func (l *Follower) Gap(g *format.Gap) { l.batch().gaps = append(l.batch().gaps, *g) }
 
 // Measured takes the device's time of a task.
-func (l *Live) Measured(call uint64, from, to int64) {
-	l.batch().times = append(l.batch().times, liveTime{call, from, to})
+func (l *Follower) Measured(call uint64, from, to int64) {
+	l.batch().times = append(l.batch().times, deviceTime{call, from, to})
 }
 
 // Call takes a call.
-func (l *Live) Call(c *format.Call, timed bool) {
+func (l *Follower) Call(c *format.Call, timed bool) {
 	b := l.batch()
 	b.calls = b.calls[:len(b.calls)+1]
 	k := &b.calls[len(b.calls)-1]
@@ -244,7 +252,7 @@ func (l *Live) Call(c *format.Call, timed bool) {
 		k.Data[i].Bytes = keep(&b.bytes, k.Data[i].Bytes)
 	}
 	l.sent.latest = max(l.sent.latest, c.End)
-	if len(b.calls) == liveBatchCalls {
+	if len(b.calls) == batchCalls {
 		l.hand()
 	}
 }
@@ -263,8 +271,8 @@ func keep[T any](slab *[]T, v []T) []T {
 }
 
 // Drained notes that what ended before a moment was told.
-func (l *Live) Drained(before int64) {
-	if l.cur == nil && l.sent.latest <= l.sent.until || before-l.sent.until < liveBeat.Nanoseconds() {
+func (l *Follower) Drained(before int64) {
+	if l.cur == nil && l.sent.latest <= l.sent.until || before-l.sent.until < heartbeat.Nanoseconds() {
 		return // all that was told is known to be in order, or it was just handed on
 	}
 	b := l.batch()
@@ -273,14 +281,14 @@ func (l *Live) Drained(before int64) {
 }
 
 // hand gives the batch to those who count.
-func (l *Live) hand() {
+func (l *Follower) hand() {
 	l.sent.until = l.cur.until
 	l.work <- l.cur
 	l.cur = nil
 }
 
 // End notes the end of the recording, and waits for what is still to be handed on, some seconds at the most.
-func (l *Live) End(at int64) {
+func (l *Follower) End(at int64) {
 	l.ended.Do(func() {
 		b := l.batch()
 		b.until, b.end = at, true
@@ -303,7 +311,7 @@ func (l *Live) End(at int64) {
 }
 
 // Result says what was handed on. Valid after End.
-func (l *Live) Result() (*LiveResult, error) {
+func (l *Follower) Result() (*Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.res.Calls, l.res.StepsSource = l.feed.Calls, l.feed.StepRule().Source
@@ -311,13 +319,13 @@ func (l *Live) Result() (*LiveResult, error) {
 }
 
 // Close gives back what a Live holds whose recording has not begun.
-func (l *Live) Close() {
+func (l *Follower) Close() {
 	if l.serve != nil {
 		l.serve.close()
 	}
 }
 
-func (l *Live) run() {
+func (l *Follower) run() {
 	defer close(l.done)
 	for b := range l.work {
 		l.mu.Lock()
@@ -332,15 +340,15 @@ func (l *Live) run() {
 }
 
 // take counts a batch.
-func (l *Live) take(b *liveBatch) error {
+func (l *Follower) take(b *batch) error {
 	for i := range b.procs {
-		l.process(&b.procs[i])
+		l.rs.Add(&b.procs[i])
 	}
 	for _, t := range b.threads {
 		l.feed.Thread(t)
-		l.meter.threads = append(l.meter.threads, t)
+		l.meter.AddThread(t)
 		if l.spans != nil {
-			l.spans.x.addThread(&t)
+			l.spans.x.AddThread(&t)
 		}
 	}
 	b.left = len(b.calls)
@@ -350,15 +358,15 @@ func (l *Live) take(b *liveBatch) error {
 	if err := l.count(b.until, b.end || len(l.held) > maxHeldCalls); err != nil {
 		return err
 	}
-	if l.gaps = append(l.gaps, b.gaps...); len(l.rs.hosts) > 0 { // else there is none yet that could have lost them
+	if l.gaps = append(l.gaps, b.gaps...); len(l.rs.Hosts) > 0 { // else there is none yet that could have lost them
 		for i := range l.gaps {
-			l.meter.gap(&l.gaps[i])
+			l.meter.Gap(&l.gaps[i])
 		}
 		l.gaps = l.gaps[:0]
 	}
 	for _, t := range b.times {
 		if lane, ok := l.timed[t.call]; ok && t.from <= t.to {
-			l.meter.ran(lane, t.to-t.from)
+			l.meter.Ran(lane, t.to-t.from)
 		}
 		delete(l.timed, t.call)
 	}
@@ -377,7 +385,7 @@ func (l *Live) take(b *liveBatch) error {
 }
 
 // again has the memory of a batch used again.
-func (l *Live) again(b *liveBatch) {
+func (l *Follower) again(b *batch) {
 	b.reset()
 	select {
 	case l.free <- b:
@@ -386,8 +394,8 @@ func (l *Live) again(b *liveBatch) {
 }
 
 // count counts calls by their start up to one that ended behind a moment, or all.
-func (l *Live) count(until int64, all bool) error {
-	slices.SortFunc(l.held, func(a, b *liveCall) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Index, b.Index)) })
+func (l *Follower) count(until int64, all bool) error {
+	slices.SortFunc(l.held, func(a, b *heldCall) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Index, b.Index)) })
 	n := 0
 	for ; n < len(l.held) && (all || l.held[n].End <= until); n++ {
 		l.now = l.held[n]
@@ -404,33 +412,16 @@ func (l *Live) count(until int64, all bool) error {
 	return nil
 }
 
-// process takes the next process. Those behind maxLiveProcesses are counted together.
-func (l *Live) process(p *format.Process) {
-	rs := l.rs
-	rs.procs = append(rs.procs, *p)
-	n := len(rs.procs) - 1
-	switch {
-	case n < maxLiveProcesses:
-		rs.hosts = append(rs.hosts, rs.host(p, rs.serviceNames()[n]))
-	case n == maxLiveProcesses:
-		rs.procs[n] = format.Process{}
-		rs.hosts = append(rs.hosts, rs.host(&rs.procs[n], "other processes"))
-	default:
-		rs.procs[n] = format.Process{}
-		rs.hosts = append(rs.hosts, rs.hosts[maxLiveProcesses])
-	}
-}
-
-func (l *Live) lane(i int, lane *timeline.Lane) error {
+func (l *Follower) lane(i int, lane *timeline.Lane) error {
 	if l.spans != nil {
-		if err := l.spans.x.lane(i, lane); err != nil {
+		if err := l.spans.x.Lane(i, lane); err != nil {
 			return err
 		}
 	}
-	return l.meter.lane(i, lane)
+	return l.meter.Lane(i, lane)
 }
 
-func (l *Live) call(c *timeline.HostCall, t *timeline.Task) error {
+func (l *Follower) call(c *timeline.HostCall, t *timeline.Task) error {
 	if l.now.timed && t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
 		if len(l.timed) >= 1<<16 { // of tasks that were never waited for
 			clear(l.timed)
@@ -440,28 +431,28 @@ func (l *Live) call(c *timeline.HostCall, t *timeline.Task) error {
 	if l.spans != nil {
 		l.spans.call(c, t)
 	}
-	return l.meter.call(c, t)
+	return l.meter.Call(c, t)
 }
 
-func (l *Live) task(t *timeline.Task) error {
+func (l *Follower) task(t *timeline.Task) error {
 	if l.spans != nil {
 		l.spans.task(t)
 	}
-	return l.meter.task(t)
+	return l.meter.Task(t)
 }
 
 // snapshot returns what was counted so far.
-func (l *Live) snapshot() []resourceData {
+func (l *Follower) snapshot() []meter.ResourceData {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rs.meta == nil {
+	if l.rs.Meta == nil {
 		return nil
 	}
-	return l.meter.data(l.at)
+	return l.meter.Data(l.at)
 }
 
 // Warnings are what a user should know, a line each.
-func (r *LiveResult) Warnings() []string {
+func (r *Result) Warnings() []string {
 	var out []string
 	if r.PushesFailed > 0 {
 		out = append(out, fmt.Sprintf("metrics: %d of %d pushes to %s failed, the last one so: %v", r.PushesFailed, r.Pushed+r.PushesFailed, r.MetricsTo, r.PushError))

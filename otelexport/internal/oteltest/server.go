@@ -1,4 +1,4 @@
-package otelexport
+package oteltest
 
 import (
 	"bytes"
@@ -14,29 +14,29 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// server is a real receiver that only this machine reaches.
-type server struct {
+// A Server is a real receiver that only this machine reaches.
+type Server struct {
 	name  string
 	ports []string // addresses that its configuration names
 	log   bytes.Buffer
-	cmd   *exec.Cmd
+	Cmd   *exec.Cmd
 	gone  chan struct{}
 }
 
 // start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on
 // for the addresses, and waits until it is ready. It ends with the test.
-func start(t testing.TB, name, variable, config string, ports int, ready func(s *server) bool) *server {
+func start(t testing.TB, name, variable, config string, ports int, ready func(s *Server) bool) *Server {
 	t.Helper()
 	program := os.Getenv(variable)
 	if program == "" {
-		program = filepath.Join("..", "build", name)
+		program = filepath.Join(testenv.Root(t), "build", name)
 	}
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("no %[1]s to test with: `make %[1]s` builds build/%[1]s, or %[2]s names one (%[3]v)", name, variable, err)
 	}
 	file := filepath.Join(t.TempDir(), name+".yaml")
 	for tries := 0; ; tries++ {
-		s := &server{name: name, gone: make(chan struct{})}
+		s := &Server{name: name, gone: make(chan struct{})}
 		var listeners []net.Listener // all are held until all are known, so that they differ
 		var args []any
 		for range ports {
@@ -54,18 +54,18 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 		for _, l := range listeners {
 			l.Close()
 		}
-		s.cmd = exec.Command(program, "--config", file)
-		s.cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
-		s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-		if err := s.cmd.Start(); err != nil {
+		s.Cmd = exec.Command(program, "--config", file)
+		s.Cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
+		s.Cmd.Stdout, s.Cmd.Stderr = &s.log, &s.log
+		if err := s.Cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
-			s.cmd.Wait()
+			s.Cmd.Wait()
 			close(s.gone)
 		}()
 		t.Cleanup(func() {
-			s.stop()
+			s.Stop()
 			if t.Failed() {
 				t.Logf("%s said:\n%s", name, &s.log)
 			}
@@ -90,12 +90,12 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 }
 
 // stop ends the server as an administrator does, so that it writes what it has.
-func (s *server) stop() {
-	s.cmd.Process.Signal(os.Interrupt)
+func (s *Server) Stop() {
+	s.Cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-s.gone:
 	case <-time.After(testenv.Patience):
-		s.cmd.Process.Kill()
+		s.Cmd.Process.Kill()
 		<-s.gone
 	}
 }

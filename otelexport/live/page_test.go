@@ -1,4 +1,4 @@
-package otelexport
+package live
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"sync"
 	"testing"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // TestRequestsOfThePage compiles what docs/production.md has a program do that hands on the spans of its requests, and
@@ -69,7 +70,7 @@ func TestRequestsOfThePage(t *testing.T) {
 	was := farewell
 	farewell = testenv.Patience
 	defer func() { farewell = was }()
-	l, err := NewLive(&LiveOptions{Model: acl.Model, Spans: true, Endpoint: receiver.URL, Protocol: HTTP})
+	l, err := New(&Options{Model: acl.Model, Spans: true, Endpoint: receiver.URL, Protocol: endpoint.HTTP})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package otelexport
+package live
 
 import (
 	"context"
@@ -12,31 +12,38 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+	"github.com/acltrace/acltrace/otelexport/internal/meter"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
+
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 // A metricPusher sends metrics to an OTLP receiver now and then. The SDK's own reader knows one resource; a recording has several.
 type metricPusher struct {
-	l               *Live
+	l               *Follower
 	e               sdkmetric.Exporter
 	interval, limit time.Duration
 	stop, stopped   chan struct{}
 }
 
-func newMetricPusher(l *Live) (*metricPusher, error) {
+func newMetricPusher(l *Follower) (*metricPusher, error) {
 	p := &metricPusher{l: l, stop: make(chan struct{}), stopped: make(chan struct{})}
-	t, err := metrics.resolve(l.o.Endpoint, l.o.Protocol)
+	t, err := endpoint.Metrics.Resolve(l.o.Endpoint, l.o.Protocol)
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.check(); err != nil {
+	if err := endpoint.Metrics.Check(); err != nil {
 		return nil, err
 	}
 	if p.interval, err = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", time.Minute); err != nil {
@@ -45,9 +52,9 @@ func newMetricPusher(l *Live) (*metricPusher, error) {
 	if p.limit, err = milliseconds("OTEL_METRIC_EXPORT_TIMEOUT", 30*time.Second); err != nil {
 		return nil, err
 	}
-	l.res.MetricsTo = t.url.String()
+	l.res.MetricsTo = t.Url.String()
 	// What was not taken is sent with the next values, which are sums since the beginning.
-	p.e, err = t.metrics(context.Background(), p.limit, false)
+	p.e, err = t.Metrics(context.Background(), p.limit, false)
 	return p, err
 }
 
@@ -107,7 +114,7 @@ func (p *metricPusher) push(ctx context.Context) (any bool, err error) {
 	defer cancel()
 	for _, d := range p.l.snapshot() {
 		any = true
-		if err := p.e.Export(ctx, d.message()); err != nil {
+		if err := p.e.Export(ctx, d.Message()); err != nil {
 			return any, err
 		}
 	}
@@ -138,24 +145,24 @@ func (p *metricPusher) end(ctx context.Context) {
 // A metricServer answers Prometheus. What it is asked for is looked up once a scrape, and told by an exporter of
 // OpenTelemetry's SDK for each resource, whose attributes are labels.
 type metricServer struct {
-	l        *Live
+	l        *Follower
 	listener net.Listener
 	server   *http.Server
 	registry *prometheus.Registry
 
 	mu        sync.Mutex // a scrape at a time
-	producers map[*resource]*liveProducer
+	producers map[*otlp.Resource]*producer
 }
 
 // A liveProducer gives the SDK what a resource has counted.
-type liveProducer struct{ metrics []metricdata.Metrics }
+type producer struct{ metrics []metricdata.Metrics }
 
-func (p *liveProducer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
-	return []metricdata.ScopeMetrics{{Scope: meterScope, Metrics: p.metrics}}, nil
+func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
+	return []metricdata.ScopeMetrics{{Scope: meter.MeterScope, Metrics: p.metrics}}, nil
 }
 
-func newMetricServer(l *Live) (*metricServer, error) {
-	s := &metricServer{l: l, registry: prometheus.NewRegistry(), producers: map[*resource]*liveProducer{}}
+func newMetricServer(l *Follower) (*metricServer, error) {
+	s := &metricServer{l: l, registry: prometheus.NewRegistry(), producers: map[*otlp.Resource]*producer{}}
 	var err error
 	address := l.o.Prometheus
 	if strings.HasPrefix(address, ":") {
@@ -189,22 +196,22 @@ func (s *metricServer) close() {
 // look brings what is told up to date.
 func (s *metricServer) look() error {
 	labels := []attribute.Key{semconv.ServiceNameKey, semconv.ServiceInstanceIDKey, semconv.HostNameKey, semconv.ProcessPIDKey, semconv.HwIDKey}
-	for _, a := range s.l.rs.env.attributes {
+	for _, a := range s.l.rs.Extra() {
 		labels = append(labels, a.Key)
 	}
 	for _, d := range s.l.snapshot() {
-		p := s.producers[d.resource]
+		p := s.producers[d.Resource]
 		if p == nil {
-			p = &liveProducer{}
+			p = &producer{}
 			e, err := otelprometheus.New(otelprometheus.WithRegisterer(s.registry), otelprometheus.WithProducer(p), otelprometheus.WithoutTargetInfo(),
 				otelprometheus.WithoutScopeInfo(), otelprometheus.WithResourceAsConstantLabels(func(a attribute.KeyValue) bool { return slices.Contains(labels, a.Key) }))
 			if err != nil {
 				return err
 			}
-			sdkmetric.NewMeterProvider(sdkmetric.WithReader(e), sdkmetric.WithResource(sdkresource.NewWithAttributes(schemaURL, d.attrs...)))
-			s.producers[d.resource] = p
+			sdkmetric.NewMeterProvider(sdkmetric.WithReader(e), sdkmetric.WithResource(sdkresource.NewWithAttributes(otlp.SchemaURL, d.Attrs...)))
+			s.producers[d.Resource] = p
 		}
-		p.metrics = d.metrics
+		p.metrics = d.Metrics
 	}
 	return nil
 }

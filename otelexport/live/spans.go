@@ -1,43 +1,44 @@
-package otelexport
+package live
 
 import (
 	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/otelexport/internal/spans"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 )
 
 // A spanSampler keeps the newest calls, cuts out those of steps and requests that are chosen when these have ended, and
 // has an exporter make spans of them when their tasks have ended too. It belongs to the goroutine that counts, but for
 // the sending.
 type spanSampler struct {
-	l *Live
-	x *exporter
-	t *target
+	l *Follower
+	x *spans.Encoder
+	t *endpoint.Target
 
-	calls  []liveSpan  // a ring: number n lies at n%maxRecent
-	n      uint64      // calls so far
-	open   []*liveTask // from gone on, those that have not ended, and some between them
+	calls  []recentCall // a ring: number n lies at n%maxRecent
+	n      uint64       // calls so far
+	open   []*openTask  // from gone on, those that have not ended, and some between them
 	gone   int
-	slab   []liveTask         // for those to come
-	first  int                // Task.Index of open[0]
-	failed []moment           // the newest calls that have failed
-	marked *timeline.Range    // a moment that the next call names
-	steps  int                // so far
-	parts  map[*liveUnit]bool // that wait for tasks
-	held   int                // calls of these
+	slab   []openTask       // for those to come
+	first  int              // Task.Index of open[0]
+	failed []moment         // the newest calls that have failed
+	marked *timeline.Range  // a moment that the next call names
+	steps  int              // so far
+	parts  map[*chosen]bool // that wait for tasks
+	held   int              // calls of these
 
 	client  otlptrace.Client
-	queue   chan *liveUnit
+	queue   chan *chosen
 	queued  int // bytes in the queue; under Live.mu
 	stopped chan struct{}
 	cancel  context.CancelFunc
@@ -53,7 +54,7 @@ const (
 	// maxFailed bounds the failures that are remembered.
 	maxFailed = 1 << 10
 	// livePatience is how long a request to the receiver may take with its repetitions.
-	livePatience = 10 * time.Second
+	sendTimeout = 10 * time.Second
 )
 
 // moment is when a call began, and on which thread.
@@ -62,66 +63,57 @@ type moment struct {
 	at     int64
 }
 
-// A liveSpan is a call, with its task and what begins with it.
-type liveSpan struct {
-	call  timeline.HostCall
-	task  *liveTask       // nil for none
-	named *timeline.Range // nil for none
+// A liveSpan is a call with its task, nil if it has none.
+type recentCall struct {
+	spans.Call
+	task *openTask
 }
 
 // A liveTask is a task, and who waits for its end.
-type liveTask struct {
+type openTask struct {
 	timeline.Task
 	done  bool
-	units []*liveUnit
+	units []*chosen
 }
 
 // A liveUnit is a step, or a request, that was chosen.
-type liveUnit struct {
-	origin
-	number   int // of a step, from 0
-	from, to int64
-	name     string // of the program's range, "" for none
-	typical  bool
-	calls    []liveSpan
-	waiting  int // for tasks to end
+type chosen struct {
+	spans.Unit
+	waiting int // for tasks to end
 
-	batches []*batch
+	batches []*otlp.Batch
 	bytes   int
-	trace   traceID
+	trace   otlp.TraceID
 	spans   int
 }
 
-func newSpanSampler(l *Live) (*spanSampler, error) {
-	s := &spanSampler{l: l, calls: make([]liveSpan, maxRecent), parts: map[*liveUnit]bool{}, queue: make(chan *liveUnit, 1<<10), stopped: make(chan struct{})}
-	s.x = &exporter{resources: l.rs, m: l.o.Model, functions: map[function][]byte{}, kernels: map[string]*names{}, b: &batch{},
-		o: Options{Layout: l.o.Layout, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes}}
-	s.x.top = s.x
-	if err := s.x.o.check(); err != nil {
-		return nil, err
-	}
-	s.x.cut = fmt.Sprint("live ", s.x.o.Layout)
+func newSpanSampler(l *Follower) (*spanSampler, error) {
+	s := &spanSampler{l: l, calls: make([]recentCall, maxRecent), parts: map[*chosen]bool{}, queue: make(chan *chosen, 1<<10), stopped: make(chan struct{})}
 	var err error
-	if s.t, err = traces.resolve(l.o.Endpoint, l.o.Protocol); err != nil {
+	s.x, err = spans.NewLive(l.rs, l.o.Model, &spans.Options{Layout: l.o.Layout, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes})
+	if err != nil {
 		return nil, err
 	}
-	if err := traces.check(); err != nil {
+	if s.t, err = endpoint.Traces.Resolve(l.o.Endpoint, l.o.Protocol); err != nil {
 		return nil, err
 	}
-	l.res.SpansTo = s.t.url.String()
-	s.client = s.t.spans(livePatience)
+	if err := endpoint.Traces.Check(); err != nil {
+		return nil, err
+	}
+	l.res.SpansTo = s.t.Url.String()
+	s.client = s.t.Spans(sendTimeout)
 	return s, nil
 }
 
 func (s *spanSampler) begin() {
-	s.x.inherit()
+	s.x.Inherit()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go s.send(ctx)
 }
 
 // at returns a call by its number, which must be one of the newest.
-func (s *spanSampler) at(n uint64) *liveSpan { return &s.calls[n%maxRecent] }
+func (s *spanSampler) at(n uint64) *recentCall { return &s.calls[n%maxRecent] }
 
 // oldest is the number of the first call that is there.
 func (s *spanSampler) oldest() uint64 { return s.n - min(s.n, maxRecent) }
@@ -129,20 +121,21 @@ func (s *spanSampler) oldest() uint64 { return s.n - min(s.n, maxRecent) }
 // since returns the number of the first call that began at a time or later.
 func (s *spanSampler) since(t int64) uint64 {
 	o := s.oldest()
-	return o + uint64(sort.Search(int(s.n-o), func(i int) bool { return s.at(o+uint64(i)).call.Start >= t }))
+	return o + uint64(sort.Search(int(s.n-o), func(i int) bool { return s.at(o+uint64(i)).Start >= t }))
 }
 
 func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 	k := s.at(s.n)
 	s.n++
-	*k = liveSpan{call: *c, named: s.marked}
-	k.call.Raw, s.marked = nil, nil
+	*k = recentCall{Call: spans.Call{HostCall: *c, Named: s.marked}}
+	k.Raw, s.marked = nil, nil
 	if t != nil {
 		if len(s.slab) == 0 {
-			s.slab = make([]liveTask, 64)
+			s.slab = make([]openTask, 64)
 		}
 		k.task, s.slab = &s.slab[0], s.slab[1:]
 		k.task.Task = *t
+		k.Task = &k.task.Task
 		s.open = append(s.open, k.task)
 	}
 	if c.Failed() {
@@ -181,14 +174,14 @@ func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 		s.marked = &named
 		return nil
 	}
-	for n := s.since(r.From); n < s.n && s.at(n).call.Start == r.From; n++ {
-		if k := s.at(n); k.call.Index == r.Begin {
-			k.named = &named
+	for n := s.since(r.From); n < s.n && s.at(n).Start == r.From; n++ {
+		if k := s.at(n); k.Index == r.Begin {
+			k.Named = &named
 		}
 	}
-	if p, rest, ok := parentIn(r.Name); ok {
-		u := &liveUnit{origin: origin{parent: p, title: "request"}, from: r.From, to: r.To, name: rest}
-		s.choose(u, p.sampled, "requested", func(thread uint32) bool { return thread == r.Thread })
+	if p, rest, ok := otlp.ParentIn(r.Name); ok {
+		u := &chosen{Unit: spans.Unit{Request: p, Step: step.Step{From: r.From, To: r.To, Name: rest}}}
+		s.choose(u, p.Sampled, "requested", func(thread uint32) bool { return thread == r.Thread })
 	}
 	return nil
 }
@@ -198,61 +191,61 @@ func (s *spanSampler) step(st *step.Step) error {
 	if st.Open {
 		return nil
 	}
-	if s.x.w.StepRule().Source == step.ByMarker {
+	if s.l.feed.StepRule().Source == step.ByMarker {
 		s.steps = st.Index // as --steps counts them
 	}
-	u := &liveUnit{origin: s.x.origin, number: s.steps, from: st.From, to: st.To, name: st.Name, typical: st.Typical}
+	u := &chosen{Unit: spans.Unit{Step: step.Step{Index: s.steps, From: st.From, To: st.To, Name: st.Name, Typical: st.Typical}}}
 	s.steps++
 	s.l.res.Steps++
-	s.choose(u, s.l.o.Every > 0 && u.number%s.l.o.Every == 0, "sampled", func(uint32) bool { return true })
+	s.choose(u, s.l.o.Every > 0 && u.Step.Index%s.l.o.Every == 0, "sampled", func(uint32) bool { return true })
 	return nil
 }
 
 // choose takes a step, or what a thread has done for a request, if it is to be sent.
-func (s *spanSampler) choose(u *liveUnit, wanted bool, why string, of func(thread uint32) bool) {
+func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread uint32) bool) {
 	switch {
-	case slices.ContainsFunc(s.failed, func(m moment) bool { return m.at >= u.from && m.at < u.to && of(m.thread) }):
-		u.why = "error"
-	case s.l.o.Slow > 0 && u.to-u.from > s.l.o.Slow.Nanoseconds():
-		u.why = "slow"
+	case slices.ContainsFunc(s.failed, func(m moment) bool { return m.at >= u.Step.From && m.at < u.Step.To && of(m.thread) }):
+		u.Why = "error"
+	case s.l.o.Slow > 0 && u.Step.To-u.Step.From > s.l.o.Slow.Nanoseconds():
+		u.Why = "slow"
 	case wanted:
-		u.why = why
+		u.Why = why
 	default:
 		return
 	}
 	res := &s.l.res
 	res.Chosen++
-	first := s.since(u.from)
+	first := s.since(u.Step.From)
 	if first == s.oldest() && first > 0 || s.held > maxUnitCalls {
 		res.Dropped++ // its beginning is gone
 		return
 	}
-	for n := first; n < s.n && s.at(n).call.Start < u.to; n++ {
+	for n := first; n < s.n && s.at(n).Start < u.Step.To; n++ {
 		k := s.at(n)
-		if !of(k.call.Thread) {
+		if !of(k.Thread) {
 			continue
 		}
-		u.calls = append(u.calls, *k)
+		u.Calls = append(u.Calls, k.Call)
 		if k.task != nil && !k.task.done {
 			k.task.units = append(k.task.units, u)
 			u.waiting++
 		}
 	}
 	s.parts[u] = true
-	s.held += len(u.calls)
+	s.held += len(u.Calls)
 	u.waiting++
 	s.ended(u)
 }
 
 // ended notes that a task of a unit has ended.
-func (s *spanSampler) ended(u *liveUnit) {
+func (s *spanSampler) ended(u *chosen) {
 	if u.waiting--; u.waiting > 0 {
 		return
 	}
 	delete(s.parts, u)
-	s.held -= len(u.calls)
+	s.held -= len(u.Calls)
 	err := s.encode(u)
-	u.calls = nil
+	u.Calls = nil
 	switch {
 	case err != nil:
 		s.l.res.Unsent++
@@ -271,55 +264,13 @@ func (s *spanSampler) ended(u *liveUnit) {
 }
 
 // encode makes the spans of a unit.
-func (s *spanSampler) encode(u *liveUnit) error {
-	x := s.x
-	inherited := x.origin.parent
-	x.sink = func(b *batch) (*batch, error) {
-		u.batches = append(u.batches, b)
-		u.bytes += b.bytes
-		u.spans += b.spans
-		return &batch{}, nil
+func (s *spanSampler) encode(u *chosen) (err error) {
+	u.batches, u.trace, err = s.x.Unit(&u.Unit)
+	for _, b := range u.batches {
+		u.bytes += b.Bytes
+		u.spans += b.Spans
 	}
-	x.origin, x.part, x.err = u.origin, nil, nil
-	joined := x.inherited
-	if u.title != "" {
-		x.inherited = 0 // another parent's
-	}
-	var tasks []*liveTask
-	for i := range u.calls {
-		k := &u.calls[i]
-		k.call.Step = u.number
-		if k.named != nil {
-			x.named, x.isNamed = *k.named, true
-		}
-		var t *timeline.Task
-		if k.task != nil {
-			t = &k.task.Task
-			tasks = append(tasks, k.task)
-		}
-		if err := x.call(&k.call, t); err != nil {
-			return err
-		}
-	}
-	slices.SortFunc(tasks, func(a, b *liveTask) int { return cmp.Compare(a.Index, b.Index) })
-	for _, t := range tasks {
-		if err := x.task(&t.Task); err != nil {
-			return err
-		}
-	}
-	if err := x.stepEnded(&step.Step{Index: u.number, Name: u.name, From: u.from, To: u.to, Typical: u.typical}); err != nil {
-		return err
-	}
-	if p := x.part; p != nil {
-		u.trace = p.trace
-		x.close(p)
-		if p.inherits && u.title == "" {
-			joined = x.inherited + p.spans
-		}
-	}
-	x.flush()
-	x.part, x.inherited, x.origin = nil, joined, origin{parent: inherited}
-	return x.err
+	return err
 }
 
 // send hands units over until there are no more.
@@ -331,11 +282,11 @@ func (s *spanSampler) send(ctx context.Context) {
 			if err != nil {
 				break
 			}
-			err = s.client.UploadTraces(ctx, b.messages())
-			if p, ok := partial(err); ok {
+			err = s.client.UploadTraces(ctx, b.Messages())
+			if p, ok := endpoint.Partial(err); ok {
 				err = nil
-				if p.rejected > 0 {
-					err = errors.New(p.message)
+				if p.Rejected > 0 {
+					err = errors.New(p.Message)
 				}
 			}
 		}

@@ -1,10 +1,11 @@
-package otelexport
+package otlp
 
 import (
 	"encoding/binary"
 	"math/bits"
 
 	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.4.0"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -30,11 +31,11 @@ const (
 	spanTrace      = 1<<3 | lengthened
 	spanOwn        = 2<<3 | lengthened
 	spanParent     = 4<<3 | lengthened
-	spanName       = 5<<3 | lengthened
-	spanKind       = 6<<3 | varint
+	SpanName       = 5<<3 | lengthened
+	SpanKind       = 6<<3 | varint
 	spanStart      = 7<<3 | fixed64
 	spanEnd        = 8<<3 | fixed64
-	spanAttributes = 9<<3 | lengthened
+	SpanAttributes = 9<<3 | lengthened
 	spanLinks      = 13<<3 | lengthened
 	spanStatus     = 15<<3 | lengthened
 	linkTrace      = 1<<3 | lengthened
@@ -53,28 +54,31 @@ const (
 
 // All numbers of fields above are below 16, so that a tag is one byte.
 
-func varintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+func VarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // lenBytes is the length of a field with n bytes of content.
-func lenBytes(n int) int { return 1 + varintLen(uint64(n)) + n }
+func LenBytes(n int) int { return 1 + VarintLen(uint64(n)) + n }
 
 func putLen(b []byte, tag byte, n int) []byte { return binary.AppendUvarint(append(b, tag), uint64(n)) }
 
-func putString(b []byte, tag byte, s string) []byte {
+func PutString(b []byte, tag byte, s string) []byte {
 	return append(putLen(b, tag, len(s)), s...)
 }
 
-const scopeName = "github.com/acltrace/acltrace/otelexport"
+const (
+	ScopeName = "github.com/acltrace/acltrace/otelexport"
+	SchemaURL = semconv.SchemaURL
+)
 
 var (
-	scopeEncoded = putString(putLen(nil, scopeSpansScope, lenBytes(len(scopeName))), scopeNameField, scopeName)
+	scopeEncoded = PutString(putLen(nil, scopeSpansScope, LenBytes(len(ScopeName))), scopeNameField, ScopeName)
 	// groupTail ends a ScopeSpans and then its ResourceSpans.
-	groupTail = putString(putString(nil, scopeSpansSchema, schemaURL), resourceSpansSchema, schemaURL)
+	groupTail = PutString(PutString(nil, scopeSpansSchema, SchemaURL), resourceSpansSchema, SchemaURL)
 )
 
 // messages returns a sealed batch as the messages that OpenTelemetry's clients take. To a client their content is fields that it passes
 // on without knowing them. They are valid until the batch is reset.
-func (b *batch) messages() []*tracepb.ResourceSpans {
+func (b *Batch) Messages() []*tracepb.ResourceSpans {
 	var out []*tracepb.ResourceSpans
 	for i := range b.groups {
 		if m := b.groups[i].message(); m != nil {
@@ -87,7 +91,7 @@ func (b *batch) messages() []*tracepb.ResourceSpans {
 }
 
 // request appends a sealed batch as an ExportTraceServiceRequest, which is a TracesData too.
-func (b *batch) request(dst []byte) []byte {
+func (b *Batch) Request(dst []byte) []byte {
 	for i := range b.groups {
 		if m := b.groups[i].message(); m != nil {
 			dst = append(putLen(dst, requestResourceSpans, len(m)), m...)
@@ -98,27 +102,27 @@ func (b *batch) request(dst []byte) []byte {
 
 // Attributes, as fields of a span or a resource.
 
-func putText(b []byte, tag byte, key, v string) []byte {
+func PutText(b []byte, tag byte, key, v string) []byte {
 	if v == "" {
 		return b
 	}
-	b = putKey(b, tag, key, lenBytes(len(v)))
-	return putString(b, valueString, v)
+	b = putKey(b, tag, key, LenBytes(len(v)))
+	return PutString(b, valueString, v)
 }
 
-func putNumber(b []byte, tag byte, key string, v int64) []byte {
-	b = putKey(b, tag, key, 1+varintLen(uint64(v)))
+func PutNumber(b []byte, tag byte, key string, v int64) []byte {
+	b = putKey(b, tag, key, 1+VarintLen(uint64(v)))
 	return binary.AppendUvarint(append(b, valueInt), uint64(v))
 }
 
-func putTrue(b []byte, tag byte, key string) []byte {
+func PutTrue(b []byte, tag byte, key string) []byte {
 	return append(putKey(b, tag, key, 2), valueBool, 1)
 }
 
 // putKey begins an attribute whose value has n bytes.
 func putKey(b []byte, tag byte, key string, n int) []byte {
-	b = putLen(b, tag, lenBytes(len(key))+lenBytes(n))
-	b = putString(b, keyValueKey, key)
+	b = putLen(b, tag, LenBytes(len(key))+LenBytes(n))
+	b = PutString(b, keyValueKey, key)
 	return putLen(b, keyValueValue, n)
 }
 
@@ -126,43 +130,43 @@ func putKey(b []byte, tag byte, key string, n int) []byte {
 func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 	switch key := string(a.Key); a.Value.Type() {
 	case attribute.INT64:
-		return putNumber(b, tag, key, a.Value.AsInt64())
+		return PutNumber(b, tag, key, a.Value.AsInt64())
 	case attribute.BOOL:
-		return putTrue(b, tag, key)
+		return PutTrue(b, tag, key)
 	case attribute.STRINGSLICE:
 		var list []byte
 		for _, v := range a.Value.AsStringSlice() {
-			v = valid(v)
-			list = putString(putLen(list, arrayValue, lenBytes(len(v))), valueString, v)
+			v = Valid(v)
+			list = PutString(putLen(list, arrayValue, LenBytes(len(v))), valueString, v)
 		}
-		b = putKey(b, tag, key, lenBytes(len(list)))
+		b = putKey(b, tag, key, LenBytes(len(list)))
 		return append(putLen(b, valueArray, len(list)), list...)
 	}
-	return putText(b, tag, string(a.Key), valid(a.Value.AsString()))
+	return PutText(b, tag, string(a.Key), Valid(a.Value.AsString()))
 }
 
 // Fields of a span.
 
 // putID appends a field with the id of a span.
-func putID(b []byte, tag byte, id spanID) []byte {
+func putID(b []byte, tag byte, id SpanID) []byte {
 	return binary.BigEndian.AppendUint64(append(b, tag, 8), uint64(id))
 }
 
-func putTimes(b []byte, start, end int64) []byte {
+func PutTimes(b []byte, start, end int64) []byte {
 	b = binary.LittleEndian.AppendUint64(append(b, spanStart), uint64(start))
 	return binary.LittleEndian.AppendUint64(append(b, spanEnd), uint64(end))
 }
 
 // putLink appends a link, whose content has a fixed length.
-func putLink(b []byte, trace *traceID, id spanID) []byte {
+func PutLink(b []byte, trace *TraceID, id SpanID) []byte {
 	b = append(b, spanLinks, 1+1+16+1+1+8, linkTrace, 16)
 	b = append(b, trace[:]...)
 	return putID(b, linkSpan, id)
 }
 
-func putError(b []byte, message string) []byte {
-	b = putLen(b, spanStatus, lenBytes(len(message))+2)
-	return append(putString(b, statusMessage, message), statusCode, statusError)
+func PutError(b []byte, message string) []byte {
+	b = putLen(b, spanStatus, LenBytes(len(message))+2)
+	return append(PutString(b, statusMessage, message), statusCode, statusError)
 }
 
 // openSpan begins a span whose length is not known; closeSpan, with the length that b had before it, fills that in.
@@ -174,7 +178,7 @@ func closeSpan(b []byte, at int) []byte {
 		b[at+1], b[at+2] = byte(n)|0x80, byte(n>>7)
 		return b
 	}
-	size := varintLen(uint64(n))
+	size := VarintLen(uint64(n))
 	for len(b) < at+1+size+n {
 		b = append(b, 0)
 	}

@@ -1,4 +1,4 @@
-package otelexport
+package live
 
 import (
 	"bytes"
@@ -6,33 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+	"github.com/acltrace/acltrace/otelexport/internal/meter"
+	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/otelexport/internal/spans"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // serving is what testdata/serve.c is asked to do.
@@ -53,7 +58,7 @@ func (s *serving) program(t *testing.T) []string {
 }
 
 // serve records testdata/serve.c with a Live, and returns it and the trace.
-func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *format.Reader, *record.Result) {
+func serve(t *testing.T, s serving, lo Options, o record.Options) (*Follower, *format.Reader, *record.Result) {
 	t.Helper()
 	lo.Model = acl.Model
 	if !unreached {
@@ -61,7 +66,7 @@ func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *f
 		farewell = testenv.Patience
 		defer func() { farewell = was }()
 	}
-	l, err := NewLive(&lo)
+	l, err := New(&lo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +79,7 @@ func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *f
 	if o.Follower == nil {
 		o.Follower = l
 	} else {
-		o.Follower.(interface{ use(*Live) }).use(l)
+		o.Follower.(interface{ use(*Follower) }).use(l)
 	}
 	o.Model, o.Output, o.Sim, o.Stdout = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), true, out
 	o.Command = append(o.Command, s.program(t)...)
@@ -102,30 +107,30 @@ func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *f
 var unreached bool
 
 // watching looks at a Live while its program runs; nil for nobody.
-var watching func(l *Live, stop <-chan struct{})
+var watching func(l *Follower, stop <-chan struct{})
 
 // A slowFollower makes a recorder slow, so that calls are lost.
 type slowFollower struct {
-	*Live
+	*Follower
 	n int
 }
 
-func (s *slowFollower) use(l *Live) { s.Live = l }
+func (s *slowFollower) use(l *Follower) { s.Follower = l }
 
 func (s *slowFollower) Call(c *format.Call, timed bool) {
 	if s.n++; s.n%256 == 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.Live.Call(c, timed)
+	s.Follower.Call(c, timed)
 }
 
 // A pushedFollower lets a recording end once metrics were pushed.
 type pushedFollower struct {
-	*Live
+	*Follower
 	t *testing.T
 }
 
-func (p *pushedFollower) use(l *Live) { p.Live = l }
+func (p *pushedFollower) use(l *Follower) { p.Follower = l }
 
 func (p *pushedFollower) End(at int64) {
 	p.Drained(at)
@@ -137,54 +142,84 @@ func (p *pushedFollower) End(at int64) {
 	if !testenv.Await(pushed) {
 		p.t.Error("nothing is pushed before the end")
 	}
-	p.Live.End(at)
+	p.Follower.End(at)
 }
 
-// counted are the values of a meter, by resource, metric and attributes.
-func counted(x *meter) map[string]value {
-	out := map[string]value{}
-	for k, v := range x.values {
-		of := attribute.NewSet(k.res.attrs...)
+// A total is a value of a metric, times in nanoseconds.
+type total struct {
+	Sum      int64
+	Count    uint64
+	Min, Max int64
+	Buckets  []uint64
+}
+
+// counted returns the values of a meter by resource, metric and attributes.
+func counted(x *meter.Meter) map[string]total {
+	out := map[string]total{}
+	ns := func(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
+	for _, d := range x.Data(0) {
+		of := attribute.NewSet(d.Attrs...)
 		service, _ := of.Value("service.name")
 		pid, _ := of.Value("process.pid")
-		c := *v
-		text := ""
-		for _, a := range v.attrs.ToSlice() {
-			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
+		for _, m := range d.Metrics {
+			set := func(attrs attribute.Set, v total) {
+				k := service.String() + " " + pid.String() + " " + m.Name
+				for _, a := range attrs.ToSlice() {
+					k += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
+				}
+				out[k] = v
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					set(p.Attributes, total{Sum: p.Value})
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					set(p.Attributes, total{Sum: p.Value})
+				}
+			case metricdata.Sum[float64]:
+				for _, p := range data.DataPoints {
+					set(p.Attributes, total{Sum: ns(p.Value)})
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					least, _ := p.Min.Value()
+					most, _ := p.Max.Value()
+					set(p.Attributes, total{ns(p.Sum), p.Count, ns(least), ns(most), p.BucketCounts})
+				}
+			default:
+				panic(fmt.Sprintf("%s has data of type %T", m.Name, data))
+			}
 		}
-		c.attrs = attribute.Set{} // is in the key
-		out[service.String()+" "+pid.String()+" "+k.m.Name+text] = c
 	}
 	return out
 }
 
-// same checks that what was counted live is what the trace says.
-func same(t *testing.T, l *Live, r *format.Reader) map[string]value {
+// same checks that the live values equal those of the trace.
+func same(t *testing.T, l *Follower, r *format.Reader) map[string]total {
 	t.Helper()
 	if _, err := l.Result(); err != nil {
 		t.Fatal(err)
 	}
-	rs, err := newResources(r, acl.Model)
+	rs, err := otlp.NewLiveResources(acl.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := timeline.NewWalk(r, acl.Model, nil)
-	// Live a process is named when it comes: the first of a name has no number.
-	procs := rs.procs
-	for i := range procs {
-		rs.procs = procs[:i+1]
-		rs.hosts[i] = rs.host(&procs[i], rs.serviceNames()[i])
+	rs.Meta = r.Meta()
+	for _, p := range r.Processes() {
+		rs.Add(&p)
 	}
-	x := newMeter(rs, acl.Model, r.Threads())
+	x := meter.New(rs, acl.Model, r.Threads())
 	for _, g := range r.Gaps() {
-		x.gap(&g)
+		x.Gap(&g)
 	}
-	if err := w.Run(x.visitor()); err != nil {
+	if err := timeline.NewWalk(r, acl.Model, nil).Run(x.Visitor()); err != nil {
 		t.Fatal(err)
 	}
 	want, got := counted(x), counted(l.meter)
-	if !reflect.DeepEqual(want, got) {
-		t.Errorf("live values are not those of the trace (-trace +live):\n%.3000s", cmp.Diff(want, got, cmp.AllowUnexported(value{}), cmp.Comparer(func(a, b value) bool { return reflect.DeepEqual(a, b) })))
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("live values are not those of the trace (-trace +live):\n%.3000s", d)
 	}
 	return got
 }
@@ -208,7 +243,7 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 		"with a limit":         {serving{1, 3000, 20, 0, 0, 0}, record.Options{MaxSize: 64 << 10, RingBytes: 64 << 10, Block: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, r, res := serve(t, c.serving, LiveOptions{}, c.o)
+			l, r, res := serve(t, c.serving, Options{}, c.o)
 			got := same(t, l, r)
 			sums := sums(got)
 			if sums["acl.calls"] != int64(res.Calls) || sums["acl.calls.lost"] != int64(res.Lost) || sums["acl.call.errors"] != int64(res.Failed) {
@@ -238,12 +273,12 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 }
 
 // sums adds values up by their metric.
-func sums(values map[string]value) map[string]int64 {
+func sums(values map[string]total) map[string]int64 {
 	sums := map[string]int64{}
 	for k, v := range values {
 		for w := range strings.FieldsSeq(k) {
 			if strings.HasPrefix(w, "acl.") && !strings.Contains(w, "=") {
-				sums[w] += v.sum
+				sums[w] += v.Sum
 			}
 		}
 	}
@@ -252,7 +287,7 @@ func sums(values map[string]value) map[string]int64 {
 
 // Of a flight recorder all calls are counted, also those that its ring has let go of.
 func TestLiveMetricsOfARing(t *testing.T) {
-	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, LiveOptions{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Block: true})
+	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, Options{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Block: true})
 	got := sums(counted(l.meter))
 	if got["acl.calls"] != int64(res.Calls) || got["acl.calls.lost"] != 0 || got["acl.launches"] != 2*300*30 || got["acl.call.errors"] != int64(res.Failed) || res.Failed != 10 {
 		t.Errorf("%v of %+v", got, res)
@@ -263,7 +298,7 @@ func TestLiveMetricsOfARing(t *testing.T) {
 func TestLiveMetricsOfACollector(t *testing.T) {
 	s := serving{2, 50, 20, 7, 0, 0}
 	command := s.program(t)
-	l, err := NewLive(&LiveOptions{Model: acl.Model})
+	l, err := New(&Options{Model: acl.Model})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +336,7 @@ func TestLiveMetricsOfACollector(t *testing.T) {
 func TestLivePrometheus(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	seen := make(chan []map[string]*dto.MetricFamily, 1)
-	watching = func(l *Live, stop <-chan struct{}) {
+	watching = func(l *Follower, stop <-chan struct{}) {
 		var all []map[string]*dto.MetricFamily
 		defer func() { seen <- all }()
 		for {
@@ -339,8 +374,8 @@ func TestLivePrometheus(t *testing.T) {
 	var r *format.Reader
 	steps := 60
 	for ; ; steps *= 4 { // a busy machine may not let the one who looks come twice
-		var l *Live
-		l, r, _ = serve(t, serving{2, steps, 20, 5, 10, 0}, LiveOptions{Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
+		var l *Follower
+		l, r, _ = serve(t, serving{2, steps, 20, 5, 10, 0}, Options{Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
 		same(t, l, r)
 		if all = <-seen; len(all) >= 2 || steps > 1e4 {
 			break
@@ -383,53 +418,18 @@ func TestLivePrometheus(t *testing.T) {
 	}
 }
 
-// A program that makes streams all the time has a bounded number of values.
-func TestLiveCardinality(t *testing.T) {
-	x := newMeter(&resources{meta: &format.Meta{}, procs: []format.Process{{PID: 1}}, devices: map[string]*resource{}}, acl.Model, nil)
-	for i := range 10 * maxStreams {
-		if err := x.lane(i, &timeline.Lane{Stream: &timeline.Object{}, Name: fmt.Sprint("stream ", i), Device: 0}); err != nil {
-			t.Fatal(err)
-		}
-		if err := x.task(&timeline.Task{Lane: i, Kind: api.Kernel}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sum := int64(0)
-	for _, v := range x.values {
-		sum += v.sum
-	}
-	if len(x.values) != maxStreams+1 || sum != 10*maxStreams {
-		t.Errorf("%d values of %d launches", len(x.values), sum)
-	}
-	l, err := NewLive(&LiveOptions{Model: acl.Model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.rs.meta = &format.Meta{}
-	for i := range 3 * maxLiveProcesses {
-		l.process(&format.Process{PID: 1000 + i, Exe: "/bin/worker"})
-	}
-	different := map[*resource]bool{}
-	for _, h := range l.rs.hosts {
-		different[h] = true
-	}
-	if len(different) != maxLiveProcesses+1 || l.rs.procs[len(l.rs.procs)-1].PID != 0 {
-		t.Errorf("%d resources of processes", len(different))
-	}
-}
-
 // A real collector has, at the end, the values that the trace has.
 func TestLiveMetricsToCollector(t *testing.T) {
-	for _, protocol := range []string{GRPC, HTTP} {
+	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		t.Run(protocol[:4], func(t *testing.T) {
 			t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
-			s, endpoint, file := startCollector(t, "file")
-			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, LiveOptions{Metrics: true, Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Block: true, Follower: &pushedFollower{t: t}})
+			s, url, file := oteltest.StartCollector(t, "file")
+			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, Options{Metrics: true, Endpoint: url[protocol], Protocol: protocol}, record.Options{Block: true, Follower: &pushedFollower{t: t}})
 			same(t, l, r)
-			if out, _ := l.Result(); out.Pushed < 2 || out.PushesFailed > 0 || !strings.HasPrefix(out.MetricsTo, endpoint[protocol]) {
+			if out, _ := l.Result(); out.Pushed < 2 || out.PushesFailed > 0 || !strings.HasPrefix(out.MetricsTo, url[protocol]) {
 				t.Errorf("%+v", out)
 			}
-			s.stop()
+			s.Stop()
 			lines, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -464,27 +464,22 @@ func TestLiveMetricsToCollector(t *testing.T) {
 	}
 }
 
-const (
-	upstream = "0af7651916cd43dd8448eb211c80319c"
-	caller   = "b7ad6b7169203331"
-)
-
 // checkLive checks that spans of chosen steps say what the trace says, and returns the roots.
-func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
+func checkLive(t *testing.T, spans []oteltest.Span, r *format.Reader) []oteltest.Span {
 	t.Helper()
 	tl, err := timeline.Load(r, acl.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := byID(t, spans)
+	all := oteltest.ByID(t, spans)
 	wall := r.Meta().StartWall
-	var roots []flat
+	var roots []oteltest.Span
 	tasks := 0
 	for _, s := range spans {
 		if strings.Contains(fmt.Sprint(s.Attrs["@jaeger@warnings"]), "duration") && s.End == s.Start+1 {
 			s.End-- // it took no time by the clock, and Jaeger has no moments
 		}
-		n, isTask, ok := callOf(all, s)
+		n, isTask, ok := oteltest.CallOf(all, s)
 		switch {
 		case s.Name == "step" || s.Name == "request":
 			roots = append(roots, s)
@@ -505,30 +500,30 @@ func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
 	if tasks == 0 {
 		t.Error("no tasks")
 	}
-	slices.SortFunc(roots, func(a, b flat) int { return int(a.Start - b.Start) })
+	slices.SortFunc(roots, func(a, b oteltest.Span) int { return int(a.Start - b.Start) })
 	return roots
 }
 
 // A real collector gets the steps that were chosen, while the program runs: one of ten, and all with an error or a pause.
 func TestLiveSteps(t *testing.T) {
-	for _, protocol := range []string{GRPC, HTTP} {
-		for _, layout := range []string{Lanes, Nested} {
+	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
+		for _, layout := range []string{spans.Lanes, spans.Nested} {
 			t.Run(protocol[:4]+" "+layout, func(t *testing.T) {
-				s, endpoint, file := startCollector(t, "file")
-				env := append(os.Environ(), "TRACEPARENT=00-"+upstream+"-"+caller+"-01")
-				l, r, _ := serve(t, serving{1, 120, 30, 17, 40, 0}, LiveOptions{Spans: true, Every: 10, Slow: 50 * time.Millisecond, Layout: layout,
-					Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Env: env, Block: true})
+				s, url, file := oteltest.StartCollector(t, "file")
+				env := append(os.Environ(), "TRACEPARENT=00-"+oteltest.Upstream+"-"+oteltest.Caller+"-01")
+				l, r, _ := serve(t, serving{1, 120, 30, 17, 40, 0}, Options{Spans: true, Every: 10, Slow: 50 * time.Millisecond, Layout: layout,
+					Endpoint: url[protocol], Protocol: protocol}, record.Options{Env: env, Block: true})
 				same(t, l, r)
 				out, _ := l.Result()
-				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != step.Found || out.FirstTrace != upstream || out.Warnings() != nil {
+				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != step.Found || out.FirstTrace != oteltest.Upstream || out.Warnings() != nil {
 					t.Errorf("%+v", out)
 				}
-				s.stop()
+				s.Stop()
 				lines, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				spans := parse(t, lines)
+				spans := oteltest.Parse(t, lines)
 				if len(spans) != out.Spans {
 					t.Errorf("%d spans arrived, of %d", len(spans), out.Spans)
 				}
@@ -540,7 +535,7 @@ func TestLiveSteps(t *testing.T) {
 					if root.Attrs["acl.step"].(int64)%10 == 0 {
 						tenth++ // for whichever reason: on a busy machine many are slow
 					}
-					if root.Trace != upstream || root.Parent != caller || root.Attrs["acl.layout"] != layout || root.Attrs["acl.step.source"] != "found" {
+					if root.Trace != oteltest.Upstream || root.Parent != oteltest.Caller || root.Attrs["acl.layout"] != layout || root.Attrs["acl.step.source"] != "found" {
 						t.Errorf("root %+v", root)
 					}
 					if kind == "sampled" && root.Attrs["acl.step"].(int64)%10 != 0 || kind == "slow" && root.End-root.Start < 50e6 {
@@ -559,19 +554,19 @@ func TestLiveSteps(t *testing.T) {
 // Where a marker says what tells steps apart, they are those of --steps: the first one is over when the marker comes
 // first, and all are seen from there.
 func TestLiveStepMarker(t *testing.T) {
-	s, endpoint, file := startCollector(t, "file")
-	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, LiveOptions{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: Lanes, Endpoint: endpoint[GRPC], Protocol: GRPC}, record.Options{Block: true})
+	s, url, file := oteltest.StartCollector(t, "file")
+	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, Options{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: spans.Lanes, Endpoint: url[endpoint.GRPC], Protocol: endpoint.GRPC}, record.Options{Block: true})
 	same(t, l, r)
 	out, _ := l.Result()
 	if out.Steps != 24 || out.Sent != 24 || out.StepsSource != step.ByMarker {
 		t.Errorf("%+v", out)
 	}
-	s.stop()
+	s.Stop()
 	lines, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans := parse(t, lines)
+	spans := oteltest.Parse(t, lines)
 	for i, root := range checkLive(t, spans, r) {
 		launches := 0
 		for _, s := range spans {
@@ -587,8 +582,8 @@ func TestLiveStepMarker(t *testing.T) {
 
 // In a real Jaeger a request that came from elsewhere and what the device did for it are one trace.
 func TestLiveRequestsInJaeger(t *testing.T) {
-	j := startJaeger(t)
-	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, LiveOptions{Spans: true, Endpoint: j.grpc, Protocol: GRPC}, record.Options{Block: true})
+	j := oteltest.StartJaeger(t)
+	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, Options{Spans: true, Endpoint: j.Grpc, Protocol: endpoint.GRPC}, record.Options{Block: true})
 	same(t, l, r)
 	out, _ := l.Result()
 	if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen {
@@ -600,7 +595,7 @@ func TestLiveRequestsInJaeger(t *testing.T) {
 			id := fmt.Sprintf("%016x%016x", thread, step)
 			fails := step > 1 && (step-1)%5 == 0
 			if !fails && step%2 == 0 { // not sampled by the one who asks
-				if resp, err := http.Get(j.query + "/api/v3/traces/" + id); err == nil {
+				if resp, err := http.Get(j.Query + "/api/v3/traces/" + id); err == nil {
 					if resp.StatusCode == http.StatusOK {
 						t.Errorf("%s is there", id)
 					}
@@ -609,7 +604,7 @@ func TestLiveRequestsInJaeger(t *testing.T) {
 				continue
 			}
 			chosen++
-			spans := j.trace(t, id)
+			spans := j.Spans(t, id)
 			roots := checkLive(t, spans, r)
 			if len(roots) != 1 || roots[0].Name != "request" || roots[0].Parent != "0000000000000abc" {
 				t.Fatalf("trace %s has the roots %+v", id, roots)
@@ -663,11 +658,11 @@ func TestLiveReceiversFail(t *testing.T) {
 	unreached = true
 	defer func() { unreached = false }()
 	for name, where := range map[string]func(t *testing.T) string{"nobody": func(*testing.T) string { return "http://127.0.0.1:1" }, "hole": hole, "slow": slow} {
-		for _, protocol := range []string{GRPC, HTTP} {
+		for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 			t.Run(name+" "+protocol[:4], func(t *testing.T) {
 				t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "200")
-				l, r, res := serve(t, serving{1, 60, 30, 0, 25, 0}, LiveOptions{Metrics: true, Spans: true, Every: 1, Endpoint: where(t), Protocol: protocol, Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
+				l, r, res := serve(t, serving{1, 60, 30, 0, 25, 0}, Options{Metrics: true, Spans: true, Every: 1, Endpoint: where(t), Protocol: protocol, Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
 				same(t, l, r)
 				out, _ := l.Result()
 				if res.Lost != 0 || out.Pushed != 0 || out.PushesFailed == 0 || out.Sent != 0 || out.Chosen < 10 || out.Unsent+out.Dropped != out.Chosen || len(out.Warnings()) < 2 {
@@ -680,7 +675,7 @@ func TestLiveReceiversFail(t *testing.T) {
 
 // Metrics were served to every machine that could reach this one where the address named no host.
 func TestMetricsAreServedToThisMachine(t *testing.T) {
-	l, err := NewLive(&LiveOptions{Model: acl.Model, Prometheus: ":0"})
+	l, err := New(&Options{Model: acl.Model, Prometheus: ":0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -698,19 +693,19 @@ func TestLiveRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for want, o := range map[string]LiveOptions{
+	for want, o := range map[string]Options{
 		"address already in use": {Prometheus: taken.Addr().String()},
 		"no URL":                 {Metrics: true, Endpoint: "collector"},
 		"neither lanes":          {Spans: true, Layout: "flat"},
 		"neither grpc":           {Spans: true, Protocol: "smoke"},
 	} {
 		o.Model = acl.Model
-		if _, err := NewLive(&o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(&o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "soon")
-	if _, err := NewLive(&LiveOptions{Model: acl.Model, Metrics: true}); err == nil || !strings.Contains(err.Error(), "OTEL_METRIC_EXPORT_INTERVAL") {
+	if _, err := New(&Options{Model: acl.Model, Metrics: true}); err == nil || !strings.Contains(err.Error(), "OTEL_METRIC_EXPORT_INTERVAL") {
 		t.Error(err)
 	}
 }

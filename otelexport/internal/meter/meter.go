@@ -1,0 +1,343 @@
+// Package meter counts the calls, tasks and device memory of a timeline walk as OpenTelemetry metrics.
+//
+// Package otelexport counts a whole trace file by Visitor. Package live passes the events of a recording in progress and
+// reads Data at any time. A Meter belongs to one goroutine, or is locked by its caller. It never sends anything.
+package meter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// A Metric is what is counted of calls and of the device's work, whether of a recording that has ended or of one that goes on.
+type Metric struct {
+	Name, Unit, Description string
+	kind                    metricKind
+}
+
+type metricKind uint8
+
+const (
+	counter   metricKind = iota // only grows
+	level                       // goes up and down, and what several processes have adds up
+	gauge                       // goes up and down, and does not add up
+	seconds                     // a counter of nanoseconds, told in seconds
+	histogram                   // of nanoseconds, told in seconds
+)
+
+// The metrics. Those of the host are of a process's resource, the others of a device's.
+var (
+	calls       = &Metric{"acl.calls", "{call}", "Calls of the runtime, by function.", counter}
+	failedCalls = &Metric{"acl.call.errors", "{call}", "Calls that returned an error, by function and error.", counter}
+	unreturned  = &Metric{"acl.calls.unfinished", "{call}", "Calls that never returned.", counter}
+	lost        = &Metric{"acl.calls.lost", "{call}", "Calls that are known to be missing.", counter}
+	waited      = &Metric{"acl.synchronize.time", "s", "Time that threads spent in synchronizations.", seconds}
+	launches    = &Metric{"acl.launches", "{launch}", "Kernels and graphs launched, by process and stream.", counter}
+	launchTime  = &Metric{"acl.launch.duration", "s", "How long calls that launch kernels and graphs took.", histogram}
+	kernelTime  = &Metric{"acl.kernel.duration", "s", "How long kernels and graphs ran, those that were measured.", histogram}
+	copies      = &Metric{"acl.copies", "{copy}", "Copies, by direction, process and stream.", counter}
+	copied      = &Metric{"acl.copy.io", "By", "Bytes copied, by direction, process and stream.", counter}
+	memory      = &Metric{"hw.gpu.memory.usage", "By", "Device memory that the program has allocated.", level}
+	memoryPeak  = &Metric{"acl.memory.peak", "By", "The most device memory that a process had allocated.", gauge}
+
+	// Metrics are all of them, in the order in which they are told.
+	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryPeak}
+)
+
+// bounds of the histograms, in nanoseconds.
+var bounds = []int64{1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8, 1e9}
+
+// A point is the value of a metric for one resource and one set of attributes.
+type point struct {
+	res   *otlp.Resource
+	m     *Metric
+	attrs attribute.Distinct
+}
+
+type value struct {
+	attrs    attribute.Set
+	sum      int64
+	count    uint64
+	min, max int64
+	buckets  []uint64
+}
+
+// A meter counts what a walk tells. Its memory grows with the functions, errors, processes and devices that there are,
+// and with the streams up to maxStreams.
+type Meter struct {
+	*otlp.Resources
+	m       *api.Model
+	threads []format.Thread
+	lanes   []*laneMeter
+	streams int
+	byHost  []*hostMeter
+	values  map[point]*value
+	byFunc  map[funcKey]*funcMeter // to find them fast
+}
+
+// maxStreams is how many streams are counted apart. A program that makes streams all the time would have ever more values: those behind it
+// are counted together, as otherStreams of their process.
+const (
+	maxStreams   = 128
+	otherStreams = "other streams"
+)
+
+type funcKey struct {
+	process int
+	fn      *api.Func
+	name    string
+}
+
+// Values that calls and tasks often go to, nil before the first one does.
+type (
+	funcMeter struct{ calls, waited *value }
+	hostMeter struct{ launchTime *value }
+	laneMeter struct {
+		res             *otlp.Resource
+		attrs           []attribute.KeyValue
+		kernels, graphs *value
+		time            *value
+		directions      map[string]*copyMeter
+	}
+	copyMeter struct{ copies, bytes *value }
+)
+
+func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
+	return &Meter{Resources: rs, m: m, threads: threads, values: map[point]*value{}, byFunc: map[funcKey]*funcMeter{}}
+}
+
+// addThread adds the next thread.
+func (x *Meter) AddThread(t format.Thread) { x.threads = append(x.threads, t) }
+
+// owner is the row of a thread's process.
+func (x *Meter) owner(thread uint32) int {
+	if int(thread) >= len(x.threads) {
+		return 0
+	}
+	return x.Process(x.threads[thread].Process)
+}
+
+func (x *Meter) Gap(g *format.Gap) {
+	if g.Calls > 0 {
+		x.value(x.Hosts[x.owner(g.Thread)], lost, attribute.String("acl.reason", g.Reason.String())).sum += int64(g.Calls)
+	}
+}
+
+func (x *Meter) value(r *otlp.Resource, m *Metric, attrs ...attribute.KeyValue) *value {
+	set := attribute.NewSet(attrs...)
+	k := point{r, m, set.Equivalent()}
+	v := x.values[k]
+	if v == nil {
+		v = &value{attrs: set}
+		if m.kind == histogram {
+			v.buckets = make([]uint64, len(bounds)+1)
+		}
+		x.values[k] = v
+	}
+	return v
+}
+
+// size returns the number of values.
+func (x *Meter) Size() int { return len(x.values) }
+
+func (v *value) observe(ns int64) {
+	ns = max(ns, 0)
+	if v.count == 0 {
+		v.min, v.max = ns, ns
+	}
+	v.count++
+	v.sum += ns
+	v.min, v.max = min(v.min, ns), max(v.max, ns)
+	i, _ := slices.BinarySearch(bounds, ns) // a bound belongs to the bucket below it
+	v.buckets[i]++
+}
+
+func (x *Meter) Visitor() *timeline.Visitor {
+	return &timeline.Visitor{Lane: x.Lane, Call: x.Call, Task: x.Task, Memory: x.Memory}
+}
+
+func (x *Meter) Lane(_ int, l *timeline.Lane) error {
+	name := otlp.Valid(l.Name)
+	if l.Stream != nil && !l.Synchronous {
+		if x.streams++; x.streams > maxStreams {
+			name = otherStreams
+		}
+	}
+	x.lanes = append(x.lanes, &laneMeter{res: x.Device(l.Device), directions: map[string]*copyMeter{},
+		attrs: []attribute.KeyValue{semconv.ProcessPID(int(x.Procs[x.Process(l.Process)].PID)), attribute.String("acl.stream", name)}})
+	return nil
+}
+
+func (x *Meter) Call(c *timeline.HostCall, t *timeline.Task) error {
+	p := x.owner(c.Thread)
+	host := x.Hosts[p]
+	k := funcKey{p, c.Fn, c.Name}
+	n := x.byFunc[k]
+	function := func() attribute.KeyValue { return semconv.CodeFunctionName(otlp.Valid(c.Name)) }
+	if n == nil {
+		n = &funcMeter{calls: x.value(host, calls, function())}
+		x.byFunc[k] = n
+	}
+	n.calls.sum++
+	switch {
+	case c.Flags&format.Unfinished != 0:
+		x.value(host, unreturned, function()).sum++
+	case c.Failed():
+		x.value(host, failedCalls, function(), semconv.ErrorTypeKey.String(x.m.ErrorName(int64(int32(c.Ret))))).sum++
+	}
+	if c.Fn != nil && c.Flags&format.Unfinished == 0 {
+		switch c.Fn.Sync {
+		case api.SyncDevice, api.SyncStream, api.SyncEvent:
+			if n.waited == nil {
+				n.waited = x.value(host, waited, function())
+			}
+			n.waited.sum += max(c.End-c.Start, 0)
+		}
+	}
+	if t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
+		for len(x.byHost) <= p {
+			x.byHost = append(x.byHost, &hostMeter{})
+		}
+		h := x.byHost[p]
+		if h.launchTime == nil {
+			h.launchTime = x.value(host, launchTime)
+		}
+		h.launchTime.observe(c.End - c.Start)
+	}
+	return nil
+}
+
+func (x *Meter) Task(t *timeline.Task) error {
+	l := x.lanes[t.Lane]
+	with := func(a attribute.KeyValue) []attribute.KeyValue { return append(slices.Clone(l.attrs), a) }
+	switch t.Kind {
+	case api.Kernel, api.GraphRun:
+		n := &l.kernels
+		if t.Kind == api.GraphRun {
+			n = &l.graphs
+		}
+		if *n == nil {
+			*n = x.value(l.res, launches, with(attribute.String("acl.task", t.Kind.String()))...)
+		}
+		(*n).sum++
+		if t.Measured {
+			x.Ran(t.Lane, t.To-t.From)
+		}
+	case api.Copy:
+		n := l.directions[t.Name]
+		if n == nil {
+			attrs := with(attribute.String("acl.direction", strings.TrimPrefix(t.Name, "copy ")))
+			n = &copyMeter{x.value(l.res, copies, attrs...), x.value(l.res, copied, attrs...)}
+			l.directions[t.Name] = n
+		}
+		n.copies.sum++
+		n.bytes.sum += int64(t.Bytes)
+	}
+	return nil
+}
+
+// ran counts how long a kernel, or a graph, has run.
+func (x *Meter) Ran(lane int, ns int64) {
+	l := x.lanes[lane]
+	if l.time == nil {
+		l.time = x.value(l.res, kernelTime)
+	}
+	l.time.observe(ns)
+}
+
+func (x *Meter) Memory(p *timeline.MemoryPoint) error {
+	device := x.Device(p.Device)
+	pid := semconv.ProcessPID(int(x.Procs[x.Process(p.Process)].PID))
+	x.value(device, memory, pid).sum = int64(p.Bytes)
+	peak := x.value(device, memoryPeak, pid)
+	peak.sum = max(peak.sum, int64(p.Bytes))
+	return nil
+}
+
+// A resourceData is what a resource has counted.
+type ResourceData struct {
+	*otlp.Resource
+	Metrics []metricdata.Metrics
+}
+
+func (d *ResourceData) Message() *metricdata.ResourceMetrics {
+	return &metricdata.ResourceMetrics{Resource: sdkresource.NewWithAttributes(otlp.SchemaURL, d.Attrs...),
+		ScopeMetrics: []metricdata.ScopeMetrics{{Scope: MeterScope, Metrics: d.Metrics}}}
+}
+
+var MeterScope = instrumentation.Scope{Name: otlp.ScopeName, SchemaURL: otlp.SchemaURL}
+
+// data returns a copy of what was counted by a moment of the recording, in OpenTelemetry's data model, by resource.
+func (x *Meter) Data(at int64) []ResourceData {
+	start, end := time.Unix(0, x.Meta.StartWall), time.Unix(0, x.Meta.StartWall+at)
+	found := map[*otlp.Resource]map[*Metric][]*value{}
+	for k, v := range x.values {
+		if found[k.res] == nil {
+			found[k.res] = map[*Metric][]*value{}
+		}
+		found[k.res][k.m] = append(found[k.res][k.m], v)
+	}
+	var out []ResourceData
+	for _, r := range slices.SortedFunc(maps.Keys(found), func(a, b *otlp.Resource) int { return cmp.Compare(a.Index, b.Index) }) {
+		d := ResourceData{Resource: r}
+		for _, m := range Metrics {
+			values := found[r][m]
+			if len(values) == 0 {
+				continue
+			}
+			slices.SortFunc(values, func(a, b *value) int {
+				return cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()), b.attrs.Encoded(attribute.DefaultEncoder()))
+			})
+			d.Metrics = append(d.Metrics, metricdata.Metrics{Name: m.Name, Description: m.Description, Unit: m.Unit, Data: m.aggregate(values, start, end)})
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// aggregate returns the values of a metric as their kind is told.
+func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Aggregation {
+	const second = float64(time.Second)
+	switch m.kind {
+	case histogram:
+		h := metricdata.Histogram[float64]{Temporality: metricdata.CumulativeTemporality}
+		limits := make([]float64, len(bounds))
+		for i, b := range bounds {
+			limits[i] = float64(b) / second
+		}
+		for _, v := range values {
+			h.DataPoints = append(h.DataPoints, metricdata.HistogramDataPoint[float64]{Attributes: v.attrs, StartTime: start, Time: end, Count: v.count, Bounds: limits,
+				BucketCounts: slices.Clone(v.buckets), Min: metricdata.NewExtrema(float64(v.min) / second), Max: metricdata.NewExtrema(float64(v.max) / second), Sum: float64(v.sum) / second})
+		}
+		return h
+	case seconds:
+		s := metricdata.Sum[float64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
+		for _, v := range values {
+			s.DataPoints = append(s.DataPoints, metricdata.DataPoint[float64]{Attributes: v.attrs, StartTime: start, Time: end, Value: float64(v.sum) / second})
+		}
+		return s
+	}
+	var points []metricdata.DataPoint[int64]
+	for _, v := range values {
+		points = append(points, metricdata.DataPoint[int64]{Attributes: v.attrs, StartTime: start, Time: end, Value: v.sum})
+	}
+	if m.kind == gauge {
+		return metricdata.Gauge[int64]{DataPoints: points}
+	}
+	return metricdata.Sum[int64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: m.kind == counter}
+}

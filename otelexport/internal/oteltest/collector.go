@@ -1,0 +1,44 @@
+package oteltest
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
+)
+
+// With rotation the exporter writes each line at once. Without it, it keeps 4 KiB in a buffer, which is lost if the collector
+// is interrupted before it has installed its signal handlers, which it does after it has opened its ports.
+const collectorConfig = `
+receivers:
+  otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
+exporters:
+  nop: {}
+  file: {path: %[1]q, rotation: {max_megabytes: 4096}}
+service:
+  pipelines:
+    traces: {receivers: [otlp], exporters: [%[2]s]}
+    metrics: {receivers: [otlp], exporters: [%[2]s]}
+  telemetry:
+    metrics: {level: none}
+    logs: {level: warn}
+`
+
+// startCollector runs a collector that keeps what it gets in a file, or forgets it.
+func StartCollector(t testing.TB, exporter string) (s *Server, url map[string]string, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "spans.jsonl")
+	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2, func(s *Server) bool {
+		for _, p := range s.ports {
+			c, err := net.Dial("tcp", p)
+			if err != nil {
+				return false
+			}
+			c.Close()
+		}
+		return true
+	})
+	return s, map[string]string{endpoint.GRPC: "http://" + s.ports[0], endpoint.HTTP: "http://" + s.ports[1]}, file
+}

@@ -1,0 +1,85 @@
+package oteltest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+// A Jaeger is a running Jaeger with memory storage that only this machine reaches.
+type Jaeger struct{ Grpc, Http, Query string }
+
+const jaegerConfig = `
+service:
+  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  pipelines:
+    traces: {receivers: [otlp], exporters: [jaeger_storage_exporter]}
+  telemetry:
+    metrics: {level: none}
+    logs: {level: warn}
+extensions:
+  healthcheckv2: {use_v2: true, http: {endpoint: %[1]s}}
+  jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
+  jaeger_query:
+    storage: {traces: memory}
+    http: {endpoint: %[2]s}
+    grpc: {endpoint: %[3]s}
+receivers:
+  otlp:
+    protocols:
+      grpc: {endpoint: %[4]s}
+      http: {endpoint: %[5]s}
+exporters:
+  jaeger_storage_exporter: {trace_storage: memory}
+`
+
+func StartJaeger(t *testing.T) *Jaeger {
+	t.Helper()
+	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5, func(s *Server) bool {
+		resp, err := http.Get("http://" + s.ports[0] + "/status")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	return &Jaeger{Grpc: "http://" + s.ports[3], Http: "http://" + s.ports[4], Query: "http://" + s.ports[1]}
+}
+
+// trace returns the spans of a trace as the query service has them, to the nanosecond.
+func (j *Jaeger) Spans(t *testing.T, id string) []Span {
+	t.Helper()
+	body := Get(t, j.Query+"/api/v3/traces/"+id)
+	var spans []Span
+	for d := json.NewDecoder(bytes.NewReader(body)); ; {
+		var answer struct{ Result, Error json.RawMessage }
+		if err := d.Decode(&answer); err == io.EOF {
+			return spans
+		} else if err != nil || answer.Error != nil {
+			t.Fatalf("trace %s: %v %s", id, err, answer.Error)
+		}
+		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(answer.Result)
+		if err != nil {
+			t.Fatalf("trace %s: %v", id, err)
+		}
+		spans = append(spans, Flatten(td)...)
+	}
+}
+
+func Get(t *testing.T, url string) []byte {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v, %.300s", url, resp.Status, err, body)
+	}
+	return body
+}

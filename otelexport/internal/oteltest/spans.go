@@ -1,0 +1,119 @@
+// Package oteltest has the parts that tests of otelexport and its sub-packages share: spans as a receiver sees them, an
+// OTLP receiver whose answers a test chooses, and real collectors and Jaegers that run for one test. Only tests import it.
+package oteltest
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+// flat is a span as a receiver sees it.
+type Span struct {
+	Trace, ID, Parent string
+	Links             [][2]string // trace, span
+	Name, Kind        string
+	Start, End        int64
+	Status, Message   string
+	Attrs             map[string]any
+	Resource          map[string]any
+	Scope, Schema     string
+}
+
+func Flatten(td ptrace.Traces) (out []Span) {
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, s := range ss.Spans().All() {
+				f := Span{
+					Trace: s.TraceID().String(), ID: s.SpanID().String(), Parent: s.ParentSpanID().String(), Name: s.Name(), Kind: s.Kind().String(),
+					Start: int64(s.StartTimestamp()), End: int64(s.EndTimestamp()), Status: s.Status().Code().String(), Message: s.Status().Message(),
+					Attrs: s.Attributes().AsRaw(), Resource: rs.Resource().Attributes().AsRaw(), Scope: ss.Scope().Name(), Schema: ss.SchemaUrl(),
+				}
+				for _, l := range s.Links().All() {
+					f.Links = append(f.Links, [2]string{l.TraceID().String(), l.SpanID().String()})
+				}
+				if s.Attributes().Len() != len(f.Attrs) || s.Events().Len() > 0 {
+					panic("a key twice, or an event")
+				}
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// parse reads OTLP JSON lines by the collector's own reader.
+func Parse(tb testing.TB, lines []byte) (out []Span) {
+	tb.Helper()
+	for line := range bytes.Lines(lines) {
+		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		out = append(out, Flatten(td)...)
+	}
+	return out
+}
+
+// callOf returns the number of the call that a span stands for, or whose task it is.
+func CallOf(all map[[2]string]Span, s Span) (call int64, task, ok bool) {
+	if s.Attrs["acl.task"] != nil && len(s.Links) == 1 {
+		s, task = all[s.Links[0]], true
+	}
+	call, ok = s.Attrs["acl.call"].(int64)
+	return call, task, ok
+}
+
+// byID indexes spans by trace and id, and fails where two share them.
+func ByID(tb testing.TB, spans []Span) map[[2]string]Span {
+	tb.Helper()
+	m := map[[2]string]Span{}
+	for _, s := range spans {
+		k := [2]string{s.Trace, s.ID}
+		if _, twice := m[k]; twice {
+			tb.Fatalf("two spans have the id %s in trace %s", s.ID, s.Trace)
+		}
+		m[k] = s
+	}
+	return m
+}
+
+// roots returns the spans without a parent, by the numbers of their parts.
+func Roots(spans []Span) []Span {
+	var out []Span
+	for _, s := range spans {
+		if s.Parent == NoSpan {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b Span) int { return int(a.Attrs["acl.part"].(int64) - b.Attrs["acl.part"].(int64)) })
+	return out
+}
+
+// verifyRoots checks that the traces are numbered and linked to the ones before and behind them.
+func VerifyRoots(tb testing.TB, spans []Span) []Span {
+	tb.Helper()
+	all := Roots(spans)
+	for i, r := range all {
+		if r.Attrs["acl.part"] != int64(i+1) {
+			tb.Errorf("root %d of %d: %v", i, len(all), r.Attrs)
+		}
+		var want [][2]string
+		if i > 0 {
+			want = append(want, [2]string{all[i-1].Trace, all[i-1].ID})
+		}
+		if i+1 < len(all) {
+			want = append(want, [2]string{all[i+1].Trace, all[i+1].ID})
+		}
+		if d := cmp.Diff(want, r.Links); d != "" {
+			tb.Errorf("links of root %d (-want +got):\n%s", i, d)
+		}
+	}
+	return all
+}
+
+var NoSpan = pcommon.NewSpanIDEmpty().String()

@@ -1,0 +1,119 @@
+// Package otlp encodes OTLP messages: ids, resources, spans, and batches of them that fit into one request.
+//
+// Package spans fills batches, and packages otelexport and live send or write them. A Batch belongs to one goroutine at
+// a time: fill it with Begin and End until Full, then call Seal, then Messages or Request, then Reset. This package knows
+// neither walks nor receivers, and does no I/O but to read OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+package otlp
+
+import "hash/crc32"
+
+// Limits of one request, so that receivers with their default limits (4 MiB over gRPC) take it.
+const (
+	MaxRequestBytes = 2 << 20
+	MaxRequestSpans = 12_000
+)
+
+// maxSpanBytes is more than a span can have: the names in a trace are shorter than format.InlineLimit, and a span has few.
+const maxSpanBytes = 64 << 10
+
+// A batch is what goes out in one request, by resource. Its memory is used again.
+type Batch struct {
+	Number int // of the request, from 0
+	groups []Group
+	Spans  int
+	Bytes  int // no less than the request has
+	Calls  int // of the trace that were looked at when the batch was full
+}
+
+// A group is the spans of a resource: a ResourceSpans whose head is put before the spans when they are complete.
+type Group struct {
+	res   *Resource
+	buf   []byte // empty, or as much room as the head takes and then the spans
+	start int    // of the complete message in buf
+}
+
+// room is no less than the head of the resource's groups takes.
+func (r *Resource) room() int { return len(r.wire) + 1 + maxVarint32 + len(scopeEncoded) }
+
+const maxVarint32 = 5
+
+// group returns the group of a resource.
+func (b *Batch) group(r *Resource) *Group {
+	for len(b.groups) <= r.Index {
+		b.groups = append(b.groups, Group{})
+	}
+	g := &b.groups[r.Index]
+	if len(g.buf) == 0 {
+		g.res, g.start = r, 0
+		g.buf = append(g.buf, make([]byte, r.room())...)
+		b.Bytes += r.room() + len(groupTail) + 1 + maxVarint32
+	}
+	return g
+}
+
+// Begin starts a span of a resource. It returns the span's group, the buffer to append fields to, and the span's offset.
+// Pass all three to End before the next Begin of this resource.
+func (b *Batch) Begin(r *Resource, trace *TraceID, id, parent SpanID) (g *Group, buf []byte, at int) {
+	g = b.group(r)
+	at = len(g.buf)
+	buf = openSpan(g.buf)
+	buf = append(append(buf, spanTrace, 16), trace[:]...)
+	buf = putID(buf, spanOwn, id)
+	if parent != 0 {
+		buf = putID(buf, spanParent, parent)
+	}
+	return g, buf, at
+}
+
+// End completes a span.
+func (b *Batch) End(g *Group, buf []byte, at int) {
+	g.buf = closeSpan(buf, at)
+	b.Spans++
+	b.Bytes += len(g.buf) - at
+}
+
+func (b *Batch) Full() bool {
+	return b.Spans >= MaxRequestSpans || b.Bytes >= MaxRequestBytes-maxSpanBytes
+}
+
+func (b *Batch) Reset() {
+	for i := range b.groups {
+		b.groups[i].buf = b.groups[i].buf[:0]
+	}
+	b.Spans, b.Bytes = 0, 0
+}
+
+// seal puts heads and tails around the spans. No span may be added after it.
+func (b *Batch) Seal() {
+	for i := range b.groups {
+		if g := &b.groups[i]; len(g.buf) > 0 {
+			n := len(g.buf) - g.res.room()
+			g.buf = append(g.buf, groupTail...)
+			var head [1 + maxVarint32]byte
+			tag := putLen(head[:0], resourceSpansScope, len(scopeEncoded)+n+LenBytes(len(SchemaURL)))
+			g.start = g.res.room() - len(g.res.wire) - len(tag) - len(scopeEncoded)
+			at := g.start + copy(g.buf[g.start:], g.res.wire)
+			at += copy(g.buf[at:], tag)
+			copy(g.buf[at:], scopeEncoded)
+		}
+	}
+}
+
+// message is the content of a sealed group's ResourceSpans, empty where the batch has no spans of the resource.
+func (g *Group) message() []byte {
+	if len(g.buf) == 0 {
+		return nil
+	}
+	return g.buf[g.start:]
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is a checksum of a sealed batch.
+func (b *Batch) Sum() uint32 {
+	sum := uint32(b.Number)
+	for i := range b.groups {
+		sum = crc32.Update(sum, castagnoli, b.groups[i].message())
+	}
+	return sum
+}

@@ -1,0 +1,243 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Keys of the semantic conventions, as strings.
+var (
+	KeyThreadID   = string(semconv.ThreadIDKey)
+	KeyThreadName = string(semconv.ThreadNameKey)
+	KeyPID        = string(semconv.ProcessPIDKey)
+)
+
+// maxArgs bounds what is kept of a command line, which every request repeats.
+const maxArgs = 16 << 10
+
+// A resource is what spans belong to: a process or a device.
+type Resource struct {
+	Index int // of its group in a batch
+	Attrs []attribute.KeyValue
+	// What goes before the spans in a ResourceSpans, but for the length of the ScopeSpans.
+	wire []byte
+}
+
+// newResource leaves out attributes that are empty. Of two with one key the first counts.
+func newResource(index int, attrs ...attribute.KeyValue) *Resource {
+	r := &Resource{Index: index}
+	var b []byte
+	seen := map[attribute.Key]bool{}
+	for _, a := range attrs {
+		if seen[a.Key] || a.Value.Type() == attribute.STRING && a.Value.AsString() == "" {
+			continue
+		}
+		seen[a.Key] = true
+		r.Attrs = append(r.Attrs, a)
+		b = appendAttribute(b, resourceAttributes, a)
+	}
+	r.wire = append(putLen(nil, resourceSpansResource, len(b)), b...)
+	return r
+}
+
+// environment is what the variables say of resources.
+type environment struct {
+	service    string
+	attributes []attribute.KeyValue
+}
+
+func readEnvironment() (environment, error) {
+	var e environment
+	r, err := sdkresource.New(context.Background(), sdkresource.WithFromEnv())
+	if err != nil {
+		return e, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES %q: %w", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), err)
+	}
+	e.attributes = r.Attributes()
+	if v, ok := r.Set().Value(semconv.ServiceNameKey); ok {
+		e.service = v.AsString()
+	}
+	return e, nil
+}
+
+// resources are the processes and devices of a recording.
+type Resources struct {
+	Meta    *format.Meta
+	kind    api.Accelerator
+	env     environment
+	Procs   []format.Process     // at least one
+	Hosts   []*Resource          // by process
+	Devices map[string]*Resource // by name
+	made    int                  // resources so far
+}
+
+func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
+	x := &Resources{Meta: r.Meta(), kind: m.Accelerator, Procs: r.Processes(), Devices: map[string]*Resource{}}
+	if len(x.Procs) == 0 {
+		x.Procs = []format.Process{{Argv: x.Meta.Argv}}
+	}
+	var err error
+	if x.env, err = readEnvironment(); err != nil {
+		return nil, err
+	}
+	x.Hosts = x.hostResources()
+	return x, nil
+}
+
+// maxProcesses is the number of processes with a resource of their own in a recording in progress.
+const maxProcesses = 256
+
+// newLiveResources returns the resources of a recording in progress: add each process as it starts.
+func NewLiveResources(m *api.Model) (*Resources, error) {
+	env, err := readEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	return &Resources{kind: m.Accelerator, env: env, Devices: map[string]*Resource{}}, nil
+}
+
+// add adds the next process. Processes beyond maxProcesses share one resource.
+func (x *Resources) Add(p *format.Process) {
+	x.Procs = append(x.Procs, *p)
+	n := len(x.Procs) - 1
+	switch {
+	case n < maxProcesses:
+		x.Hosts = append(x.Hosts, x.host(p, x.serviceNames()[n]))
+	case n == maxProcesses:
+		x.Procs[n] = format.Process{}
+		x.Hosts = append(x.Hosts, x.host(&x.Procs[n], "other processes"))
+	default:
+		x.Procs[n] = format.Process{}
+		x.Hosts = append(x.Hosts, x.Hosts[maxProcesses])
+	}
+}
+
+// extra returns the attributes that OTEL_RESOURCE_ATTRIBUTES adds.
+func (x *Resources) Extra() []attribute.KeyValue { return x.env.attributes }
+
+// process is the row of a process.
+func (x *Resources) Process(p uint32) int {
+	if int(p) >= len(x.Procs) {
+		return 0
+	}
+	return int(p)
+}
+
+// hostResources returns a resource for each process.
+func (x *Resources) hostResources() []*Resource {
+	var out []*Resource
+	for i, service := range x.serviceNames() {
+		out = append(out, x.host(&x.Procs[i], service))
+	}
+	return out
+}
+
+// host makes the resource of a process.
+func (x *Resources) host(p *format.Process, service string) *Resource {
+	attrs := []attribute.KeyValue{
+		semconv.ServiceName(service),
+		semconv.ServiceInstanceID(x.Meta.UUID),
+		semconv.HostName(x.Meta.Host),
+	}
+	if p.PID != 0 {
+		attrs = append(attrs, semconv.ProcessPID(int(p.PID)))
+	}
+	if p.Exe != "" {
+		attrs = append(attrs, semconv.ProcessExecutableName(filepath.Base(p.Exe)), semconv.ProcessExecutablePath(p.Exe))
+	}
+	if len(p.Argv) > 0 {
+		list, n := []string{}, 0
+		for j, v := range p.Argv {
+			if n += len(v); n > maxArgs {
+				list = append(list, fmt.Sprintf("(%d more)", len(p.Argv)-j))
+				break
+			}
+			list = append(list, v)
+		}
+		attrs = append(attrs, semconv.ProcessCommandArgs(list...))
+	}
+	return x.resource(append(attrs, x.env.attributes...)...)
+}
+
+// resource makes the next resource.
+func (x *Resources) resource(attrs ...attribute.KeyValue) *Resource {
+	x.made++
+	return newResource(x.made-1, attrs...)
+}
+
+// device returns the resource of a device, which processes share.
+func (x *Resources) Device(number int) *Resource {
+	name, id := x.kind.Kind, ""
+	if name == "" {
+		name = "device"
+	}
+	if number != timeline.NoDevice {
+		id = strconv.Itoa(number)
+		name += ":" + id
+	}
+	if r := x.Devices[name]; r != nil {
+		return r
+	}
+	attrs := []attribute.KeyValue{
+		semconv.ServiceName(name),
+		semconv.ServiceInstanceID(x.Meta.UUID),
+		semconv.HostName(x.Meta.Host),
+		semconv.HwID(id),
+		semconv.HwTypeGpu,
+		semconv.HwName(x.Meta.Device.Name),
+		semconv.HwDriverVersion(x.Meta.Device.DriverVersion),
+	}
+	if x.Meta.Simulated {
+		attrs = append(attrs, attribute.Bool("acl.simulated", true))
+	} else {
+		attrs = append(attrs, semconv.HwVendor(x.kind.Vendor))
+	}
+	r := x.resource(append(attrs, x.env.attributes...)...)
+	x.Devices[name] = r
+	return r
+}
+
+// serviceNames returns a short name for each process: that of its program, or the one that the environment gives, with a number where
+// several share it.
+func (x *Resources) serviceNames() []string {
+	names := make([]string, len(x.Procs))
+	count := map[string]int{}
+	ranks := map[int]bool{}
+	for i := range x.Procs {
+		p := &x.Procs[i]
+		switch {
+		case x.env.service != "":
+			names[i] = x.env.service
+		case p.Exe != "":
+			names[i] = filepath.Base(p.Exe)
+		case len(p.Argv) > 0:
+			names[i] = filepath.Base(p.Argv[0])
+		default:
+			names[i] = "program"
+		}
+		count[names[i]]++
+		ranks[p.Rank] = true
+	}
+	for i, n := range names {
+		if count[n] == 1 {
+			continue
+		}
+		number := i
+		if len(ranks) == len(x.Procs) {
+			number = x.Procs[i].Rank
+		}
+		names[i] = fmt.Sprintf("%s:%d", n, number)
+	}
+	return names
+}

@@ -1,0 +1,27 @@
+package otlp
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+)
+
+// The processes beyond the limit share one resource.
+func TestProcessesOverTheLimitShareAResource(t *testing.T) {
+	x, err := NewLiveResources(acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Meta = &format.Meta{}
+	for i := range 3 * maxProcesses {
+		x.Add(&format.Process{PID: 1000 + i, Exe: "/bin/worker"})
+	}
+	different := map[*Resource]bool{}
+	for _, h := range x.Hosts {
+		different[h] = true
+	}
+	if len(different) != maxProcesses+1 || x.Procs[len(x.Procs)-1].PID != 0 {
+		t.Errorf("%d resources of processes", len(different))
+	}
+}

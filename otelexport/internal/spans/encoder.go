@@ -1,0 +1,332 @@
+// Package spans turns the events of a timeline walk into OTLP spans, grouped into traces.
+//
+// Package otelexport encodes a whole trace file: New, then Run once. Package live encodes chosen steps and requests of a
+// recording in progress: NewLive, Follow, Inherit, then AddThread and Lane for each thread and lane, and Unit for each
+// step or request whose tasks have ended. An Encoder belongs to one goroutine. Its memory does not grow with the trace.
+// It never sends anything: full batches go to a sink that the caller gives.
+package spans
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// Layouts of a trace.
+const (
+	Lanes  = "lanes"  // tasks on their streams
+	Nested = "nested" // tasks under the calls that made them
+)
+
+// Default limits. Elasticsearch returns at most 10,000 spans of a trace by default. Tempo accepts 5 MB, resources included.
+const (
+	DefaultMaxSpans = 10_000
+	DefaultMaxBytes = 3_000_000
+)
+
+// Smallest limits: a root, and one call with its thread, stream, task and range.
+const (
+	minSpans = 8
+	MinBytes = 64 << 10
+)
+
+// spanOptions select the layout and where a recording is cut into traces.
+type Options struct {
+	Layout   string // Lanes if ""
+	MaxSpans int    // in one trace, DefaultMaxSpans if 0
+	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes if 0
+	NoSteps  bool   // cut by MaxSpans and MaxBytes only
+}
+
+// check sets the defaults and refuses invalid values.
+func (o *Options) check() error {
+	o.Layout = cmp.Or(o.Layout, Lanes)
+	o.MaxSpans = cmp.Or(o.MaxSpans, DefaultMaxSpans)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	switch {
+	case o.Layout != Lanes && o.Layout != Nested:
+		return fmt.Errorf("layout %q is neither %s nor %s", o.Layout, Lanes, Nested)
+	case o.MaxSpans < minSpans:
+		return fmt.Errorf("%d spans in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxSpans, minSpans)
+	case o.MaxBytes < MinBytes:
+		return fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxBytes, MinBytes)
+	}
+	return nil
+}
+
+// An encoder turns the events of one recording into spans. It emits each span into a batch once its times are known.
+type Encoder struct {
+	src *source
+	out *output
+	o   Options
+	cut string // how the recording is cut into traces; seeds the trace ids
+
+	rows     rows
+	parts    parts
+	gaps     []format.Gap // gaps that start after the last call, by start
+	gap      int          // number of gaps[0] in the recording
+	named    *timeline.Range
+	requests []*request // running and idle
+	result   Result
+}
+
+// A source is the recording that is encoded. An encoder shares it with its requests.
+type source struct {
+	*otlp.Resources
+	r *format.Reader // nil for a recording in progress
+	m *api.Model
+	w *timeline.Walk
+}
+
+// An output collects spans into batches. An encoder shares it with its requests.
+type output struct {
+	batch  *otlp.Batch
+	sink   func(*otlp.Batch) (*otlp.Batch, error) // takes a full batch, returns an empty one
+	err    error                                  // first error of sink
+	calls  int                                    // calls of the recording so far
+	traces int                                    // complete ones
+	names  nameCache
+}
+
+// spanResult reports which traces an encoder made.
+type Result struct {
+	Traces       int // including those of requests
+	FirstTraceID string
+	StepTraceID  string // first typical step, else the first step; "" without steps
+
+	stepPart    int  // number of the part with StepTraceID
+	stepTypical bool // that step is typical
+}
+
+// rows are the threads and lanes of a recording.
+type rows struct {
+	threads []thread // the last one stands for unknown threads
+	counted []int    // threads, by process
+	lanes   []lane
+}
+
+type thread struct {
+	process  int
+	name     []byte // field of the thread's span
+	attrs    []byte // attributes of spans of the thread, its gaps and its ranges
+	in       *member
+	requests []*request // current ones
+}
+
+type lane struct {
+	res     *otlp.Resource
+	pid     int64
+	name    string
+	field   []byte // name of the lane's span
+	stream  []byte // attribute with the name
+	in      *member
+	waiting []waiting // tasks in progress, in order; those before first have ended
+	first   int
+}
+
+// waiting says where the span of a task in progress belongs.
+type waiting struct {
+	in       *member
+	names    *kernelNames
+	requests []*request // these have a span of the task too
+}
+
+// newEncoder returns an encoder of a trace file.
+func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
+	rs, err := otlp.NewResources(r, m)
+	if err != nil {
+		return nil, err
+	}
+	x, err := NewLive(rs, m, o)
+	if err != nil {
+		return nil, err
+	}
+	w := timeline.NewWalk(r, m, nil)
+	if !x.o.NoSteps {
+		if err := w.FindSteps(); err != nil {
+			return nil, err
+		}
+	}
+	x.src.r, x.src.w = r, w
+	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
+	x.gaps = slices.Clone(r.Gaps())
+	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
+	x.Inherit()
+	for _, th := range append(slices.Clone(r.Threads()), format.Thread{}) {
+		x.AddThread(&th)
+	}
+	return x, nil
+}
+
+// newLiveEncoder returns an encoder for a recording in progress. Set its walk with follow, and report every thread and
+// lane with addThread and lane; then unit encodes chosen steps and requests.
+func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
+	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache()}}
+	if o != nil {
+		x.o = *o
+	}
+	if err := x.o.check(); err != nil {
+		return nil, err
+	}
+	x.cut = fmt.Sprint("live ", x.o.Layout)
+	return x, nil
+}
+
+// follow sets the walk that calls come from.
+func (x *Encoder) Follow(w *timeline.Walk) { x.src.w = w }
+
+// export names the encoder's input and options. Encoders with equal names emit equal spans.
+func (x *Encoder) Name() string { return fmt.Sprintf("%s as %s", x.src.Meta.UUID, x.cut) }
+
+// made returns the traces made so far.
+func (x *Encoder) Result() Result {
+	r := x.result
+	r.Traces = x.out.traces
+	return r
+}
+
+// total returns the number of calls in the trace file.
+func (x *Encoder) Calls() int { return int(x.src.w.Calls) }
+
+// addThread adds the next thread.
+func (x *Encoder) AddThread(th *format.Thread) {
+	t := thread{process: x.src.Process(th.Process)}
+	for len(x.rows.counted) <= t.process {
+		x.rows.counted = append(x.rows.counted, 0)
+	}
+	x.rows.counted[t.process]++
+	name := otlp.Valid(th.Name)
+	if th.TID != 0 {
+		t.attrs = otlp.PutNumber(t.attrs, otlp.SpanAttributes, otlp.KeyThreadID, int64(th.TID))
+	}
+	t.attrs = otlp.PutText(t.attrs, otlp.SpanAttributes, otlp.KeyThreadName, name)
+	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(x.rows.counted[t.process])), otlp.Internal)
+	x.rows.threads = append(x.rows.threads, t)
+}
+
+// lane adds the next lane.
+func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
+	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[x.src.Process(l.Process)].PID), name: otlp.Valid(l.Name)}
+	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, "acl.stream", n.name)
+	x.rows.lanes = append(x.rows.lanes, n)
+	for _, q := range x.requests {
+		q.rows.lanes = append(q.rows.lanes, n)
+	}
+	return nil
+}
+
+// thread returns the row of a thread.
+func (r *rows) thread(t uint32) int { return min(int(t), len(r.threads)-1) }
+
+// run encodes the whole trace file. It passes full batches to sink, which returns an empty batch. Call it once.
+func (x *Encoder) Run(sink func(*otlp.Batch) (*otlp.Batch, error)) error {
+	x.out.sink = sink
+	if err := x.src.w.Run(x.visitor()); err != nil {
+		return err
+	}
+	return x.finish()
+}
+
+func (x *Encoder) visitor() *timeline.Visitor {
+	return &timeline.Visitor{Lane: x.Lane, Task: x.task, Step: x.stepEnded, Call: func(c *timeline.HostCall, t *timeline.Task) error {
+		for len(x.gaps) > 0 && x.gaps[0].From < c.Start {
+			x.nextGap()
+		}
+		x.out.calls++
+		return x.call(c, t)
+	}, Range: func(r *timeline.Range) error {
+		named := *r
+		x.named = &named
+		x.request(r)
+		return nil
+	}}
+}
+
+// finish emits the remaining gaps and the spans that last until the end of the trace.
+func (x *Encoder) finish() error {
+	for len(x.gaps) > 0 {
+		x.nextGap()
+	}
+	last := x.parts.current
+	if last == nil {
+		last = x.room(-1, -1, -1, 0, 0)
+		last.extent.add(0, x.src.Meta.EndNS)
+	}
+	for _, p := range x.parts.inStep {
+		x.done(p)
+	}
+	x.close(last)
+	for i := range x.rows.threads {
+		for _, q := range x.rows.threads[i].requests {
+			q.over()
+		}
+	}
+	x.out.flush()
+	return x.out.err
+}
+
+// begin starts a span and returns the arguments of end. The caller appends fields to b.
+func (x *Encoder) begin(r *otlp.Resource, p *part, id, parent otlp.SpanID) (g *otlp.Group, b []byte, at int) {
+	return x.out.batch.Begin(r, &p.Trace, id, parent)
+}
+
+func (x *Encoder) end(g *otlp.Group, b []byte, at int) {
+	x.out.batch.End(g, b, at)
+	if x.out.batch.Full() {
+		x.out.flush()
+	}
+}
+
+// flush passes the batch to the sink.
+func (o *output) flush() {
+	if o.batch.Spans == 0 || o.err != nil {
+		return
+	}
+	o.batch.Seal()
+	o.batch.Calls = o.calls
+	number := o.batch.Number
+	b, err := o.sink(o.batch)
+	if err != nil {
+		o.err = err
+		return
+	}
+	o.batch = b
+	o.batch.Number = number + 1
+}
+
+// times encodes times of the recording as wall time.
+func (x *Encoder) times(b []byte, start, end int64) []byte {
+	return otlp.PutTimes(b, start+x.src.Meta.StartWall, max(start, end)+x.src.Meta.StartWall)
+}
+
+// stepEnded completes the parts of a step.
+func (x *Encoder) stepEnded(s *step.Step) error {
+	ended := *s
+	for len(x.parts.inStep) > 0 && x.parts.inStep[0].step <= s.Index {
+		p := x.parts.inStep[0]
+		x.parts.inStep = x.parts.inStep[1:]
+		if p.step == s.Index && !s.Open {
+			p.ended = &ended
+		}
+		x.done(p)
+	}
+	return x.out.err
+}
+
+// noteStep keeps the trace id of the first typical step, else of the first step. Parts complete in any order.
+func (r *Result) noteStep(p *part) {
+	if p.ended == nil || !p.first || r.stepTypical && !p.ended.Typical {
+		return
+	}
+	if r.StepTraceID == "" || p.number < r.stepPart || p.ended.Typical && !r.stepTypical {
+		r.StepTraceID, r.stepPart, r.stepTypical = hex.EncodeToString(p.Trace[:]), p.number, p.ended.Typical
+	}
+}

@@ -1,0 +1,71 @@
+package spans
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// A unit is a step or request of a recording in progress, with its calls.
+type Unit struct {
+	Request otlp.Parent // parent of a request; zero for a step
+	Why     string      // value of acl.sampled
+	Step    step.Step
+	Calls   []Call
+}
+
+// A unitCall is a call with its task and the range that it begins. Task and Named may be nil.
+type Call struct {
+	timeline.HostCall
+	Task  *timeline.Task
+	Named *timeline.Range
+}
+
+// unit encodes a unit, whose tasks must have ended. It returns the batches and the id of the last trace.
+func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err error) {
+	x.out.sink = func(b *otlp.Batch) (*otlp.Batch, error) {
+		batches = append(batches, b)
+		return &otlp.Batch{}, nil
+	}
+	recording, inherited := x.parts.origin, x.parts.inherited
+	defer func() { x.parts.current, x.parts.origin, x.parts.inherited = nil, recording, inherited }()
+	isRequest := u.Request.Id != 0
+	x.parts.origin.why = u.Why
+	if isRequest {
+		x.parts.origin.parent, x.parts.origin.title, x.parts.inherited = u.Request, "request", 0
+	}
+	x.parts.current, x.out.err = nil, nil
+	var tasks []*timeline.Task
+	for i := range u.Calls {
+		k := &u.Calls[i]
+		k.Step = u.Step.Index
+		x.named = k.Named
+		if k.Task != nil {
+			tasks = append(tasks, k.Task)
+		}
+		if err := x.call(&k.HostCall, k.Task); err != nil {
+			return batches, last, err
+		}
+	}
+	slices.SortFunc(tasks, func(a, b *timeline.Task) int { return cmp.Compare(a.Index, b.Index) })
+	for _, t := range tasks {
+		if err := x.task(t); err != nil {
+			return batches, last, err
+		}
+	}
+	if err := x.stepEnded(&u.Step); err != nil {
+		return batches, last, err
+	}
+	if p := x.parts.current; p != nil {
+		last = p.Trace
+		x.close(p)
+		if p.inherits && !isRequest {
+			inherited = x.parts.inherited + p.spans
+		}
+	}
+	x.out.flush()
+	return batches, last, x.out.err
+}
