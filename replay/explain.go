@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Writer is a call that wrote, or may have written, memory.
@@ -31,7 +32,7 @@ type entry struct {
 	in     bool // its content comes from the program
 }
 
-// explain adds to differences the calls that wrote what came back. It plans once more, to see what each call touches.
+// explain adds to differences the calls that wrote what came back. It plans once more, to see the accesses of each call.
 func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *compile.Options) error {
 	want := map[uint64][]*Difference{}
 	for i := range rep.Differences {
@@ -71,8 +72,8 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 			note = "its data was " + format.TakenEarly.String()
 		}
 		hosted := q.Unseen
-		for _, t := range q.Touches {
-			if hosted == nil && t.How != compile.TouchWrites {
+		for _, t := range q.Regions {
+			if hosted == nil && t.Kind != access.Writes {
 				hosted = spoiled[t.Object]
 			}
 		}
@@ -80,16 +81,16 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 			note = fmt.Sprintf("it may depend on what the program wrote without a call, to the memory of call %d", hosted.Created)
 		}
 		seen := map[*timeline.Object]bool{}
-		for _, t := range q.Touches {
+		for _, t := range q.Regions {
 			switch {
-			case kernel && t.How == compile.TouchNames && !seen[t.Object]:
+			case kernel && t.Kind == access.Names && !seen[t.Object]:
 				seen[t.Object] = true
 				if hosted != nil {
 					spoiled[t.Object] = hosted
 				}
 				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, whole: true})
-			case t.How == compile.TouchWrites:
-				in := !slices.ContainsFunc(q.Touches, func(t compile.Touch) bool { return t.How == compile.TouchReads })
+			case t.Kind == access.Writes:
+				in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads })
 				if in && t.Lo == 0 && t.Hi >= t.Object.Size {
 					log[t.Object] = nil // nothing before it can be of interest
 					delete(spoiled, t.Object)

@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Extracted says what an extract holds.
@@ -34,7 +35,7 @@ type known struct {
 	fn      *api.Func
 	uses    []*timeline.Object // that it names
 	made    []*timeline.Object
-	touches []compile.Touch
+	regions []access.Region
 	stream  *timeline.Object
 	kernel  string
 	thread  uint32
@@ -130,7 +131,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 		e := q.Event
 		k := known{
 			index: e.Call.Index, fn: e.Fn, stream: e.Stream, kernel: e.Kernel, thread: e.Call.Thread, ok: q.OK,
-			graph: e.Captured != nil, touches: slices.Clone(q.Touches),
+			graph: e.Captured != nil, regions: slices.Clone(q.Regions),
 		}
 		for _, u := range e.Uses {
 			k.uses = append(k.uses, u.Object)
@@ -154,8 +155,8 @@ func (k *known) sets() bool {
 
 // writes reports whether a call may write one of the allocations.
 func (k *known) writes(need map[*timeline.Object]bool) bool {
-	for _, t := range k.touches {
-		if need[t.Object] && (t.How == compile.TouchWrites || t.How == compile.TouchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
+	for _, t := range k.regions {
+		if need[t.Object] && (t.Kind == access.Writes || t.Kind == access.Names && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
 			return true
 		}
 	}
@@ -176,14 +177,14 @@ func (x *extractor) before() {
 				need[o.Parent] = true
 			}
 		}
-		for _, t := range x.calls[i].touches {
+		for _, t := range x.calls[i].regions {
 			need[t.Object] = true
-			if t.How == compile.TouchWrites && t.Lo == 0 && t.Hi >= t.Object.Size {
+			if t.Kind == access.Writes && t.Lo == 0 && t.Hi >= t.Object.Size {
 				delete(live, t.Object) // whatever was there before
 			}
 		}
-		for _, t := range x.calls[i].touches {
-			if t.How == compile.TouchReads || t.How == compile.TouchNames || t.How == compile.TouchPoints {
+		for _, t := range x.calls[i].regions {
+			if t.Kind == access.Reads || t.Kind == access.Names || t.Kind == access.Points {
 				live[t.Object] = true
 			}
 		}
@@ -240,7 +241,7 @@ func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 func (x *extractor) behind() (results int) {
 	l := &x.calls[x.launch]
 	need := map[*timeline.Object]bool{}
-	for _, t := range l.touches {
+	for _, t := range l.regions {
 		need[t.Object] = true
 	}
 	have := map[*timeline.Object]bool{}
@@ -301,10 +302,10 @@ func (x *extractor) hostMaker(o *timeline.Object) int {
 
 // reads reports whether a copy brings what is needed to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
-	if slices.ContainsFunc(k.touches, func(t compile.Touch) bool { return t.How == compile.TouchWrites && !t.Object.Kind.OnHost() }) {
+	if slices.ContainsFunc(k.regions, func(t access.Region) bool { return t.Kind == access.Writes && !t.Object.Kind.OnHost() }) {
 		return false
 	}
-	return slices.ContainsFunc(k.touches, func(t compile.Touch) bool { return t.How == compile.TouchReads && need[t.Object] })
+	return slices.ContainsFunc(k.regions, func(t access.Region) bool { return t.Kind == access.Reads && need[t.Object] })
 }
 
 // missing lists what the chosen calls name that no chosen call makes, and what was lost before the launch.

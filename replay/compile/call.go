@@ -103,7 +103,7 @@ func (p *callCompiler) compile(g *group) error {
 	if err := p.graph(); err != nil {
 		return err
 	}
-	p.arraysTouched()
+	p.accessArrays()
 	p.effects()
 	p.visibleTask()
 	p.taint()
@@ -198,7 +198,7 @@ func (p *callCompiler) place(g *group) {
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
 		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: e.Call.Data,
-		touches: p.touches[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
+		regions: p.regions[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
 		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
 		relo: p.relo[:0], reused: reused{p.reused.words, p.reused.param, p.reused.relocs[:0]},
 	}

@@ -62,7 +62,7 @@ func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
 		visible: newVisibleState(), known: make([]*facts, 1<<16),
 	}
-	p.accesses = access.New(p.state, r)
+	p.accesses, p.flow = access.New(p.state, r), access.NewFlow()
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
 	return p
 }
@@ -186,5 +186,5 @@ func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (la
 
 // look returns the view of the current call.
 func (p *callCompiler) look() *Look {
-	return &Look{Event: p.e, OK: p.ok, Touches: p.touches, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
+	return &Look{Event: p.e, OK: p.ok, Regions: p.regions, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 func (p *callCompiler) inBlob(d *format.Data, err error) error {
@@ -170,12 +171,12 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc
 		p.zeroCopy(o)
 	}
 	if d.Dir == format.DirIn {
-		how := TouchNames
+		how := access.Names
 		if q.Role == api.Reads {
 			p.pointers.copied[w] = op
-			how = TouchPoints
+			how = access.Points
 		}
-		p.touch(o, 0, 0, how)
+		p.access(o, 0, 0, how)
 		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
 	}
 	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true

@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // size is the extent of a parameter's memory.
@@ -32,7 +33,7 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	case in == nil:
 		p.nowhere(i, w)
 	}
-	p.touch(in, 0, 0, TouchNames)
+	p.access(in, 0, 0, access.Names)
 	return op
 }
 
@@ -51,7 +52,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		if !ok || o.Kind.OnHost() {
 			continue
 		}
-		p.touch(o, 0, 0, TouchNames)
+		p.access(o, 0, 0, access.Names)
 		to, made := p.objects.operands[o]
 		to.Addend += in
 		switch {

@@ -14,8 +14,7 @@ type graphs struct {
 	originals map[*timeline.Object]*timeline.Object // of nodes that were found in clones
 	copies    []*graphCopy                          // of all graphs
 	owns      map[ownKey]*own
-	accessed  map[*timeline.Object]bool // memory that graph tasks access
-	once      map[uint64][]place        // by captured copy: the comparisons of its one recorded result, by thread and instruction
+	once      map[uint64][]place // by captured copy: the comparisons of its one recorded result, by thread and instruction
 }
 
 // locate notes where comparisons of captured copies are written: instructions of a thread from a number on.
@@ -34,7 +33,7 @@ func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 func newGraphs() graphs {
 	return graphs{
 		captures: map[*timeline.Object]*capture{}, owners: map[*timeline.Object]*capture{},
-		originals: map[*timeline.Object]*timeline.Object{}, owns: map[ownKey]*own{}, accessed: map[*timeline.Object]bool{}, once: map[uint64][]place{},
+		originals: map[*timeline.Object]*timeline.Object{}, owns: map[ownKey]*own{}, once: map[uint64][]place{},
 	}
 }
 

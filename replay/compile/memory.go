@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // temporary is scratch memory of the thread that the next call uses again.
@@ -116,11 +117,11 @@ func (p *compiler) onDevice(w uint64) bool {
 // memory is the operand for memory that a copy or a fill reads or writes.
 func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (plan.Operand, error) {
 	op, in, off, own := p.locate(i, item, w)
-	if how := TouchWrites; s.len > 0 {
+	if how := access.Writes; s.len > 0 {
 		if q.Role == api.Reads {
-			how = TouchReads
+			how = access.Reads
 		}
-		p.touchRange(in, w, off, s.span(), how)
+		p.accessRange(in, w, off, s.span(), how)
 	}
 	in, off = aliased(in, off)
 	if q.Object == api.Device && in != nil {

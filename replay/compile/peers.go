@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Processes share memory, notifies and events by keys and by file descriptors, which the runtime makes anew in each run.
@@ -194,9 +195,9 @@ func (p *callCompiler) markOutsiders() {
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	var read []*timeline.Object
-	for _, t := range p.touches {
+	for _, t := range p.regions {
 		o := t.Object
-		if t.How != TouchReads && (t.How != TouchNames || !kernel) || slices.Contains(read, o) {
+		if t.Kind != access.Reads && (t.Kind != access.Names || !kernel) || slices.Contains(read, o) {
 			continue
 		}
 		shared := o
@@ -324,10 +325,10 @@ func (p *callCompiler) taint() {
 	if len(p.sharing.tainted) == 0 {
 		return
 	}
-	from := slices.ContainsFunc(p.touches, func(t Touch) bool { return t.How != TouchWrites && p.sharing.tainted[t.Object] })
+	from := slices.ContainsFunc(p.regions, func(t access.Region) bool { return t.Kind != access.Writes && p.sharing.tainted[t.Object] })
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
-	for _, t := range p.touches {
-		if from && (t.How == TouchWrites || t.How == TouchNames && kernel) {
+	for _, t := range p.regions {
+		if from && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
 			p.sharing.tainted[t.Object] = true
 		}
 	}

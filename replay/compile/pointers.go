@@ -1,9 +1,6 @@
 package compile
 
 import (
-	"slices"
-	"sort"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
@@ -18,8 +15,6 @@ type pointers struct {
 	hostReached    map[*timeline.Object]bool // host memory that kernels may use
 	copied         map[uint64]plan.Operand   // payload words that were taken for addresses
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
-	contents       map[*timeline.Object]*content
-	inMemory       bool                      // a task may have copied or stored an address
 	payloadMissing bool                      // a missing payload may have had addresses
 	zeros          uint64                    // bytes of the memory that replaces missing payloads
 	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
@@ -40,7 +35,7 @@ type found struct {
 func newPointers() pointers {
 	return pointers{
 		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
-		contents: map[*timeline.Object]*content{}, zeroed: map[*timeline.Object]bool{},
+		zeroed: map[*timeline.Object]bool{},
 	}
 }
 
@@ -64,55 +59,6 @@ func (s rows) span() uint64 {
 		return 0
 	}
 	return (s.len/s.width-1)*s.pitch + s.width
-}
-
-// Touch is an access of a call to an allocation of device memory: a range that it copies or fills, or an address among its arguments or in
-// a payload.
-type Touch struct {
-	Object *timeline.Object
-	Lo, Hi uint64 // of a range
-	How    TouchKind
-}
-
-// TouchKind is the kind of a Touch.
-type TouchKind uint8
-
-// The kinds of accesses.
-const (
-	TouchReads  TouchKind = iota // the range is copied from
-	TouchWrites                  // the range is overwritten
-	TouchNames                   // an argument is an address in it
-	TouchPoints                  // a payload has an address in it
-)
-
-// content tracks which bytes of an allocation the device has written, and the addresses in it.
-type content struct {
-	whole   bool   // any of it may have been written
-	written []span // otherwise: by copies and fills, in order, without overlaps
-	points  map[*timeline.Object]bool
-}
-
-type span struct{ lo, hi uint64 }
-
-// leads records that memory holds an address of an object.
-func (p *pointers) leads(c *content, o *timeline.Object) {
-	if c.points == nil {
-		c.points = map[*timeline.Object]bool{}
-	}
-	c.points[o], p.inMemory = true, true
-}
-
-func (c *content) write(lo, hi uint64) {
-	if lo >= hi {
-		return
-	}
-	from := sort.Search(len(c.written), func(k int) bool { return c.written[k].hi >= lo })
-	to := from
-	for to < len(c.written) && c.written[to].lo <= hi {
-		lo, hi = min(lo, c.written[to].lo), max(hi, c.written[to].hi)
-		to++
-	}
-	c.written = slices.Replace(c.written, from, to, span{lo, hi})
 }
 
 // part is a range of a result; unset if nothing on the device has written it.

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
@@ -263,7 +264,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
 		}
 		if f.Tag.Size != 0 {
-			p.touch(p.state.Known(p.owner(), f.Object, v), 0, 0, TouchNames) // what is made of it leads there
+			p.access(p.state.Known(p.owner(), f.Object, v), 0, 0, access.Names) // what is made of it leads there
 		}
 		return op, nil
 	}
@@ -290,7 +291,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		if own && p.ok {
 			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
 		}
-		p.touch(in, 0, 0, TouchNames)
+		p.access(in, 0, 0, access.Names)
 		return op, nil
 	}
 	if f.String {

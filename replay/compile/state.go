@@ -25,6 +25,7 @@ type compiler struct {
 	files    int    // in dir
 	state    *timeline.State
 	accesses *access.Tracker
+	flow     *access.Flow
 	late     map[uint64][]format.Data // data recorded after its call, by call
 	thread   map[uint32]int           // index into Plan.Threads, by the trace's thread
 	process  map[uint32]int           // index into Plan.procs, by the trace's process
@@ -63,7 +64,7 @@ type callCompiler struct {
 	asked  bool
 
 	// What the call does.
-	touches []Touch
+	regions []access.Region
 	unseen  *timeline.Object   // host memory without recorded content that the kernel may read
 	made    []*timeline.Object // stand-ins for new tokens
 	named   []*timeline.Object // objects named by numbers and tokens among the arguments
@@ -116,7 +117,7 @@ type facts struct {
 type Look struct {
 	Event   *timeline.Event
 	OK      bool               // the call succeeded
-	Touches []Touch            // memory that the call may read, write or reach
+	Regions []access.Region    // memory that the call may read, write or reach
 	Data    []format.Data      // also data that was recorded after the call
 	Made    []*timeline.Object // by tokens and numbers, besides those of Event.Uses
 	Named   []*timeline.Object // the same
@@ -225,7 +226,7 @@ type visibleState struct {
 	looked map[uint32]bool                 // processes with a task since the last wait
 	behind map[memoryKey]map[uint64]int    // by stream: tasks of other streams that it has waited for
 	marks  map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
-	host   []Touch                         // accesses of the current call to registered memory
+	host   []access.Region                 // accesses of the current call to registered memory
 }
 
 func newVisibleState() visibleState {

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Kernels know some objects by a number among their arguments, which differs from run to run. Small numbers are common, so an equal word
@@ -229,12 +230,12 @@ func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan
 		return relocs
 	}
 	q := &p.f.Params[d.Param]
-	how := TouchNames
+	how := access.Names
 	if q.Role == api.Reads {
-		how = TouchPoints
+		how = access.Points
 	}
 	for _, o := range t.leads {
-		p.touch(o, 0, 0, how)
+		p.access(o, 0, 0, how)
 	}
 	p.named = append(p.named, t.made)
 	p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off,

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Host-visible memory is memory that the program and the device both access without a call: managed memory, and memory of the program that
@@ -140,7 +141,7 @@ func (p *callCompiler) visibleTask() {
 	}
 	if p.e.Captured != nil {
 		for _, t := range p.visible.host {
-			p.graphs.accessed[t.Object] = true
+			p.flow.Capture(t.Object)
 		}
 		return
 	}
@@ -148,36 +149,36 @@ func (p *callCompiler) visibleTask() {
 	p.visible.tasks++
 	for _, t := range p.visible.host {
 		switch v := p.visibleOf(t.Object); {
-		case t.How == TouchNames && kernel:
-			p.touches = append(p.touches, t)
+		case t.Kind == access.Names && kernel:
+			p.regions = append(p.regions, t)
 		case p.f.Stream >= 0:
 			// A copy: its data and its result are in the trace by themselves.
 			v.flight[p.visibleStream()] = p.visible.tasks
 		}
 	}
 	level := sureLevel
-	for _, t := range p.touches {
-		if t.How == TouchPoints {
+	for _, t := range p.regions {
+		if t.Kind == access.Points {
 			continue
 		}
-		if t.How != TouchWrites || kernel {
+		if t.Kind != access.Writes || kernel {
 			level = max(level, p.level(t.Object))
 		}
 		if v := p.visibleOf(t.Object); v != nil {
 			p.visibleUse(v, kernel)
 		}
 	}
-	for _, t := range p.touches {
+	for _, t := range p.regions {
 		o := t.Object
 		if v := p.visibleOf(o); v != nil {
 			o = v.object
 		}
 		switch whole := t.Lo == 0 && t.Hi >= t.Object.Size; {
-		case kernel && t.How == TouchNames, t.How == TouchWrites && !whole:
+		case kernel && t.Kind == access.Names, t.Kind == access.Writes && !whole:
 			if level > p.visible.levels[o] {
 				p.visible.levels[o] = level
 			}
-		case t.How == TouchWrites:
+		case t.Kind == access.Writes:
 			p.visible.levels[o] = level
 		}
 	}

@@ -3,6 +3,9 @@
 // A Tracker belongs to a timeline.State. Its Apply advances the State by one call; Of then returns the accesses of that call. Follow
 // additionally tracks the content of device memory, for launches whose arguments are there: DevArgs returns them.
 //
+// A Flow works with allocations instead of addresses. It adds the memory that a kernel reaches through addresses that earlier calls have copied
+// into other memory.
+//
 // Packages report, blame and replay call this package while they read a trace. It changes nothing in a trace, and it never reads memory of the
 // program: it knows the recorded data only.
 package access
@@ -24,9 +27,10 @@ const (
 	Reads  Kind = iota // the call or its task reads the range
 	Writes             // the call or its task overwrites the range
 	Names              // an argument is an address: only the kernel determines the bytes that are used
+	Points             // the payload of a copy holds an address (Region only)
 )
 
-func (k Kind) String() string { return [...]string{"reads", "writes", "names"}[k] }
+func (k Kind) String() string { return [...]string{"reads", "writes", "names", "points to"}[k] }
 
 // An Access is memory that a call, or the task that it makes, accesses by an address among its arguments.
 type Access struct {

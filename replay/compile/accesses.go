@@ -1,0 +1,149 @@
+package compile
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
+)
+
+// access records an access of the call. o is nil for memory in no allocation.
+func (p *callCompiler) access(o *timeline.Object, lo, hi uint64, kind access.Kind) {
+	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
+		p.visible.host = append(p.visible.host, access.Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
+	}
+	if o != nil && !o.Kind.OnHost() && o.Kind != api.Reservation {
+		p.regions = append(p.regions, access.Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
+	}
+}
+
+// accessRange records an access of a range of addresses, which may extend over several adjacent mappings.
+func (p *callCompiler) accessRange(o *timeline.Object, addr, off, n uint64, kind access.Kind) {
+	for o != nil && n > 0 {
+		here := n
+		if o.Kind == api.Device && off < o.Size {
+			here = min(n, o.Size-off)
+		}
+		p.access(o, off, off+here, kind)
+		if n -= here; n == 0 {
+			return
+		}
+		addr += here
+		o, off, _ = p.state.Find(p.owner(), addr)
+	}
+}
+
+// accessArrays records accesses of the arrays that a copy names, without a range.
+func (p *callCompiler) accessArrays() {
+	if p.f.Task != api.Copy {
+		return
+	}
+	for _, u := range p.e.Uses {
+		if u.Object.Kind != api.Array || u.Param >= len(p.f.Params) {
+			continue
+		}
+		kind := access.Writes
+		if q := &p.f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
+			kind = access.Reads
+		}
+		p.access(u.Object, 1, 1, kind)
+		if of := u.Object.Parent; of != nil && of.Kind == api.MipmappedArray {
+			p.access(of, 1, 1, kind)
+		}
+	}
+}
+
+// effects adds the memory that the kernels of the call reach besides, and reports host memory without recorded content among it.
+func (p *callCompiler) effects() {
+	if !p.ok {
+		return
+	}
+	p.regions = p.flow.Call(p.e, p.regions, p.named, p.Model.Numbers)
+	for _, r := range p.regions {
+		switch {
+		case !r.Object.Hosted, p.visibleOf(r.Object) != nil && p.visibleOf(r.Object).known:
+		case r.Kind == access.Reads:
+			p.unseen = r.Object
+		case r.Kind == access.Names && access.Runs(p.f):
+			p.zeroCopy(r.Object)
+		}
+	}
+}
+
+// maxParts bounds into how many parts a result is cut; one with more is compared as one.
+const maxParts = 256
+
+// parts cuts a result into what something on the device has written and what nothing in the trace has.
+func (p *callCompiler) parts(item uint32, s rows) []part {
+	all := []part{{0, s.len, false}}
+	o, off := p.origin(item)
+	if o == nil || o.Kind != api.Device || o.Hosted || o.Created == timeline.NoCall || o.Parent != nil || p.pointers.payloadMissing {
+		return all
+	}
+	written, whole := p.flow.Written(o)
+	if whole {
+		return all
+	}
+	near := sort.Search(len(written), func(k int) bool { return written[k].Hi > off })
+	if s.width != s.pitch {
+		if near == len(written) || written[near].Lo >= off+s.span() {
+			all[0].unset = true
+		}
+		return all
+	}
+	var ps []part
+	at := uint64(0)
+	for _, w := range written[near:] {
+		if w.Lo >= off+s.len {
+			break
+		}
+		lo, hi := max(w.Lo, off)-off, min(w.Hi, off+s.len)-off
+		if lo > at {
+			ps = append(ps, part{at, lo, true})
+		}
+		ps = append(ps, part{lo, hi, false})
+		at = hi
+	}
+	if at < s.len {
+		ps = append(ps, part{at, s.len, true})
+	}
+	if len(ps) > maxParts {
+		return all
+	}
+	return ps
+}
+
+// origin is the allocation that the copy at hand, or an item of it, reads, nil where that is not known.
+func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
+	for i := range p.f.Params {
+		q := &p.f.Params[i]
+		if q.CopyDesc != nil && len(p.arrays[i]) == api.BlockTo {
+			o, off, _ := p.state.Find(p.owner(), p.arrays[i][api.BlockFrom-1])
+			return o, off
+		}
+		if q.Role != api.Reads {
+			continue
+		}
+		w := p.c.Args[q.Word]
+		if q.ItemSizes >= 0 {
+			d := p.find(i, 0, format.DirIn)
+			if item == 0 || d == nil || d.Status != format.Whole || d.Len < 8*uint64(item) {
+				return nil, 0
+			}
+			ws, err := p.array64(i, d.Len/8)
+			if err != nil || ws == nil {
+				return nil, 0
+			}
+			w = ws[item-1]
+		}
+		o, off, _ := p.state.Find(p.owner(), w)
+		return o, off
+	}
+	return nil, 0
+}
+
+// Origin returns the allocation that the copy, or an item of a batch of copies, reads, and the offset in it; nil if it is not known.
+func (l *Look) Origin(item uint32) (*timeline.Object, uint64) { return l.origin(item) }

@@ -1,0 +1,198 @@
+package access
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A Region is a range of an allocation that a call accesses. The range of Names and Points is empty: the object is what counts.
+type Region struct {
+	Object *timeline.Object
+	Lo, Hi uint64 // offsets
+	Kind   Kind
+}
+
+// A Flow follows addresses and content from allocation to allocation. It determines the allocations that a kernel can reach: those that its
+// arguments name, and those whose addresses earlier calls have copied into reachable memory.
+//
+// Its memory grows with the number of allocations of a trace.
+type Flow struct {
+	contents []*content // by Object.ID
+	others   map[*timeline.Object]*content
+	captured map[*timeline.Object]bool // memory that tasks of graphs access
+	indirect bool                      // some memory may hold addresses
+}
+
+// content is the content of an allocation: the bytes that the device has written, and the objects whose addresses it holds.
+type content struct {
+	whole   bool   // any byte may have been written
+	written []Span // otherwise: sorted, without overlaps
+	points  map[*timeline.Object]bool
+}
+
+// A Span is a range of offsets.
+type Span struct{ Lo, Hi uint64 }
+
+// NewFlow returns a Flow before the first call.
+func NewFlow() *Flow {
+	return &Flow{others: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}}
+}
+
+// Capture records that a task of a graph accesses an object. Runs of graphs access it then.
+func (f *Flow) Capture(o *timeline.Object) { f.captured[o] = true }
+
+// Call takes in the regions that a successful call accesses. It returns them, followed by the memory that a kernel or a graph reaches besides.
+// named are objects that the arguments name by numbers; numbers are the kinds of such objects.
+func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object) []Region {
+	runs := Runs(e.Fn)
+	if len(regions) == 0 && !runs {
+		return regions
+	}
+	switch {
+	case e.Fn.Task == api.GraphRun:
+		for o := range f.captured {
+			regions = append(regions, Region{Object: o, Kind: Names})
+		}
+	case !runs:
+		f.copy(e, regions, numbers)
+	}
+	if runs {
+		regions = f.reach(e, regions, named)
+	}
+	for _, r := range regions {
+		switch c := f.of(r.Object); {
+		case r.Kind == Names && runs:
+			c.whole, c.written = true, nil
+		case r.Kind == Writes && !c.whole:
+			c.write(r.Lo, r.Hi)
+		}
+		if e.Captured != nil {
+			f.captured[r.Object] = true
+		}
+	}
+	return regions
+}
+
+// Runs reports whether calls of a function run kernels, which may write any memory that they reach.
+func Runs(f *api.Func) bool { return f.Task == api.Kernel || f.Task == api.GraphRun }
+
+// Written returns the bytes of an allocation that the device has written, or all if any byte may have been written.
+func (f *Flow) Written(o *timeline.Object) (spans []Span, all bool) {
+	if c := f.known(o); c != nil {
+		return c.written, c.whole
+	}
+	return nil, false
+}
+
+// known returns the content of an object, nil if no call has accessed it.
+func (f *Flow) known(o *timeline.Object) *content {
+	if o.ID > 0 && o.ID < len(f.contents) {
+		return f.contents[o.ID]
+	}
+	return f.others[o]
+}
+
+func (f *Flow) of(o *timeline.Object) *content {
+	c := f.known(o)
+	if c != nil {
+		return c
+	}
+	c = &content{}
+	if o.ID == 0 {
+		f.others[o] = c
+		return c
+	}
+	if o.ID >= len(f.contents) {
+		f.contents = append(f.contents, make([]*content, o.ID+1-len(f.contents))...)
+	}
+	f.contents[o.ID] = c
+	return c
+}
+
+// copy records the addresses that a copy, or a call that fills an argument list, brings into memory.
+func (f *Flow) copy(e *timeline.Event, regions []Region, numbers []api.Object) {
+	var to []*timeline.Object
+	for _, r := range regions {
+		if r.Kind == Writes {
+			to = append(to, r.Object)
+		}
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.ArgsList || slices.Contains(numbers, u.Object.Kind) && u.Object.Created == e.Call.Index {
+			to = append(to, u.Object)
+		}
+	}
+	for _, o := range to {
+		c := f.of(o)
+		for _, r := range regions {
+			switch r.Kind {
+			case Points, Names:
+				f.points(c, r.Object)
+			case Reads:
+				for q := range f.of(r.Object).points {
+					f.points(c, q)
+				}
+			}
+		}
+	}
+}
+
+func (f *Flow) points(c *content, to *timeline.Object) {
+	if c.points == nil {
+		c.points = map[*timeline.Object]bool{}
+	}
+	c.points[to], f.indirect = true, true
+}
+
+// reach appends the objects that a kernel reaches through addresses in memory.
+func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Object) []Region {
+	if !f.indirect {
+		return regions
+	}
+	seen := map[*timeline.Object]bool{}
+	var next []*timeline.Object
+	for _, r := range regions {
+		if !seen[r.Object] {
+			seen[r.Object] = true
+			next = append(next, r.Object)
+		}
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.ArgsList {
+			next = append(next, u.Object)
+		}
+	}
+	next = append(next, named...)
+	for len(next) > 0 {
+		c := f.known(next[0])
+		next = next[1:]
+		if c == nil {
+			continue
+		}
+		for o := range c.points {
+			if !seen[o] {
+				seen[o] = true
+				next = append(next, o)
+				regions = append(regions, Region{Object: o, Kind: Names})
+			}
+		}
+	}
+	return regions
+}
+
+// write adds a range to the written bytes.
+func (c *content) write(lo, hi uint64) {
+	if lo >= hi {
+		return
+	}
+	from := sort.Search(len(c.written), func(k int) bool { return c.written[k].Hi >= lo })
+	to := from
+	for to < len(c.written) && c.written[to].Lo <= hi {
+		lo, hi = min(lo, c.written[to].Lo), max(hi, c.written[to].Hi)
+		to++
+	}
+	c.written = slices.Replace(c.written, from, to, Span{lo, hi})
+}
