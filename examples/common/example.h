@@ -1,4 +1,4 @@
-/* What every example needs: a check of each call, the files beside the program, and options. C11 and C++17. */
+/* Helpers of all examples: a check of each call, files beside the program, and options. C11 and C++17. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -15,8 +15,8 @@
 
 #include "acl/acl.h"
 
-/* Every AscendCL call returns a code, and the text of the last failure is there to be asked for once. A task that fails
- * on the device is reported by a later call, as a rule the one that waits for it. */
+/* Every AscendCL call returns a code; the text of the last failure can be read once. A task that fails
+ * on the device is reported by a later call, usually by the wait for it. */
 #define CHECK(call) example_check((call), #call, __FILE__, __LINE__)
 
 static inline void example_check(aclError code, const char *call, const char *file, int line)
@@ -30,7 +30,7 @@ static inline void example_check(aclError code, const char *call, const char *fi
 	exit(1);
 }
 
-/* Writes the absolute path of a file that lies beside the running program. */
+/* Writes the absolute path of a file beside the running program. */
 static inline void example_beside(const char *name, char path[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -49,7 +49,7 @@ static inline void example_beside(const char *name, char path[PATH_MAX])
 	strcpy(slash + 1, name);
 }
 
-/* The kernel binary to load: the one the user named, or the one beside the program. The runtime wants it absolute. */
+/* The absolute path of the kernel binary: the user's, or the one beside the program. */
 static inline void example_kernel_path(const char *given, const char *standard, char path[PATH_MAX])
 {
 	if (!given) {

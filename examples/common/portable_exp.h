@@ -1,5 +1,5 @@
 /* e^x from additions and multiplications only. The C library's expf may differ in the last bit from one machine to the
- * next, and results of these examples are compared bit by bit, also against those of a recording made elsewhere. */
+ * next, and the examples' results are compared bit by bit, also with recordings from other machines. */
 #ifndef PORTABLE_EXP_H
 #define PORTABLE_EXP_H
 
@@ -15,7 +15,7 @@ static inline float portable_exp(float x)
 		return 0.0f;
 	if (x > 88.0f)
 		x = 88.0f;
-	/* x = k ln 2 + r with |r| <= (ln 2) / 2; ln 2 is split in two so that k times its first part is exact. */
+	/* x = k ln 2 + r with |r| <= (ln 2) / 2; ln 2 is split into two parts: k times the first one is exact. */
 	k = (float)(int32_t)(x * 1.44269504f + (x < 0 ? -0.5f : 0.5f));
 	r = x - k * 0.693359375f;
 	r = r - k * -2.12194440e-4f;

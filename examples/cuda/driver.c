@@ -1,8 +1,8 @@
 /*
- * What programs do with the CUDA driver API, a case each: every way to load a module, every kind of copy, every launch attribute,
- * captured graphs. Without arguments all cases run; a name runs the case alone, and --list names them. A case that the device
- * can't do says so and counts as done. --work N makes N steps of a hundred launches and a copy each way, and says how long they took. --hold
- * has a context for as long as there is input, which keeps the device from being begun anew for each program.
+ * Common uses of the CUDA driver API, one case each: every way to load a module, every kind of copy, every launch attribute,
+ * captured graphs. Without arguments all cases run; a name runs one case, and --list prints the names. A case that the device
+ * does not support is reported and passes. --work N runs N steps with a hundred launches and a copy each way, and prints their time. --hold
+ * keeps a context until the end of input, so the device is not initialized for each program.
  * Runs on a GPU and on the fake driver.
  */
 #include <cuda.h>
@@ -29,7 +29,7 @@ static void check(CUresult e, const char *what)
 	exit(1);
 }
 #define DO(call) check(call, #call)
-/* What a device may not have: ends the case. */
+/* Ends a case that the device does not support. */
 #define TRY(call)                                                                                                          \
 	do {                                                                                                               \
 		CUresult e_ = (call);                                                                                      \
@@ -167,7 +167,7 @@ static void load_library(void)
 	launch_with(f, d, NULL);
 	compare(d);
 	CUmodule m;
-	DO(cuLibraryGetModule(&m, l)); /* it goes with the library */
+	DO(cuLibraryGetModule(&m, l)); /* unloaded with the library */
 	DO(cuModuleGetFunction(&f, m, "add"));
 	d = bring();
 	launch_with(f, d, NULL);
@@ -262,7 +262,7 @@ static void with_attribute(CUlaunchAttribute at)
 	compare(d);
 }
 
-/* One that streams have, and the launches on them with it. */
+/* An attribute of streams, inherited by their launches. */
 static void at_sync(void)
 {
 	struct data d = bring();
@@ -277,7 +277,7 @@ static void at_sync(void)
 	compare(d);
 }
 
-/* One of nodes alone: of launches that are captured. */
+/* An attribute for graph nodes only, set on captured launches. */
 static void at_node(void)
 {
 	struct data d = bring();
@@ -557,7 +557,7 @@ static void run_graph(CUgraphExec x, CUstream s)
 	DO(cuStreamSynchronize(s));
 }
 
-/* A graph that calls put together: a fill, a launch, a copy to the host, a function of the host's; set anew, cloned, and within another one. */
+/* A graph built by calls: a fill, a launch, a copy to the host, a host function; changed, cloned, and nested. */
 static void nodes(void)
 {
 	struct data d = bring();
@@ -608,7 +608,7 @@ static void nodes(void)
 	for (int i = 0; i < N; i++)
 		expect(to.second[i] == 2 * a[i] && to.first[i] == a[i] + b[i], "nodes of an executable graph that are set");
 
-	/* A part of another graph, behind something that changes what it adds; and a copy that is changed as a whole. */
+	/* A child of another graph, after a node that changes its input; and a copy that is replaced. */
 	DO(cuGraphCreate(&outer, 0));
 	CUDA_MEMSET_NODE_PARAMS one = {.dst = d.b, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1};
 	DO(cuGraphAddMemsetNode(&fill, outer, NULL, 0, &one, ctx));
@@ -651,7 +651,7 @@ static void nodes(void)
 	DO(cuMemFree(d.c));
 }
 
-/* Nodes are told apart by tags from CUDA 12.3 on; conditions came with them, and launches under one with 12.4. */
+/* Nodes have type tags from CUDA 12.3 on, and conditions too. Conditional launches need 12.4. */
 static bool older_than(int version)
 {
 	int v = 0;
@@ -659,7 +659,7 @@ static bool older_than(int version)
 	return cant = v < version;
 }
 
-/* The same with nodes whose kind a tag tells, as the CUDA runtime makes them: of every kind that a program by itself can use. */
+/* The same with tagged nodes, as the CUDA runtime makes them: every type that a single program can use. */
 static CUgraphNode add_node(CUgraph g, CUgraphNode after, CUgraphNodeParams p)
 {
 	CUgraphNode n = NULL;
@@ -717,7 +717,7 @@ static void tagged(void)
 		expect(to[i] == 2 * a[i], "nodes by tag that are set in an executable graph");
 	DO(cuGraphNodeSetParams(launch, &kernel));
 
-	/* A part of another graph, behind what changes what it adds. */
+	/* A child of another graph, after a node that changes its input. */
 	DO(cuGraphCreate(&outer, 0));
 	CUgraphNodeParams one = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.a, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1, .ctx = context}};
 	fill = add_node(outer, add_node(outer, NULL, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY}), one);
@@ -786,7 +786,7 @@ static void graph_memory(void)
 	compare(d);
 }
 
-/* A part of a graph that runs where a condition holds, here always. */
+/* A conditional part of a graph, whose condition always holds here. */
 static void conditional(void)
 {
 	if (older_than(12040))

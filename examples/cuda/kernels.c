@@ -1,4 +1,4 @@
-/* What the kernels of kernels.h do, for the fake driver. A variable of a module is found by nobody here, so table is none of it. */
+/* The kernels of kernels.h for the fake driver. They have no access to module variables, so table is a constant. */
 #include <fakecuda.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The kernels of the CUDA examples, as PTX. The fake driver has functions of the host of the same names (kernels.c). */
+/* The CUDA examples' kernels as PTX. The fake driver runs host functions with the same names (kernels.c). */
 #ifndef EXAMPLES_CUDA_KERNELS_H
 #define EXAMPLES_CUDA_KERNELS_H
 

@@ -1,5 +1,5 @@
-// Counts values into bins by two kernels: one that is right, and one whose blocks race. The second one's counts are other
-// ones in every run: `acltrace replay --repeat 5` of a recording says so, and which launch wrote them.
+// Counts values into bins with two kernels: a correct one, and one whose blocks race. The second one's counts differ
+// in every run. `acltrace replay --repeat 5` finds that, and the launch that wrote them.
 #include "../common/example.h"
 #include "../kernels/histogram_args.h"
 

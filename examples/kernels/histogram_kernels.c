@@ -30,8 +30,8 @@ void histogram(const aclsim_launch *launch, uint32_t block)
 		__atomic_fetch_add(&a->bins[a->values[i] % HISTOGRAM_BINS], 1, __ATOMIC_RELAXED);
 }
 
-/* The bug: two blocks that read a bin at once store the same number, and one of the counts is lost. Which ones are lost
- * depends on what the machine does besides. */
+/* The bug: two blocks that read a bin at once store the same number, and a count is lost. The lost counts
+ * depend on other work on the machine. */
 void histogram_racy(const aclsim_launch *launch, uint32_t block)
 {
 	const histogram_block *a = launch->args;

@@ -36,7 +36,7 @@ void matmul_accumulate(const aclsim_launch *launch, uint32_t block)
 				m->c[i * t->columns + j] += m->a[i * t->inner + k] * m->b[k * t->columns + j];
 }
 
-/* A device of 8 TFLOP/s, and 2 us for the launch. Where a kernel has no such function the simulator's own model says. */
+/* 8 TFLOP/s, and 2 us for the launch. Without such a function the simulator's cost model is used. */
 static uint64_t matmul_accumulate_duration(const aclsim_launch *launch)
 {
 	const matmul_accumulate_block *m = launch->args;

@@ -13,7 +13,7 @@ typedef struct vector_add_block {
 } vector_add_block;
 
 /* Sizes and other constants of a launch are called its tiling data. Kernels often get them by address: the host puts
- * them behind the arguments and the runtime fills in where they landed on the device. */
+ * them after the arguments, and the runtime fills in their device address. */
 typedef struct vector_tiling {
 	uint64_t count;
 	float bias;

@@ -32,8 +32,8 @@ void vector_add(const aclsim_launch *launch, uint32_t block)
 #define vector_add_simt_args vector_add_args
 #define vector_add_simt_extents vector_add_extents
 
-/* Every thread of the grid takes each element that lies a whole grid further on; here the threads of a block follow
- * one another. */
+/* Each thread of the grid processes elements at a stride of the whole grid. Here a block's threads run one after
+ * another. */
 void vector_add_simt(const aclsim_launch *launch, uint32_t block)
 {
 	const vector_add_block *a = launch->args;

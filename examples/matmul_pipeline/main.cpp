@@ -17,7 +17,7 @@ namespace {
 
 const int numSlots = 2;
 
-// What one tile occupies while it is on its way. Tile t uses slot t % numSlots.
+// Buffers of a tile in flight. Tile t uses slot t % numSlots.
 struct Slot {
 	float *upload;   // pinned: a copy from pageable memory would make the caller wait
 	float *download; // pinned
@@ -26,7 +26,7 @@ struct Slot {
 	aclrtEvent downloaded;         // for the host to wait
 };
 
-// The value of element i of tile t: small whole numbers, so that the sums have no rounding.
+// Element i of tile t: a small integer, so sums are exact.
 float tileValue(size_t tile, size_t i)
 {
 	return static_cast<float>((i * 7 + tile * 13) % 17) - 8.0f;
@@ -62,7 +62,7 @@ aclrtMemcpyBatchAttr batchDirection(aclrtMemLocationType from, aclrtMemLocationT
 	return attr;
 }
 
-// What the device should have computed for a tile: (A B) * scale + bias, by columns.
+// The expected result for a tile: (A B) * scale + bias, by columns.
 void expectedTile(size_t tile, size_t size, const std::vector<float> &b, const float *scale, const float *bias,
                   std::vector<float> &c)
 {
@@ -121,8 +121,8 @@ int main(int argc, char **argv)
 	CHECK(aclrtMemcpy2d(devB, size * sizeof(float), wide.data(), pitch * sizeof(float), size * sizeof(float), size,
 	                    ACL_MEMCPY_HOST_TO_DEVICE));
 
-	// And back, to see it packed. With pageable memory the runtime as a rule makes this a wait for the stream and a copy;
-	// where it can't tell pageable memory the copy is left to run, so the stream is waited for.
+	// Copied back, to check the packing. With pageable memory the runtime usually waits for the stream and copies.
+	// If it does not recognize pageable memory, the copy is asynchronous, so wait for the stream.
 	std::vector<float> packed(elements);
 	CHECK(aclrtMemcpyAsync(packed.data(), bytes, devB, bytes, ACL_MEMCPY_DEVICE_TO_HOST, copy));
 	CHECK(aclrtSynchronizeStream(copy));
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	CHECK(aclrtRecordEvent(begin, copy));
 	for (size_t t = 0; t < tiles; t++) {
 		Slot &s = slots[t % numSlots];
-		// The slot's last download is behind its upload and its compute, so after it all buffers are free again.
+		// The slot's last download comes after its upload and its compute, so then all buffers are free.
 		if (t >= numSlots)
 			collect(t - numSlots);
 		for (size_t i = 0; i < elements; i++)
@@ -195,8 +195,8 @@ int main(int argc, char **argv)
 		CHECK(aclrtLaunchKernelWithHostArgs(scaleBias, 2, compute, nullptr, &sb, sizeof sb, nullptr, 0));
 		CHECK(aclrtRecordEvent(s.computed, compute));
 
-		// Only now the result of the tile before: asked for earlier, the copy stream would wait for it and this tile's
-		// upload would come behind.
+		// The previous tile's result only now: requested earlier, it would delay this tile's upload on the copy
+		// stream.
 		if (t > 0)
 			download(t - 1);
 	}

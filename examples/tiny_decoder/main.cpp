@@ -1,4 +1,4 @@
-// The decoding loop of a small language model: 400 small launches a token, which is what inference does to a runtime.
+// The decoding loop of a small language model: 400 small launches a token, a typical load of inference.
 #include "../common/example.h"
 
 #include <chrono>
@@ -151,7 +151,7 @@ template <typename Args> void Decoder::launch(aclrtFuncHandle func, uint32_t num
 	launch(func, numBlocks, &args, sizeof args, nullptr);
 }
 
-// With tiling data behind the arguments; their address is the last argument.
+// With tiling data after the arguments; their address is the last argument.
 template <typename Args, typename Tiling>
 void Decoder::launch(aclrtFuncHandle func, uint32_t numBlocks, Args args, Tiling tiling)
 {
@@ -224,8 +224,8 @@ void Decoder::layer(uint32_t number, uint32_t length)
 
 void Decoder::step(int32_t token, int32_t position)
 {
-	// A copy from pageable memory blocks until done. It doesn't wait for the stream, which is empty here: the step before
-	// has waited for it.
+	// A copy from pageable memory blocks until done. It doesn't wait for the stream, which is empty after the previous
+	// step's wait.
 	CHECK(aclrtMemcpy(devPosition, sizeof position, &position, sizeof position, ACL_MEMCPY_HOST_TO_DEVICE));
 	// From pinned memory it goes into the stream, before the launches.
 	*hostToken = token;
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
 	Decoder decoder(model, tokens, path);
 	decoder.crashAfter = crashAfter;
 
-	// All memory is there before the loop, so that the loop itself only copies, launches and waits.
+	// All memory is allocated before the loop: the loop only copies, launches and waits.
 	std::vector<int32_t> output(tokens);
 	std::vector<float> logits(static_cast<size_t>(tokens) * vocabulary);
 	std::chrono::duration<double, std::micro> busy{0};

@@ -53,7 +53,7 @@ struct Model {
 	std::vector<Tensor *> tensors();
 };
 
-// The same computation without a device, float operation by float operation, so that the results must agree bit by bit.
+// The same computation on the host with the same float operations: the results must agree bit by bit.
 class Reference {
 public:
 	Reference(const Model &model, uint32_t context);

@@ -34,13 +34,13 @@ aclrtFuncHandle function(aclrtBinHandle binary, const char *name)
 	return func;
 }
 
-// Fills z with a pattern that is no right result, so that a launch that does nothing is seen.
+// Fills z with a wrong pattern, to detect a launch without effect.
 void spoil(Vectors &v)
 {
 	CHECK(aclrtMemset(v.devZ, v.bytes(), 0xff, v.bytes()));
 }
 
-// Waits for the launch, brings z back and compares it with what expected(i) says.
+// Waits for the launch, copies z back and compares it with expected(i).
 template <typename Expected>
 void verify(Vectors &v, const char *variant, Expected expected)
 {
@@ -104,7 +104,7 @@ void launchArgsHandle(Vectors &v, aclrtFuncHandle func, aclrtArgsHandle args, co
 	CHECK(aclrtKernelArgsAppend(args, &somewhereElse, sizeof somewhereElse, &z));
 	CHECK(aclrtKernelArgsAppendPlaceHolder(args, &tiling));
 
-	// The buffer of a placeholder can be had once all parameters are there.
+	// A placeholder's buffer is available after all parameters were added.
 	vector_tiling *buffer;
 	CHECK(aclrtKernelArgsGetPlaceHolderBuffer(args, tiling, sizeof *buffer, reinterpret_cast<void **>(&buffer)));
 	buffer->count = v.count;
@@ -144,8 +144,8 @@ void launchWithConfigUserMem(Vectors &v, aclrtBinHandle binary)
 	launchArgsHandle(v, func, handle.data(), "LaunchKernelWithConfig, user memory");
 }
 
-// What operator libraries use: one block on the host with the arguments in front and the tiling data behind. The
-// runtime writes where the tiling data went into the block itself, at addrOffset.
+// As operator libraries do it: one block on the host with the arguments, then the tiling data. The
+// runtime writes the tiling data's device address into the block, at addrOffset.
 void launchWithHostArgs(Vectors &v, aclrtBinHandle binary)
 {
 	struct {
@@ -174,7 +174,7 @@ void launchWithArgsArray(Vectors &v, aclrtBinHandle binary)
 	verify(v, "LaunchKernelWithArgsArray", [&](size_t i) { return factor * v.x[i]; });
 }
 
-// SIMT kernels run by many threads: a grid of blocks, each of many threads.
+// SIMT kernels run on many threads: a grid of blocks, each with many threads.
 void launchSimtWithArgsArray(Vectors &v, aclrtBinHandle binary)
 {
 	uint64_t count = v.count;
@@ -236,7 +236,7 @@ void launchFromData(Vectors &v, const void *data, size_t size)
 	CHECK(aclrtBinaryUnLoad(binary));
 }
 
-// The same by the older pair of calls. The wrapper refers to the program's bytes and is of no use after the load.
+// The same with the older pair of calls. The wrapper refers to the program's bytes and is useless after the load.
 void launchFromBinary(Vectors &v, const void *data, size_t size)
 {
 	aclrtBinary wrapper = aclrtCreateBinary(data, size);

@@ -1,6 +1,6 @@
 /*
- * What the runtime calls back, and what waits without the host: host functions, callbacks that a thread processes, memory from
- * a pool, a value that a stream waits for, a notify between streams, and memory of the host's that the device reaches.
+ * Functions that the runtime calls back, and waits without the host: host functions, callbacks processed by a thread, pool
+ * memory, a value that a stream waits for, a notify between streams, and host memory mapped for the device.
  */
 #include "program.h"
 
@@ -12,7 +12,7 @@ static uint32_t seen[2];
 
 static void host_function(void *arg) { seen[0] += *(uint32_t *)arg; }
 
-/* Calls the runtime itself, while its stream waits: what the stream does next adds to what this has copied. */
+/* Calls the runtime while its stream waits. The stream's next task adds to the copied value. */
 static uint32_t *y;
 static void report(void *arg)
 {
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 	pthread_join(thread, NULL);
 	CHECK(aclrtMemPoolDestroy(pool));
 
-	/* Memory of the program's own that is registered is pinned from then on. */
+	/* Registered memory of the program is pinned from then on. */
 	uint32_t *mine = aligned_alloc(4096, 4096);
 	void *mapped;
 	for (uint32_t i = 0; i < COUNT; i++)

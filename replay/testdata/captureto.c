@@ -1,4 +1,4 @@
-/* Captures that go on in a graph that is there, and whose tasks come behind nodes that calls have put there: as libraries do that join a program's capture. */
+/* Captures into an existing graph, after nodes that calls have added: libraries join a program's capture in this way. */
 #include <cuda.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ int main(void)
 	MUST(cuMemAlloc(&x, N) == 0 && cuMemAlloc(&y, N) == 0 && cuMemAllocHost((void **)&host, 4 * N) == 0);
 	memset(host, 0, 4 * N);
 
-	/* Of a stream that is not captured nothing else is stored. */
+	/* For a stream without a capture the other outputs are not stored. */
 	g = (CUgraph)&n;
 	MUST(cuStreamGetCaptureInfo_v2(s, &status, &id, &g, &deps, &n) == 0 && status == CU_STREAM_CAPTURE_STATUS_NONE && n == 12345 && deps == &none);
 
@@ -55,7 +55,7 @@ int main(void)
 		MUST(cuGraphAddMemcpyNode(&copy, g, deps, n, &p, ctx) == 0);
 		MUST(cuStreamUpdateCaptureDependencies(s, &copy, 1, SET) == 0);
 		MUST(cuMemcpyDtoHAsync(host, y, N, s) == 0);
-		/* Another stream joins, whose end is to come before what follows. */
+		/* Another stream joins, and later tasks depend on its end. */
 		MUST(cuEventRecord(e, s) == 0 && cuStreamWaitEvent(other, e, 0) == 0 && cuMemsetD8Async(x, (uint8_t)(20 + turn), N, other) == 0);
 		MUST(cuStreamGetCaptureInfo_v3(other, &status, &id, &whole, &deps, &edges, &n) == 0 && whole == g && n == 1);
 		fill = deps[0];
@@ -65,10 +65,10 @@ int main(void)
 		MUST(cuStreamEndCapture(s, &ended) == 0 && ended == g);
 		run(g, s, 2);
 		MUST(all(host, (uint8_t)(7 + turn)) && all(host + N, (uint8_t)(20 + turn)));
-		MUST(cuGraphDestroy(g) == 0); /* with its nodes, whose handles may be others' next */
+		MUST(cuGraphDestroy(g) == 0); /* destroys its nodes; their handles may be reused */
 	}
 
-	/* Into a graph that is there, and what a condition runs of another. */
+	/* Into an existing graph, and into a conditional body of another one. */
 	CUDA_MEMSET_NODE_PARAMS m = {.dst = x, .value = 33, .elementSize = 1, .width = N, .height = 1};
 	MUST(cuGraphCreate(&g, 0) == 0 && cuGraphAddMemsetNode(&fill, g, NULL, 0, &m, ctx) == 0);
 	CUDA_MEMCPY3D first = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = x, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = host, .WidthInBytes = N, .Height = 1, .Depth = 1};

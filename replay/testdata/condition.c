@@ -1,6 +1,6 @@
 /*
- * A model with parts that run when a condition says so: an IF with two, one of which has another condition in it, and a WHILE that
- * ends itself. Words of conditions are set from the host, and in a part.
+ * A model with conditional parts: an IF with two parts, one with a nested condition, and a WHILE that
+ * ends itself. Condition words are set from the host and in a part.
  */
 #include "program.h"
 
@@ -9,7 +9,7 @@ enum { COUNT = 64 };
 static aclrtStream s, other;
 static aclrtFuncHandle add;
 
-/* Captures into a part: x[i] += by * (i + 1), and then a word of the host's to a condition, where there is one. */
+/* Captures into a part: x[i] += by * (i + 1), then a copy of a host word to a condition, if there is one. */
 static void fill(aclmdlRI part, uint32_t *x, uint32_t by, uint64_t *condition, const uint64_t *word)
 {
 	aclmdlRI same;

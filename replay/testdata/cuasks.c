@@ -1,10 +1,10 @@
-/* What programs ask of a driver, advise it and set besides: of devices, contexts, functions, managed memory, pools, mapped memory, arrays, graphs.
+/* Queries, advice and settings for devices, contexts, functions, managed memory, pools, mapped memory, arrays, graphs.
  * Built twice: with KERNEL as the kernel alone, for the fake driver. */
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <string.h>
 
-/* out[0] = the first value of the tensor that a map tells of */
+/* out[0] = the first value of the tensor in a map */
 void first(const struct fakecuda_launch *l)
 {
 	struct fakecuda_tensor t;
@@ -115,7 +115,7 @@ static void memory(void)
 	MUST(cuMemRangeGetAttribute(&v, sizeof v, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, managed, N) == 0 && v == 1);
 	MUST(cuMemRangeGetAttribute(&v, sizeof v, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, managed, N) == 0 && v == 0);
 	MUST(cuStreamAttachMemAsync(NULL, managed, 0, CU_MEM_ATTACH_GLOBAL) == 0 && cuPointerGetAttributes(2, attributes, values, managed) == 0 && is == 1 && ordinal == 0);
-	/* Of several ranges the first is thrown away, and another is as it was. */
+	/* Of several ranges the first is discarded, and another keeps its content. */
 	CUdeviceptr many[3] = {managed, managed + 1024, managed + 2048};
 	size_t sizes[3] = {512, 512, 1024}, from[2] = {0, 2};
 	CUmemLocation to[2] = {{CU_MEM_LOCATION_TYPE_HOST, 0}, here};
@@ -127,7 +127,7 @@ static void memory(void)
 	MUST(cuMemcpyDtoHAsync(back, managed, N, s) == 0 && cuStreamSynchronize(s) == 0 && back[0] == 7 && back[1535] == 7 && back[1536] == 6 && back[N - 1] == 6);
 	MUST(cuMemFree(managed) == 0 && cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_READ_MOSTLY, 0) == CUDA_ERROR_INVALID_VALUE);
 
-	/* A handle that is taken once more is given back as often. */
+	/* A handle that is retained once more must be released once more. */
 	MUST(cuMemCreate(&h, UNIT, &prop, 0) == 0 && cuMemAddressReserve(&at, UNIT, 0, 0, 0) == 0 && cuMemMap(at, UNIT, 0, h, 0) == 0 && cuMemSetAccess(at, UNIT, &access, 1) == 0);
 	MUST(cuMemGetAccess(&flags, &here, at) == 0 && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE && cuMemGetAllocationPropertiesFromHandle(&told, h) == 0 && told.location.id == 0);
 	MUST(cuMemRetainAllocationHandle(&same, (void *)(at + 100)) == 0 && same == h && cuMemRelease(h) == 0 && cuMemGetAllocationPropertiesFromHandle(&told, h) == 0);
@@ -177,7 +177,7 @@ static void graphs(void)
 	MUST(cuGraphRemoveDependencies(g, &n[1], &n[2], 1) == 0 && cuGraphAddDependencies_v2(g, &n[1], &n[2], NULL, 1) == 0 && cuGraphDestroyNode(n[2]) == 0);
 	MUST(cuGraphInstantiateWithFlags(&x, g, 0) == 0 && cuGraphNodeGetEnabled(x, n[1], &enabled) == 0 && enabled == 1);
 	MUST(cuGraphLaunch(x, s) == 0 && cuStreamSynchronize(s) == 0 && cuMemcpyDtoH(back, p, 8) == 0 && back[0] == 6 && back[1] == 1);
-	/* Tasks that a stream has brought are nodes of their kind. */
+	/* Captured tasks are nodes of their type. */
 	CUgraphNodeType type;
 	CUstreamBatchMemOpParams ops[2] = {{.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = p, .value = 11}}, {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = p, .value = 11}}};
 	MUST(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL) == 0 && cuMemsetD32Async(p, 8, 1, s) == 0 && cuStreamEndCapture(s, &g) == 0);
@@ -185,7 +185,7 @@ static void graphs(void)
 	MUST(cuStreamBatchMemOp(s, 2, ops, 0) == 0 && cuStreamSynchronize(s) == 0 && cuMemcpyDtoH(back, p, 8) == 0 && back[0] == 11);
 }
 
-/* Functions of CUDA 8 to 11 that mean the thread's own default stream, which later ones have replaced. */
+/* Functions of CUDA 8 to 11 for the thread's own default stream. Later functions have replaced them. */
 static void older(void)
 {
 	CUdeviceptr p;
@@ -219,7 +219,7 @@ int main(void)
 	arrays();
 	graphs();
 	older();
-	/* All that the context had is gone, and it is another one's that takes it again. */
+	/* The reset destroys everything in the context; the next retain makes a new one. */
 	MUST(cuDevicePrimaryCtxReset(0) == 0 && cuMemFree(at) != 0 && cuDevicePrimaryCtxGetState(0, &flags, &active) == 0 && active == 0);
 	MUST(cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0 && cuMemAlloc(&at, N) == 0 && cuMemsetD8(at, 1, N) == 0 && cuMemFree(at) == 0);
 	return 0;

@@ -1,4 +1,4 @@
-/* Copies of a size each on a context's default stream, two streams that it waits for and that wait for it, and one that it has nothing to do with. */
+/* Copies of different sizes on a context's default stream, on two streams that synchronize with it, and on one that does not. */
 #include <cuda.h>
 
 #include "must.h"
@@ -14,7 +14,7 @@ int main(void)
 	MUST(cuMemAlloc(&from, UNIT) == 0 && cuMemAlloc(&to, UNIT) == 0);
 	MUST(cuStreamCreate(&first, CU_STREAM_DEFAULT) == 0 && cuStreamCreateWithPriority(&apart, CU_STREAM_NON_BLOCKING, 0) == 0 && cuStreamCreate(&last, CU_STREAM_DEFAULT) == 0);
 	CUstream streams[] = {first, apart, NULL, NULL, first, apart, NULL, last, first};
-	/* No wait, by which its time would be estimated. first 0 to 1, default 1 to 3, first 3 to 4, default 4 to 5, last and first 5 to 6; the other one 0 to 2 */
+	/* Without a wait, no duration can be estimated. Units: first 0 to 1, default 1 to 3, first 3 to 4, default 4 to 5, last and first 5 to 6; the other one 0 to 2 */
 	for (unsigned i = 0; i < sizeof streams / sizeof *streams; i++)
 		MUST(cuMemcpyDtoDAsync(to, from, UNIT, streams[i]) == 0);
 	return 0;

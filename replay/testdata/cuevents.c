@@ -1,6 +1,6 @@
 /*
- * An event that a graph records and the program does, too: a wait is for the one that was recorded last, whichever it is. What a copy brings is there
- * only then: the copy's stream stands still until the program lets it go on.
+ * An event that a graph and the program both record: a wait is for the latest record of either. A copy's result exists only
+ * then: the program holds the copy's stream until it lets it go on.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	if (last || strcmp(how, "set") == 0) {
 		pthread_mutex_unlock(&gate);
 		MUST(cuEventSynchronize(event) == 0 && host[0] == 7);
-		memset(host, 2, N); /* what the copy has brought was there before */
+		memset(host, 2, N); /* overwrites the copy's result */
 	} else {
 		MUST(cuEventSynchronize(event) == 0 && host[0] == 1);
 		pthread_mutex_unlock(&gate);

@@ -1,4 +1,4 @@
-/* Memory that a stream gives back, at whose address something else lies once the stream has come so far. Built twice: with KERNEL as the kernel alone, for
+/* Stream-ordered frees: another allocation takes the address after the stream has reached the free. Built twice: with KERNEL as the kernel alone, for
  * the fake driver. */
 enum { N = 4096 };
 #ifdef KERNEL
@@ -41,7 +41,7 @@ int main(void)
 	MUST(cuMemAllocAsync(&a, N, s) == 0);
 	void *params[] = {&a};
 	MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, params, NULL) == 0 && cuMemcpyDtoHAsync((void *)host, a, N, s) == 0 && cuMemFreeAsync(a, s) == 0);
-	/* The program sees without a call how far the stream is. */
+	/* The program observes the stream's progress without a call. */
 	while (host[N - 1] != 1)
 		usleep(1000);
 	for (;;) {

@@ -1,6 +1,6 @@
-/* Graphs whose nodes are copies of a size each, so that it is known how long a run of them takes at a known rate: as long as the longest way
- * through what comes behind what. Each is put together, or changed, in another way, and runs on a stream of its own. What it takes, in units, is
- * printed. */
+/* Graphs whose nodes are copies of known sizes, so the duration of a run at a known rate is known: the longest path
+ * through the dependencies. Each graph is made, or changed, in another way, and runs on a stream of its own. Prints each duration
+ * in units. */
 #include <cuda.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void run(CUgraph g, int units)
 
 static void copy(CUstream s, size_t units) { MUST(cuMemcpyDtoDAsync(to, from, units * UNIT, s) == 0); }
 
-/* A node of the program's within a capture, and what comes behind it and beside it. */
+/* A node that the program adds within a capture, with dependent and concurrent nodes. */
 static void captured(void)
 {
 	CUstream s, other;
@@ -73,20 +73,20 @@ static void captured(void)
 	MUST(cuEventRecord(e, s) == 0);
 	MUST(cuStreamGetCaptureInfo_v2(s, &status, &id, &g, &deps, &n) == 0 && n == 1);
 	CUgraphNode first = deps[0], own = add(g, first, 2);
-	copy(s, 8); /* beside it */
+	copy(s, 8); /* concurrent with it */
 	MUST(cuStreamUpdateCaptureDependencies(s, &own, 1, ADD) == 0);
-	copy(s, 4); /* behind both: 13 */
+	copy(s, 4); /* after both: 13 */
 	MUST(cuStreamUpdateCaptureDependencies(s, &own, 1, SET) == 0);
-	copy(s, 32); /* behind it alone: 35 */
+	copy(s, 32); /* after it alone: 35 */
 	MUST(cuStreamWaitEvent(other, e, 0) == 0);
 	copy(other, 16);
 	MUST(cuStreamGetCaptureInfo_v2(other, &status, &id, NULL, &deps, &n) == 0 && n == 1);
 	CUgraphNode joined = deps[0];
 	MUST(cuStreamUpdateCaptureDependencies(s, &joined, 1, ADD) == 0);
-	copy(s, 64); /* behind the 32 and the 16: 99 */
+	copy(s, 64); /* after the 32 and the 16: 99 */
 	MUST(cuStreamEndCapture(s, &ended) == 0 && ended == g);
 	run(g, 99);
-	/* The whole of an executable graph as a part of a capture. */
+	/* An executable graph launched inside a capture. */
 	x = made(g);
 	MUST(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == 0);
 	copy(s, 1);
@@ -97,7 +97,7 @@ static void captured(void)
 	MUST(cuGraphExecDestroy(x) == 0 && cuGraphDestroy(ended) == 0 && cuGraphDestroy(g) == 0);
 }
 
-/* Edges that come and go, and a node that does. */
+/* Edges that are added and removed, and a node too. */
 static void edges(void)
 {
 	CUgraph g = new_graph();
@@ -110,12 +110,12 @@ static void edges(void)
 	MUST(cuGraphDestroyNode(a) == 0);
 	run(g, 8);
 	CUgraphNode late = add(g, d, 16);
-	MUST(cuGraphAddDependencies(g, &late, &c, 1) == 0); /* which was there before it */
+	MUST(cuGraphAddDependencies(g, &late, &c, 1) == 0); /* which was added before it */
 	run(g, 30);
 	MUST(cuGraphDestroy(g) == 0);
 }
 
-/* Nodes of a clone, which are other nodes than those of the graph. */
+/* Nodes of a clone differ from the nodes of its original. */
 static void clones(void)
 {
 	CUgraph g = new_graph(), clone;
@@ -137,7 +137,7 @@ static void clones(void)
 	MUST(cuGraphDestroy(clone) == 0);
 }
 
-/* A part of a graph, changed as a graph, and put in the place of another. */
+/* A child graph, changed and then replaced. */
 static void parts(void)
 {
 	CUgraph outer = new_graph(), g = new_graph(), other = new_graph(), inner;
@@ -154,7 +154,7 @@ static void parts(void)
 	add(inner, NULL, 64);
 	run(outer, 68);
 	launch(x, 52);
-	/* All of it. */
+	/* All nodes. */
 	CUgraphExecUpdateResultInfo info;
 	CUDA_MEMCPY3D p = part(8);
 	MUST(cuGraphMemcpyNodeSetParams(last, &p) == 0 && cuGraphExecUpdate(x, outer, &info) == 0);
@@ -162,7 +162,7 @@ static void parts(void)
 	MUST(cuGraphExecDestroy(x) == 0 && cuGraphDestroy(outer) == 0 && cuGraphDestroy(g) == 0 && cuGraphDestroy(other) == 0);
 }
 
-/* What a condition runs, put together and put in the place of what it ran. */
+/* Conditional bodies: built, then replaced. */
 static CUgraph conditional(size_t units, CUgraph *body)
 {
 	CUgraph g = new_graph();

@@ -1,5 +1,5 @@
-/* Contexts with a part of a device each: the device's resource is divided, what is left is divided again, and both parts work, one behind the
- * other. With an argument a resource is made up that no call has given. */
+/* Green contexts: the device's resource is divided, the rest is divided again, and both parts work in turn.
+ * With an argument the program makes up a resource that no call has returned. */
 #include <cuda.h>
 #include <stdint.h>
 #include <string.h>

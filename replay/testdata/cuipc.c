@@ -1,4 +1,4 @@
-/* Two processes: the second opens the first one's memory by its key, reads it, and changes a part of it, which the first one then has. */
+/* Two processes: the second opens the first one's memory by its key, reads it, and changes a part. The first then sees the change. */
 #include <cuda.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,7 +38,7 @@ int main(void)
 		return 0;
 	}
 	begin();
-	/* Not where an allocation begins as a page does. */
+	/* The address is not page-aligned. */
 	MUST(cuMemAlloc(&mine, 512) == 0 && cuMemAlloc(&mine, BYTES) == 0 && cuMemcpyHtoD(mine, bytes, BYTES) == 0);
 	MUST(cuIpcGetMemHandle(&key, mine) == 0);
 	MUST(cuIpcOpenMemHandle(&other, key, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_ERROR_INVALID_CONTEXT);

@@ -1,7 +1,7 @@
 /*
- * Threads that hand jobs to each other, as jobs.c has them, for the CUDA driver API: memory of every kind with what it should hold, graphs that
- * add to it, streams, events, contexts and modules that come and go. Each does by chance what programs do, and checks every result.
- * Arguments: the seed, and plain for memory alone that a driver can be made to place. Built twice: with KERNEL as the kernel alone, for the fake driver.
+ * Threads that pass jobs to each other, like jobs.c, for the CUDA driver API: memory of every kind with its expected content, graphs that
+ * add to it, streams, events, contexts and modules that come and go. Each thread acts at random and checks every result.
+ * Arguments: the seed, and "plain" to use only memory that a driver can place. Built twice: with KERNEL as the kernel alone, for the fake driver.
  */
 #ifdef KERNEL
 #include <fakecuda.h>
@@ -52,16 +52,16 @@ struct job {
 	enum memory kind;
 	CUdeviceptr at;
 	uint32_t count, want[MOST];
-	CUevent event; /* behind the last work on it, NULL where that was waited for */
-	/* Adds to it and copies it to the host, NULL where nobody has made one. */
+	CUevent event; /* after the last work on it, NULL if that was waited for */
+	/* Adds to the job's memory and copies it to the host; NULL if not made yet. */
 	CUgraphExec exec;
 	CUgraph graph;
-	CUgraphNode kernel, copy; /* NULL where it was captured */
+	CUgraphNode kernel, copy; /* NULL if captured */
 	uint32_t *host, by;
 };
 
 static pthread_mutex_t locks[JOBS], spare_lock = PTHREAD_MUTEX_INITIALIZER;
-/* No context may be waited for while one of its streams is captured. */
+/* A context can't be synchronized while one of its streams is captured. */
 static pthread_mutex_t quiet = PTHREAD_MUTEX_INITIALIZER;
 static struct job *jobs[JOBS];
 static CUstream spare[SPARE];
@@ -70,7 +70,7 @@ static CUfunction shared;
 static CUmemoryPool pool;
 static atomic_uint called;
 static unsigned seed;
-static bool plain; /* no memory that lies where the driver puts it */
+static bool plain; /* only memory that a driver can place */
 
 struct worker {
 	uint64_t state;
@@ -84,7 +84,7 @@ static uint32_t chance(struct worker *w, uint32_t below)
 	return (uint32_t)(w->state >> 33) % below;
 }
 
-/* Takes a place of a job that nobody else has. */
+/* Takes a free place for a job. */
 static struct job **take(struct worker *w)
 {
 	for (;;) {
@@ -296,7 +296,7 @@ static void make_graph(struct worker *w, struct job *j)
 	CHECK(cuGraphInstantiate(&j->exec, j->graph, 0));
 }
 
-/* Lets the graph be about where the job is. */
+/* Points the graph to the job's current memory. */
 static void move_graph(struct worker *w, struct job *j)
 {
 	uint64_t n = j->count;
@@ -330,7 +330,7 @@ static void run_graph(struct worker *w, struct job *j, CUstream s)
 	}
 }
 
-/* Rows of the job, by way of memory that has a pitch. */
+/* Copies rows of the job through pitched memory. */
 static void rows(struct worker *w, struct job *j, CUstream s)
 {
 	size_t width = 4 * (1 + chance(w, j->count)), height = 4 * j->count / width, pitch;
@@ -350,7 +350,7 @@ static void rows(struct worker *w, struct job *j, CUstream s)
 	CHECK(cuMemFree(d));
 }
 
-/* What another context has. */
+/* Copies through another context. */
 static void elsewhere(struct worker *w)
 {
 	CUcontext c, was;
@@ -412,7 +412,7 @@ static void round_of(struct worker *w, unsigned r)
 	if (j->event) {
 		CHECK(cuStreamWaitEvent(s, j->event, 0));
 		if (chance(w, 2)) {
-			CHECK(cuEventDestroy(j->event)); /* which may be waited for */
+			CHECK(cuEventDestroy(j->event)); /* waits are possible until here */
 			j->event = NULL;
 		}
 	}
@@ -450,7 +450,7 @@ static void round_of(struct worker *w, unsigned r)
 		break;
 	}
 	case 5:
-		/* No small numbers come of it, two of which look like an address. */
+		/* Sums do not become small numbers: two of those look like an address. */
 		CHECK(cuMemsetD8Async(j->at, 128 + r % 128, n, s));
 		memset(j->want, 128 + r % 128, n);
 		break;

@@ -1,4 +1,4 @@
-/* Memory of two devices that one address reaches: what one kernel stores there comes to both, by a handle and by an address.
+/* Memory of two devices at one address: a kernel's store reaches both. Uses a handle and an address.
  * Built twice: with KERNEL as the kernel alone, for the fake driver. */
 #ifdef KERNEL
 #include <fakecuda.h>

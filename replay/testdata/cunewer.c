@@ -1,5 +1,5 @@
-/* Copies in batches, of CUDA 12.8 and of 13.0, and with attributes; and a function of the program's, all by the names and versions by which a
- * program of CUDA 13.2 gets them, or with the last one of the version that is named. */
+/* Batched copies of CUDA 12.8 and 13.0, with attributes, and a host function, looked up by the names and versions of a
+ * program for CUDA 13.2. An argument gives the version for the last look-up. */
 #include <cuda.h>
 #include <stdlib.h>
 #include <string.h>

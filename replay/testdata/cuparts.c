@@ -1,6 +1,6 @@
 /*
- * Copies to the host in parts of graphs that run when a condition says so: one that runs or not, a loop, one of several, parts within parts, parts
- * that were captured, that are set anew, that are cloned. Built twice: with KERNEL as the kernels alone, for the fake driver.
+ * Copies to the host in conditional parts of graphs: a part that runs or not, a loop, a switch, nested parts, captured
+ * parts, parts that are changed, and cloned parts. Built twice: with KERNEL as the kernels alone, for the fake driver.
  */
 #ifdef KERNEL
 #include <fakecuda.h>
@@ -15,7 +15,7 @@ static uint32_t *words(const struct fakecuda_launch *l, uint64_t *handle)
 	return l->memory(at, 16);
 }
 
-/* The condition is the word; something else where the test wants that. */
+/* The condition is the word, or another value if the test needs one. */
 void ask(const struct fakecuda_launch *l)
 {
 	uint64_t handle;
@@ -25,7 +25,7 @@ void ask(const struct fakecuda_launch *l)
 		l->condition(handle, other == NULL || *other == 0 ? x[0] : (uint32_t)atoi(other));
 }
 
-/* x[2] runs down. */
+/* x[2] counts down. */
 void count(const struct fakecuda_launch *l)
 {
 	uint64_t handle;
@@ -53,7 +53,7 @@ static CUdeviceptr x;
 static CUstream s;
 static CUgraph g;
 static uint32_t *pinned, plain[8];
-static uint32_t want_plain, want_pinned, data; /* what is there, and x[1] */
+static uint32_t want_plain, want_pinned, data; /* expected content, and x[1] */
 
 static CUgraphNode kernel(CUgraph in, CUgraphNode behind, const char *name, CUgraphConditionalHandle handle)
 {
@@ -80,7 +80,7 @@ static CUgraphNode copy(CUgraph in, CUgraphNode behind, void *to, uint32_t word,
 	return n;
 }
 
-/* A node with parts behind a kernel that asks for x[0]. */
+/* A node with parts after a kernel that reads x[0]. */
 static const CUgraph *parts(CUgraph in, CUgraphNode behind, CUgraphConditionalNodeType type, unsigned count, CUgraphConditionalHandle *handle)
 {
 	CUgraphNode n;
@@ -98,7 +98,7 @@ static CUgraphExec made(CUgraph of)
 	return e;
 }
 
-/* The program writes to the memory, where no call tells of it, and runs the graph with x[0] and x[2]. */
+/* The program writes to the memory without a call, and runs the graph with x[0] and x[2]. */
 static void run(CUgraphExec e, uint32_t value, uint32_t turns)
 {
 	static uint32_t runs;
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		run(e, 0, 3);
 		brought(want_plain, want_pinned);
 	} else if (strcmp(how, "switch") == 0) {
-		/* Two of three bring something to the same memory. */
+		/* Two of three copy to the same memory. */
 		part = parts(g, NULL, CU_GRAPH_COND_TYPE_SWITCH, 3, &h);
 		copy(part[0], NULL, plain, 0, 4);
 		copy(part[1], kernel(part[1], NULL, "bump", 0), plain, 1, 4);
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 		run(e, 5, 9);
 		brought(want_plain, want_pinned);
 	} else if (strcmp(how, "nested") == 0) {
-		/* A loop, if at all, and beside it one of two. */
+		/* A loop that may not run, concurrent with a switch. */
 		part = parts(g, NULL, CU_GRAPH_COND_TYPE_IF, 1, &h);
 		const CUgraph *loop = parts(part[0], NULL, CU_GRAPH_COND_TYPE_WHILE, 1, &within);
 		CUgraphNode n = kernel(loop[0], NULL, "bump", 0);
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 		run(e, 0, 2);
 		brought(want_plain, want_pinned);
 	} else if (strcmp(how, "flight") == 0) {
-		/* Not waited for in between: what comes of the first run is overwritten, or it lies there after the second. */
+		/* No wait in between: the first run's result is overwritten or still there after the second. */
 		static uint32_t on[4] = {1, 5}, off[4] = {0, 6};
 		part = parts(g, NULL, CU_GRAPH_COND_TYPE_IF, 1, &h);
 		copy(part[0], NULL, pinned, 1, 4);
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 		MUST(cuMemcpyHtoDAsync(x, off, sizeof off, s) == 0 && cuGraphLaunch(e, s) == 0 && cuStreamSynchronize(s) == 0);
 		MUST(pinned[0] == 5);
 	} else if (strcmp(how, "captured") == 0) {
-		/* The graph is captured, too: a part is put behind what was captured before. */
+		/* The graph is captured too: a part is added after the captured nodes. */
 		CUstream other;
 		CUstreamCaptureStatus status;
 		CUgraph in, same;
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 		CUgraphExecUpdateResultInfo info;
 		part = parts(g, NULL, CU_GRAPH_COND_TYPE_IF, 1, &h);
 		CUgraphNode n = copy(part[0], NULL, plain, 1, 4);
-		MUST(cuGraphClone(&clone, g) == 0); /* has the part as it is now */
+		MUST(cuGraphClone(&clone, g) == 0); /* has the current part */
 		CUDA_MEMCPY3D c = back(pinned, 1, 4);
 		e = made(g);
 		MUST(cuGraphMemcpyNodeSetParams(n, &c) == 0);
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
 		brought(1, want_pinned);
 		run(second, 0, 0);
 		brought(want_plain, want_pinned);
-		/* As a part of another graph. */
+		/* As a child of another graph. */
 		MUST(cuGraphCreate(&other, 0) == 0 && cuGraphAddChildGraphNode(&n, other, NULL, 0, clone) == 0);
 		e = made(other);
 		run(e, 1, 0);
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 		run(e, 0, 0);
 		brought(want_plain, want_pinned);
 	} else if (strcmp(how, "large") == 0) {
-		/* Too much to be kept of what lies there before the run. */
+		/* Memory too large to be recorded before the run. */
 		enum { LARGE = 20000 };
 		static uint8_t *much;
 		MUST(cuMemAllocHost((void **)&much, LARGE) == 0 && cuMemFree(x) == 0 && cuMemAlloc(&x, LARGE) == 0 && cuMemsetD8(x, 7, LARGE) == 0);

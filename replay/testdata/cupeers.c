@@ -1,5 +1,5 @@
-/* Two devices: memory, streams and events of each, copies from one to the other, and kernels of one that reach the other's memory, as peers and by
- * pools and mapped memory that are open to it. Built twice: with KERNEL as the kernel alone, for the fake driver. */
+/* Two devices: memory, streams and events on each, copies between them, and kernels that access the other device's memory, as peers and through
+ * shared pools and mapped memory. Built twice: with KERNEL as the kernel alone, for the fake driver. */
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <string.h>
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	on(0);
 	MUST(cuMemcpyHtoD(memory[0], host, BYTES) == 0);
 
-	/* A copy from one device to the other, behind an event of the first. */
+	/* A copy from one device to the other, after an event on the first. */
 	MUST(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING) == 0);
 	MUST(cuEventRecord(ready, streams[0]) == 0);
 	on(1);
@@ -77,12 +77,12 @@ int main(int argc, char **argv)
 	MUST(cuStreamSynchronize(streams[1]) == 0);
 	expect(1, memory[1], 1);
 
-	/* As peers. */
+	/* Peer access. */
 	MUST(cuCtxEnablePeerAccess(contexts[0], 0) == 0 && cuCtxEnablePeerAccess(contexts[0], 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 	MUST(add(1, memory[1], memory[0]) == 0);
 	expect(1, memory[1], 2);
 
-	/* The pool of the second device, open to the first. */
+	/* The second device's pool, accessible to the first. */
 	CUmemoryPool pool;
 	CUdeviceptr pooled, mapped;
 	CUmemAccessDesc access[2] = {{.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 	MUST(add(0, memory[0], pooled) == 0);
 	expect(0, memory[0], 3);
 
-	/* Memory of the second device at addresses that both reach. */
+	/* Memory on the second device at addresses that both access. */
 	size_t grain;
 	CUmemGenericAllocationHandle physical;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
@@ -105,14 +105,14 @@ int main(int argc, char **argv)
 	MUST(add(0, mapped, memory[0]) == 0 && add(1, mapped, memory[1]) == 0);
 	expect(1, mapped, 8);
 
-	/* A context for some calls, above another one: each has a default stream. */
+	/* A context for some calls, above another one on the stack: each has a default stream. */
 	CUcontext was;
 	on(0);
 	MUST(cuCtxPushCurrent(contexts[1]) == 0 && cuMemsetD8Async(pooled, 1, BYTES, NULL) == 0);
 	MUST(cuCtxPopCurrent(&was) == 0 && was == contexts[1]);
 	MUST(cuMemsetD8Async(memory[0], 2, BYTES, NULL) == 0 && cuMemsetD8Async(memory[0], 3, BYTES, NULL) == 0 && cuCtxSynchronize() == 0);
 
-	/* What is open to nobody else is none of the first device's. */
+	/* Memory without access rights is out of the first device's reach. */
 	if (argc > 1 && strcmp(argv[1], "closed") == 0)
 		MUST(add(0, memory[0], memory[1]) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	return 0;

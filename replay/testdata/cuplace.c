@@ -1,4 +1,4 @@
-/* An allocation that has no room, and is tried again where another one was; and how far another one reaches. */
+/* An allocation that fails for lack of room and is tried again at another allocation's address; and the size of a third one. */
 #include <cuda.h>
 
 int main(void)

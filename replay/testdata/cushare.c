@@ -1,7 +1,7 @@
 /*
- * Two processes. The second has the memory of two of the first one's pools by descriptors and keys, and memory of its own by a descriptor, waits
- * for the first one's event by its key, changes what it has read, and records the event, for which the first one waits then. With an argument the
- * second opens no memory of the pools: nothing tells which they are.
+ * Two processes. The second imports the memory of two pools of the first by descriptors and keys, and other memory by a descriptor. It waits
+ * for the first one's event by its key, changes the data, and records the event, for which the first one waits. With an argument the
+ * second opens no memory of the pools, so nothing identifies them.
  */
 #include <cuda.h>
 #include <stdint.h>
@@ -65,14 +65,14 @@ static void second(int from, int keyless)
 	CUstream s;
 	char c = 0;
 	begin();
-	close(dup(1)); /* descriptors have other numbers here */
+	close(dup(1)); /* changes the descriptor numbers here */
 	int fds[3];
 	for (int i = 0; i < 3; i++)
 		fds[i] = get(from, &c, 1);
 	get(from, &key, sizeof key);
 	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == 0 && cuIpcOpenEventHandle(&event, key) == 0);
 	MUST(cuMemPoolImportFromShareableHandle(&pool[0], (void *)(intptr_t)fds[2], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_ERROR_INVALID_VALUE);
-	/* Not in the order in which they were made. */
+	/* Not in the order of their creation. */
 	for (int i = 1; i >= 0; i--)
 		MUST(cuMemPoolImportFromShareableHandle(&pool[i], (void *)(intptr_t)fds[i], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == 0);
 	MUST(cuMemImportFromShareableHandle(&physical, (void *)(intptr_t)fds[2], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0);

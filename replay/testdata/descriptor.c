@@ -1,4 +1,4 @@
-/* Memory that a process gives away by a file descriptor and takes again. With an argument another process does so too. */
+/* Memory that a process exports as a file descriptor and imports again. With an argument another process imports it too. */
 #include <cuda.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 /*
- * Arguments of a kernel in device memory. They name memory that is given back and got again, in the same place, after they were copied.
+ * Kernel arguments in device memory. They contain addresses of memory that is freed and allocated again, in the same place, after the copy.
  */
 #include "program.h"
 

@@ -1,4 +1,4 @@
-/* Calls a function of a library again and again, and reads the player's clock as often: prints the median of nanoseconds for each. */
+/* Calls a library function repeatedly, and reads the player's clock as often: prints the median nanoseconds for each. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /*
- * A kernel whose memory is no device's fails; the program's callback reads the exception. An allocator of the program's has a cookie.
+ * A kernel gets an address outside device memory and fails; the program's callback reads the exception. The program's allocator has a cookie.
  */
 #include "program.h"
 

@@ -1,6 +1,6 @@
 /*
- * Allocations that fail for want of memory between others that do not, of device memory, managed memory, pools and reserved addresses, in two
- * processes with two threads each. Later allocations take the addresses of freed ones, so that a place that is off by one shows.
+ * Allocations that fail for lack of memory between successful ones: device memory, managed memory, pools and reserved addresses, in two
+ * processes with two threads each. Later allocations reuse freed addresses, so an offset by one in the list of places shows.
  */
 #include <sys/wait.h>
 
@@ -17,7 +17,7 @@ static void fail(void)
 	EXPECT(aclrtMalloc(&p, (size_t)1 << 45, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS);
 }
 
-/* A reservation with physical memory in it. */
+/* A reservation with mapped physical memory. */
 static uint32_t *mapped(aclrtDrvMemHandle *handle)
 {
 	aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}}, huge = prop;
@@ -44,7 +44,7 @@ static void *work(void *arg)
 		uint32_t *a = device_memory(sizeof host), *b = device_memory(100 * sizeof host), *c = mapped(&handle);
 		fail();
 		CHECK(aclrtFree(a));
-		uint32_t *d = device_memory(sizeof host); /* where the first was */
+		uint32_t *d = device_memory(sizeof host); /* at the first one's address */
 		fail();
 		CHECK(aclrtFree(b));
 		uint32_t *e = device_memory(100 * sizeof host);

@@ -1,6 +1,6 @@
 /*
- * Memory that is exported and that no process imports, by a key and as physical memory. Results: 0 before the export, 1 after it, 2 of a copy
- * made of it, 3 of memory that was not exported, 4 of mapped physical memory after its export.
+ * Memory that is exported and that no process imports, by a key and as physical memory. Results: 0 before the export, 1 after it, 2 a copy
+ * of it, 3 memory that was not exported, 4 mapped physical memory after its export.
  */
 #include "program.h"
 

@@ -1,16 +1,16 @@
 /*
- * A runtime library for the tests of replay: as little of AscendCL as they need, and every way to go wrong. Handles are
- * never given out twice, device memory lies at FAKE_BASE, and a stream does its work no earlier than somebody waits for
- * it, so that a handle, an address or a comparison that is not the right one shows.
+ * A minimal AscendCL library for the tests of replay, with every way to go wrong. Handles are
+ * unique, device memory starts at FAKE_BASE, and a stream works only when a call waits for
+ * it, so wrong handles, addresses and comparisons show.
  *
- *	FAKE_BASE=HEX       where device memory lies
- *	FAKE_WRONG=OFFSET   every copy to the host has another byte at this offset
- *	FAKE_RACE=OFFSET    every copy to the host has other bytes there in every process
+ *	FAKE_BASE=HEX       address of device memory
+ *	FAKE_WRONG=OFFSET   every copy to the host has a wrong byte at this offset
+ *	FAKE_RACE=OFFSET    every copy to the host has different bytes there in each process
  *	FAKE_CRASH=NAME     the function kills the process
  *	FAKE_HANG=NAME      the function never returns
  *	FAKE_FAIL=NAME      the function fails with 207001
  *	FAKE_DELAY=NAME     the function takes 30 ms
- *	FAKE_SLOW=NAME      the function takes 30 ms; every later call but on a thread that says it is that late crashes
+ *	FAKE_SLOW=NAME      the function takes 30 ms; every later call crashes unless its thread declares that delay
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -52,7 +52,7 @@ static int trouble(const char *name)
 	if (trouble(__func__))     \
 		return NO_MEMORY;
 
-/* Handles: numbers that no other run gives out, each of one kind. */
+/* Handles: numbers unique to this run, each with one kind. */
 static uint64_t next_handle;
 static struct { uint64_t handle; int kind; } live[1024];
 static int handles;
@@ -75,7 +75,7 @@ static int known(void *h, int kind)
 	return 0;
 }
 
-/* What is wrong with a handle: its object is gone, or it was never one. */
+/* Describes an invalid handle: destroyed or never made. */
 static int bad(void *h)
 {
 	for (int i = 0; i < handles; i++)
@@ -94,7 +94,7 @@ static int forget(void *h, int kind)
 	return bad(h);
 }
 
-/* Device memory: a piece of this process, given out from the front and back. */
+/* Device memory: a part of this process, allocated from the front and reused. */
 static uint8_t *arena;
 static uint64_t used;
 static struct { uint64_t at, size; } blocks[1024];
@@ -136,7 +136,7 @@ aclError aclrtFree(void *p)
 	for (int i = 0; i < nblocks; i++)
 		if (blocks[i].at == (uint64_t)p) {
 			if (blocks[i].at + ((blocks[i].size + 511) & ~511ull) == (uint64_t)arena + used)
-				used = blocks[i].at - (uint64_t)arena; /* the next allocation lies here again */
+				used = blocks[i].at - (uint64_t)arena; /* the next allocation reuses this address */
 			blocks[i].at = blocks[i].size = 0;
 			return 0;
 		}
@@ -188,7 +188,7 @@ static aclError copy(void *dst, size_t max, const void *src, size_t n)
 	return 0;
 }
 
-/* Work that a stream will do. */
+/* Pending work of a stream. */
 static struct work {
 	void *stream, *dst;
 	const void *src;
@@ -213,7 +213,7 @@ static aclError finish(void *stream)
 			e = copy(w->dst, w->n, w->src, w->n);
 			continue;
 		}
-		/* The kernel: n bytes of args[1], each one more, to args[0]. */
+		/* The kernel: args[0][i] = args[1][i] + 1, n bytes. */
 		uint8_t *to = (uint8_t *)w->args[0];
 		const uint8_t *from = (const uint8_t *)w->args[1];
 		if (!allocated(to, w->args[2]) || !allocated(from, w->args[2]))
@@ -264,7 +264,7 @@ aclError aclrtSynchronizeDevice(void)
 	return finish(NULL);
 }
 
-/* Complete when asked for the fourth time. */
+/* Returns complete at the fourth query. */
 aclError aclrtStreamQuery(aclrtStream s, aclrtStreamStatus *status)
 {
 	BEGIN
@@ -329,7 +329,7 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle b, const char *name, aclrtF
 	return 0;
 }
 
-/* Patches the block of the caller's, as the runtime does. */
+/* Patches the caller's block, as the runtime does. */
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle f, uint32_t blocks, aclrtStream s, aclrtLaunchKernelCfg *cfg, void *args, size_t size, aclrtPlaceHolderInfo *ph, size_t n)
 {
 	(void)cfg;

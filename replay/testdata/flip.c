@@ -1,6 +1,6 @@
 /*
- * The kernels of a file (KERNELS), of which one launch computes a wrong bit: FLIP=N:BIT, the Nth launch of the process, counted from 1, changes
- * one of the bits that it may have written. Launches have to come one after the other.
+ * The kernels in a file (KERNELS), with one wrong result: FLIP=N:BIT makes the Nth launch of the process, counted from 1, change
+ * one bit in its outputs. Launches must not overlap.
  */
 #define aclsim_kernels true_kernels
 #include KERNELS
@@ -63,7 +63,7 @@ const aclsim_kernel_library *aclsim_kernels(void)
 	for (uint32_t i = 0; i < library.num_kernels; i++) {
 		kernels[i] = *true_kernel(i);
 		kernels[i].run = runs[i];
-		kernels[i].flags &= ~(uint32_t)ACLSIM_PARALLEL; /* the last block is the last one to end */
+		kernels[i].flags &= ~(uint32_t)ACLSIM_PARALLEL; /* so that the last block ends last */
 	}
 	return &library;
 }

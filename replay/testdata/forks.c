@@ -1,6 +1,6 @@
 /*
- * A process forks after its first calls of the runtime: from main and from another thread, and a child of its child that makes no call itself.
- * All calls of these fail. One that was forked before makes the same calls, and they succeed.
+ * A process forks after its first calls: from main, from another thread, and from a child that makes no call itself.
+ * All calls of these children fail. A child from before the first call makes the same calls, and they succeed.
  */
 #include <sys/wait.h>
 
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		_exit(read(go[0], &c, 1) != 1 || calls() != 0);
 
 	EXPECT(calls() == 0);
-	EXPECT(write(go[1], &c, 1) == 1); /* its calls come after the first of this process */
+	EXPECT(write(go[1], &c, 1) == 1); /* its calls come after this process's first call */
 	expect(before, 0);
 	pid_t child = fork();
 	if (child == 0) {

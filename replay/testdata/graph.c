@@ -1,6 +1,6 @@
 /*
- * A graph over two streams that is captured once and run often, with a group of tasks that is replaced between runs. With a
- * word more it also copies to the host; where that is "early", the program waits for the stream before the first run.
+ * A graph over two streams, captured once and run often, with a task group that is replaced between runs. With
+ * another argument it also copies to the host; with "early" the program waits for the stream before the first run.
  */
 #include "program.h"
 
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 		EXPECT(result[COUNT / 2] == result[0] && result[1] == 1 + 10 * (run + 1));
 	}
 	CHECK(aclmdlRIDestroy(graph));
-	/* The same streams, without a graph. */
+	/* The same streams without a graph. */
 	launch(add, 2, a, &first, sizeof first);
 	CHECK(aclrtSynchronizeStream(a));
 	to_host(result, x, sizeof result);

@@ -1,6 +1,6 @@
 /*
- * Two threads that hand memory to each other: one makes it and fills it, the other adds to it on a stream of its own, behind an event,
- * copies it back and frees it. What the threads tell each other besides is not in the trace.
+ * Two threads that pass memory to each other: one allocates and fills it, the other adds to it on a stream of its own, after an event,
+ * copies it back and frees it. Their other communication is not in the trace.
  */
 #include "program.h"
 

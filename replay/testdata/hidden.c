@@ -1,5 +1,5 @@
-/* A program that is given its context by functions without names, as the CUDA runtime is. With an argument it uses
- * that before it is begun, which fails. */
+/* A program that gets its context from unnamed functions, like the CUDA runtime. With an argument it uses
+ * the context before its initialization, which fails. */
 #include <cuda.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void there_and_back(unsigned value)
 		exit(1);
 }
 
-/* Its context was made current unseen. */
+/* An unnamed function made its context current. */
 static void *other(void *c)
 {
 	CUcontext now;

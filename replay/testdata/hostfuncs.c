@@ -1,6 +1,6 @@
 /*
  * Two threads serve one stream: one runs its callbacks, the other one its host functions. Both kinds of function call the runtime while the
- * stream waits. After the subscription has ended, host functions run on a thread of the runtime's.
+ * stream waits. After the subscription has ended, host functions run on a thread of the runtime.
  */
 #include "program.h"
 
@@ -12,7 +12,7 @@ static pthread_t reports, functions;
 static volatile int done;
 static int outside;
 
-/* Copies what the function was given into all words. */
+/* Copies the function's argument into all words. */
 static void fill(const uint32_t *value)
 {
 	uint32_t words[COUNT];
@@ -63,7 +63,7 @@ static void *process_functions(void *unused)
 	return unused;
 }
 
-/* All words are of + i + 1. */
+/* Expects the value of + i + 1 in all words. */
 static void expect(uint32_t of)
 {
 	uint32_t host[COUNT];

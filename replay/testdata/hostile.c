@@ -1,10 +1,10 @@
-/* Launches kernels of names that are functions of libc and of the kernel library's own data, with a shell command in the dimensions of the
- * grid, which are the first bytes that a kernel is given. Built twice: with KERNEL as the kernel library. */
+/* Launches kernels named like functions of libc and like the kernel library's own data, with a shell command in the grid
+ * dimensions, which are the first bytes that a kernel gets. Built twice: with KERNEL as the kernel library. */
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <stdlib.h>
 
-/* It uses libc, so that a search of the library and of all that it needs finds libc's functions. */
+/* It uses libc, so a search of the library with its dependencies would find libc's functions. */
 void add(const struct fakecuda_launch *l)
 {
 	if (l->count > 100)

@@ -1,6 +1,6 @@
 /*
- * Threads that hand jobs to each other: memory of the device with what it should hold. Each does by chance what programs do, on streams,
- * events and host memory that come and go, so that handles and addresses are used again at once, and checks every result.
+ * Threads that pass jobs to each other: device memory with its expected content. Each thread acts at random, on streams,
+ * events and host memory that come and go, so handles and addresses are reused at once, and checks every result.
  */
 #include "program.h"
 
@@ -8,7 +8,7 @@ enum { THREADS = 4, ROUNDS = 100, JOBS = 24, MOST = 2048 };
 
 struct job {
 	uint32_t *at, count, want[MOST];
-	aclrtEvent event; /* behind the last work on it, NULL where that was waited for */
+	aclrtEvent event; /* after the last work on it, NULL if that was waited for */
 };
 
 static pthread_mutex_t locks[JOBS];
@@ -22,7 +22,7 @@ static uint32_t chance(uint64_t *state, uint32_t below)
 	return (uint32_t)(*state >> 33) % below;
 }
 
-/* Takes a place of a job that nobody else has. */
+/* Takes a free place for a job. */
 static struct job **take(uint64_t *state)
 {
 	for (;;) {
@@ -106,7 +106,7 @@ static void *work(void *arg)
 		size_t n = 4 * j->count;
 		if (j->event) {
 			CHECK(aclrtStreamWaitEvent(s, j->event));
-			CHECK(aclrtSynchronizeEvent(j->event)); /* so that the event may end */
+			CHECK(aclrtSynchronizeEvent(j->event)); /* before the event is destroyed */
 			CHECK(aclrtDestroyEvent(j->event));
 			j->event = NULL;
 		}
@@ -145,7 +145,7 @@ static void *work(void *arg)
 			break;
 		}
 		case 5:
-			/* No small numbers come of it, two of which look like an address. */
+			/* Sums do not become small numbers: two of those look like an address. */
 			CHECK(aclrtMemsetAsync(j->at, n, 128 + r % 128, n, s));
 			memset(j->want, 128 + r % 128, n);
 			break;

@@ -1,4 +1,4 @@
-/* The kernels of the test programs: program.h says what they do. */
+/* The kernels of the test programs; program.h describes them. */
 #define _POSIX_C_SOURCE 199309L
 #include <time.h>
 
@@ -17,7 +17,7 @@ static uint32_t extents(aclsim_extent *out, uint32_t max, uint32_t n, uint32_t a
 	return n + 1;
 }
 
-/* What the binary says of the arguments: a pointer, and numbers. */
+/* Argument types in the binary: a pointer, and numbers. */
 #define BE16(v) (v) >> 8, (v) & 255
 #define BE64(v) 0, 0, 0, 0, (v) >> 24 & 255, (v) >> 16 & 255, (v) >> 8 & 255, (v) & 255
 #define ARG(what, size) BE16(5), BE16(2), BE64(what), BE64(size)
@@ -47,7 +47,7 @@ void trap(const aclsim_launch *l, uint32_t block)
 	*(volatile uint32_t *)(uintptr_t)(8 + block) = 1;
 }
 
-/* x[i] = the time, whatever the arguments say. */
+/* x[i] = the time, independent of the arguments. */
 void stamp(const aclsim_launch *l, uint32_t block)
 {
 	const struct add_args *a = l->args;

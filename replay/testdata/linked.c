@@ -1,5 +1,5 @@
-// Two texts are linked, of which each is larger than what lies in the record of a call, and what comes of it is loaded: a kernel, and variables with
-// first values, one of them the address of another. The first text is loaded by itself, too. Compiled with -DKERNEL it is the kernel.
+// Links two texts, each larger than the record of a call, and loads the result: a kernel, and variables with
+// initial values, one of them another one's address. The first text is also loaded alone. Compiled with -DKERNEL it is the kernel.
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <string.h>
@@ -82,7 +82,7 @@ int main(void)
 	MUST(cuMemAlloc_v2(&p, sizeof values) == 0);
 	MUST(cuMemcpyHtoD_v2(p, values, sizeof values) == 0);
 	MUST(cuModuleGetFunction(&twice, linked, "twice") == 0);
-	/* As PyCUDA does, whatever the launch says. */
+	/* Like PyCUDA, even if the launch does not need it. */
 	MUST(cuFuncSetBlockShape(twice, 64, 1, 1) == 0 && cuFuncSetSharedSize(twice, 0) == 0 && cuFuncSetCacheConfig(twice, CU_FUNC_CACHE_PREFER_L1) == 0);
 	MUST(cuLaunchKernel(twice, 1, 1, 1, 64, 1, 1, 0, NULL, (void *[]){&p, &n}, NULL) == 0);
 	MUST(cuMemcpyDtoH_v2(values, p, sizeof values) == 0);

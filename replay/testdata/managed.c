@@ -1,5 +1,5 @@
 /*
- * Memory that the program and the device both access without a call. The second argument is what the program does:
+ * Memory that the program and the device both access without a call. The second argument selects the case:
  *
  *	rounds      stores to managed memory, has a kernel change it, and loads the result, three times
  *	later       stores to managed memory after a task that uses other memory, and copies the result from device memory
@@ -7,8 +7,8 @@
  *	racing      stores while a kernel changes the same memory, and launches again without a wait
  *	busy        loads a result while another stream uses the memory; the last wait is for both
  *	registered  as rounds, with memory of the program that is registered for the device
- *	aliased     as registered, with a part of an allocation, which the program uses for copies too and frees when the registration has ended
- *	large       as later, beside more managed memory than is kept
+ *	aliased     as registered, with a part of an allocation, which the program also copies and frees after the registration
+ *	large       as later, with more managed memory than is recorded
  */
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-/* A copy to the host whose result a thread waits for while another copy to the same memory is under way. */
+/* A thread waits for a copy's result while another copy to the same host memory is in flight. */
 #include <cuda.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,10 +33,10 @@ int main(void)
 	MUST(cuMemsetD32(d, 7, N) == 0 && cuMemsetD32(flag, 0, 1) == 0);
 	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == 0 && cuStreamCreate(&t, CU_STREAM_NON_BLOCKING) == 0);
 	MUST(cuMemcpyDtoHAsync(host, d, 4 * N, s) == 0);
-	/* The second copy goes on when the first one has been waited for. */
+	/* The second copy continues after the wait for the first one. */
 	MUST(cuStreamWaitValue32(NULL, flag, 1, CU_STREAM_WAIT_VALUE_EQ) == 0);
 	pthread_create(&other, NULL, second, NULL);
-	/* Its thread sleeps nowhere but in the driver. */
+	/* Its thread sleeps only in the driver. */
 	for (char state = 0; state != 'S'; usleep(100)) {
 		char path[64];
 		FILE *f = NULL;

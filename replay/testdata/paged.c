@@ -1,6 +1,6 @@
 /*
- * Sequences that grow in blocks of one pool, as in paged attention: a table says which block holds which part of a sequence,
- * blocks of sequences that have ended serve others, and every step appends, attends and brings the sums back.
+ * Sequences that grow in blocks from one pool, as in paged attention: a table maps parts of sequences to blocks,
+ * blocks of finished sequences are reused, and every step appends, attends and copies the sums back.
  */
 #include "program.h"
 

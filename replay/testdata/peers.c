@@ -1,4 +1,4 @@
-/* Two processes: one shares memory and a notify by their keys, the other one writes there and says so. */
+/* Two processes: one shares memory and a notify by their keys, the other writes to the memory and sets the notify. */
 #include <sys/wait.h>
 
 #include "program.h"
@@ -35,7 +35,7 @@ static void writer(const char *path, int from, int to)
 		CHECK(aclrtSynchronizeStream(s));
 	}
 	uint32_t last;
-	to_host(&last, x + COUNT - 1, sizeof last); /* not where the other's memory begins */
+	to_host(&last, x + COUNT - 1, sizeof last); /* inside the other's memory, not at its start */
 	EXPECT(last > 1000 * (COUNT - 1));
 	CHECK(aclrtIpcMemClose(k.memory));
 	CHECK(aclrtDestroyNotify(ready));

@@ -1,6 +1,6 @@
 /*
- * Two threads with streams of their own that have the same handle. A copy on the one's stream waits for a value that comes only after the other thread
- * has waited for its own. With ptsz, the functions that mean such a stream by none.
+ * Two threads whose per-thread streams have the same handle. A copy on the first stream waits for a value that exists only after the second thread
+ * has waited for its own stream. With ptsz, uses the functions whose stream 0 is the thread's own.
  */
 #include <cuda.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * Tables of pointers in device memory: into the middle of allocations, to none, one past an end, to memory that is gone; and
- * a table that kernels read through another one. Between its copies the table goes from one place on the device to another.
+ * Tables of pointers in device memory: into the middle of allocations, NULL, one past an end, to freed memory; and
+ * a table that kernels read through another one. Between its copies the table is moved on the device.
  */
 #include "program.h"
 
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 		to_host(back, second, sizeof back);
 		EXPECT(memcmp(back, table, sizeof back) == 0);
 	}
-	/* One word of the table, and arguments that lie on the device. */
+	/* One word of the table, and arguments in device memory. */
 	table[0] = pool + PAGE;
 	to_device(second, table, 8);
 	struct pages_args args = {out, second, indexes, PAGES, PAGE};

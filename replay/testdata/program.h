@@ -1,4 +1,4 @@
-/* What the test programs share. Each prints nothing, checks its own results, and ends with 1 where one is wrong. */
+/* Shared by the test programs. Each prints nothing, checks its own results, and ends with 1 if one is wrong. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -30,7 +30,7 @@ static inline void *device_memory(size_t n)
 static inline void to_device(void *to, const void *from, size_t n) { CHECK(aclrtMemcpy(to, n, from, n, ACL_MEMCPY_HOST_TO_DEVICE)); }
 static inline void to_host(void *to, const void *from, size_t n) { CHECK(aclrtMemcpy(to, n, from, n, ACL_MEMCPY_DEVICE_TO_HOST)); }
 
-/* The kernels of kernels.c, from the binary that the program was given. */
+/* The kernels of kernels.c, from the binary in the program's argument. */
 static inline aclrtFuncHandle kernel(const char *path, const char *name)
 {
 	static aclrtBinHandle binary;

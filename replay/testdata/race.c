@@ -1,5 +1,5 @@
 /*
- * Two streams use x and nothing orders them; y belongs to one stream. Copies of x and of what is computed from x depend on the race, and the
+ * Two streams use x without an order; y belongs to one stream. Copies of x and of results computed from x depend on the race, and the
  * copy of y does not.
  */
 #include "program.h"

@@ -1,4 +1,4 @@
-/* Calls that fail and are tried again: for want of memory, for a kernel that is not there, for a copy that is too long or in the wrong place. */
+/* Calls that fail and are repeated: no memory, a missing kernel, a copy that is too long or in the wrong place. */
 #include "program.h"
 
 enum { COUNT = 100 };
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < COUNT; i++)
 		host[i] = (uint32_t)i;
 	EXPECT(aclrtMemcpy(x, 8, host, sizeof host, ACL_MEMCPY_HOST_TO_DEVICE) != ACL_SUCCESS);
-	/* The second copy of a batch does not lie where its attribute says. */
+	/* The second copy of a batch contradicts its attribute's location. */
 	void *to[] = {x, back}, *from[] = {host, host};
 	size_t most[] = {8, 8}, sizes[] = {8, 8}, first = 0, bad = 7;
 	aclrtMemcpyBatchAttr attr = {.dstLoc = {0, ACL_MEM_LOCATION_TYPE_DEVICE}, .srcLoc = {0, ACL_MEM_LOCATION_TYPE_HOST}};

@@ -1,4 +1,4 @@
-/* A graph copies from pinned memory that the program changes between two runs, in one copy and in rows, and a kernel computes with both. */
+/* A graph copies from pinned memory, once plain and once by rows. The program changes the memory between two runs, and a kernel uses both copies. */
 #include "program.h"
 
 enum { COUNT = 64, WIDTH = 32, ROWS = 4, PITCH = 128, RUNS = 6 };

@@ -1,10 +1,10 @@
-/* A part of a graph that runs as long as a kernel says so, with nodes in it, and memory of a graph that is made by a function of its own.
+/* A part of a graph that loops while a kernel asks for it, with nodes in it, and graph memory from a dedicated function.
  * Built twice: with KERNEL as the kernel alone, for the fake driver. */
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <string.h>
 
-/* counts[0] runs down, counts[1] adds what it was. */
+/* counts[0] counts down, counts[1] sums its values. */
 void count(const struct fakecuda_launch *l)
 {
 	uint64_t handle, at;
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	CUgraphNodeParams kernel = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = {.func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .kernelParams = params}};
 	MUST(cuGraphAddNode(&n, p.conditional.phGraph_out[0], NULL, 0, &kernel) == 0);
 
-	/* What came of it goes through the graph's own memory. */
+	/* The result passes through the graph's own memory. */
 	CUgraphNodeParams there = {.type = CU_GRAPH_NODE_TYPE_MEMCPY}, back;
 	there.memcpy.copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = counts, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = alloc.dptr, .WidthInBytes = sizeof last, .Height = 1, .Depth = 1};
 	MUST(cuGraphAddNode(&copy, g, &loop, 1, &there) == 0);
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	MUST(cuGraphInstantiate(&x, g, 0) == 0 && cuGraphLaunch(x, NULL) == 0 && cuCtxSynchronize() == 0);
 	MUST(last[0] == 0 && last[1] == 4 + 3 + 2 + 1);
 
-	/* A node cannot become one of another kind, and one of no kind is none. */
+	/* The type of a node can't change, and an unknown type is refused. */
 	CUgraphNodeParams none = {.type = 99};
 	(void)argv;
 	if (argc > 1)

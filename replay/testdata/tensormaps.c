@@ -1,5 +1,5 @@
-/* Tensor maps: made of memory of several shapes, given another address, and handed to kernels by value, in a structure, in a block, by a node of a graph, and
- * in memory of the device, where one lies across the first MiB. Built twice: with KERNEL as the kernels alone, for the fake driver. */
+/* Tensor maps: of several shapes, with a changed address, and passed to kernels by value, in a structure, in a block, by a graph node, and
+ * in device memory, where one crosses the first MiB. Built twice: with KERNEL as the kernels alone, for the fake driver. */
 enum { MAPS = 3, LARGE = (1 << 20) + 4096, ACROSS = (1 << 20) - 64 };
 #ifdef KERNEL
 #include <fakecuda.h>
@@ -29,10 +29,10 @@ static void put(const struct fakecuda_launch *l, unsigned param, uint64_t sum)
 		*to = sum;
 }
 
-/* *to = what a tensor has */
+/* *to = the sum of a tensor */
 void by_value(const struct fakecuda_launch *l) { put(l, 1, add(l, l->params[0])); }
 
-/* *to = what the second tensor of a structure has, times a number in it */
+/* *to = the sum of a structure's second tensor, times a number in the structure */
 void in_structure(const struct fakecuda_launch *l)
 {
 	uint64_t times;
@@ -40,7 +40,7 @@ void in_structure(const struct fakecuda_launch *l)
 	put(l, 1, add(l, (const char *)l->params[0] + 192) * times);
 }
 
-/* *to = what all tensors have whose maps lie in memory */
+/* *to = the sum of all tensors whose maps are in memory */
 void in_memory(const struct fakecuda_launch *l)
 {
 	uint64_t at, n, sum = 0;
@@ -139,7 +139,7 @@ int main(void)
 	of_node[0] = &map;
 	MUST(cuGraphExecKernelNodeSetParams(exec, node, &k) == 0 && cuGraphLaunch(exec, NULL) == 0 && result() == want(bytes + 256, 96, 1, 0));
 
-	/* In memory of the device. */
+	/* In device memory. */
 	CUtensorMap *maps = calloc(1, LARGE), back[MAPS];
 	MUST(maps != NULL);
 	CUtensorMap *across = (CUtensorMap *)((char *)maps + ACROSS);
@@ -152,7 +152,7 @@ int main(void)
 	MUST(result() == want(bytes + 256, 96, 1, 0) + want(bytes, 96, 20, 128) + want(other + 1024, 96, 20, 128));
 	MUST(cuMemcpyDtoH(back, at, sizeof back) == 0 && memcmp(back, across, sizeof back) == 0);
 
-	/* Other memory at the address of what is gone, described by the same bytes. */
+	/* Other memory at the freed address, with an identical map. */
 	MUST(cuMemFree(b) == 0 && cuMemAlloc(&b, sizeof other) == 0 && cuMemcpyHtoD(b, bytes, sizeof bytes) == 0);
 	MUST(cuTensorMapEncodeTiled(&moved, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)(b + 1024), dims, strides, box, steps, 0, 0, 0, 0) == 0);
 	MUST(value(&moved) == want(bytes + 1024, 96, 20, 128));

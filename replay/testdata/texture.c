@@ -1,11 +1,11 @@
-/* Textures of memory, of an array and of levels, and a surface: kernels are given their numbers, beside others that are equal to them. Built twice: with
+/* Textures of memory, of an array and of mipmap levels, and a surface. Kernels get their numbers, beside other numbers that are equal. Built twice: with
  * KERNEL as the kernels alone, for the fake driver. */
 enum { WIDTH = 40, HEIGHT = 3, PITCH = 512 };
 #ifdef KERNEL
 #include <fakecuda.h>
 #include <string.h>
 
-/* to[i] = the content of a texture, times a factor, plus what a structure has. */
+/* to[i] = the content of a texture, times a factor, plus a value in a structure. */
 void sample(const struct fakecuda_launch *l)
 {
 	uint64_t texture, to, factor;
@@ -23,7 +23,7 @@ void sample(const struct fakecuda_launch *l)
 			out[y * m.width + x] = (uint8_t)(((uint8_t *)m.data)[y * m.pitch + x] * factor + more.plus * more.times + (second.data ? *(uint8_t *)second.data : 0));
 }
 
-/* to = a number, which is nothing else. */
+/* to = a plain number. */
 void keep(const struct fakecuda_launch *l)
 {
 	uint64_t to;
@@ -33,7 +33,7 @@ void keep(const struct fakecuda_launch *l)
 		memcpy(out, l->params[0], 8);
 }
 
-/* The content of a surface becomes that of a texture, backwards. */
+/* Copies a texture into a surface, backwards. */
 void turn(const struct fakecuda_launch *l)
 {
 	uint64_t surface, texture;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 	MUST(cuMemAlloc(&to, sizeof bytes) == 0 && cuMemAlloc(&flat, 4096) == 0 && cuMemAlloc(&high, sizeof wide) == 0);
 	MUST(cuMemcpyHtoD(flat + 512, bytes, sizeof bytes) == 0 && cuMemcpyHtoD(high, wide, sizeof wide) == 0);
 
-	/* What a kernel has before there are textures is none. */
+	/* An argument from before the first texture is not a texture. */
 	uint64_t number = 12345, kept;
 	void *numbers[] = {&number, &to};
 	MUST(cuLaunchKernel(keep, 1, 1, 1, 1, 1, 1, 0, NULL, numbers, NULL) == 0);
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 
 	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = WIDTH, .Height = HEIGHT, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1, .Flags = 2 /* with surfaces */};
 	MUST(cuArray3DCreate(&array, &shape) == 0 && cuMipmappedArrayCreate(&levels, &shape, 2) == 0 && cuMipmappedArrayGetLevel(&level, levels, 0) == 0);
-	/* What a field has that does not count is nobody's business. */
+	/* The unused part of a field may contain anything. */
 	CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = bytes, .srcArray = (CUarray)16, .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = level, .WidthInBytes = WIDTH, .Height = HEIGHT};
 	MUST(cuMemcpy2D(&in) == 0);
 	of = (CUDA_RESOURCE_DESC){.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array};
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	of = (CUDA_RESOURCE_DESC){.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, .res.mipmap.hMipmappedArray = levels};
 	MUST(cuTexObjectCreate(&of_levels, &of, &how, NULL) == 0);
 
-	/* The factor is the number of a texture, but not always; so are two numbers of 32 bits beside each other. */
+	/* The factor equals a texture's number in some launches; so do two adjacent 32-bit numbers. */
 	look(line, line, (uint32_t)line, 0, 0, 0);
 	expect(sizeof bytes, up, line, 0);
 	look(plane, plane, (uint32_t)plane, 0, 0, 1);
@@ -142,14 +142,14 @@ int main(int argc, char **argv)
 	look(of_array, 1, 0, 0, 0, 0);
 	expect(sizeof bytes, down, 1, 0);
 
-	/* A number that is free is another's next. */
+	/* A freed number is reused. */
 	MUST(cuTexObjectDestroy(line) == 0);
 	of = (CUDA_RESOURCE_DESC){.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array};
 	MUST(cuTexObjectCreate(&again, &of, &how, NULL) == 0 && again == line);
 	look(again, 3, 0, 0, 0, 0);
 	expect(sizeof bytes, down, 3, 0);
 
-	/* What nothing has made is no resource. */
+	/* A number without an object is no resource. */
 	of.res.array.hArray = (CUarray)16;
 	if (argc > 1)
 		MUST(cuTexObjectCreate(&of_array, &of, &how, NULL) != 0);

@@ -1,5 +1,5 @@
 /*
- * Threads that share what the runtime gives them: streams, allocations, and results that another thread waits for. Every
+ * Threads that share streams, allocations, and results that another thread waits for. Every
  * result depends on the order of the calls, and the program checks them itself.
  */
 #include <pthread.h>
@@ -13,10 +13,10 @@
 enum { THREADS = 4, ROUNDS = 20, SIZE = 8192 };
 
 static aclrtStream shared;
-static void *common; /* device memory that all add to, one after the other */
+static void *common; /* device memory that all add to, in turn */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
-/* What one thread started another one waits for. */
+/* One thread starts work, and another waits for it. */
 static pthread_barrier_t barrier;
 static aclrtStream streams[THREADS];
 static unsigned char *results[THREADS];
@@ -53,7 +53,7 @@ static void *work(void *arg)
 		CHECK(aclrtMemcpyAsync(common, SIZE, table, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, shared));
 		CHECK(aclrtSynchronizeStream(shared));
 		pthread_mutex_unlock(&turn);
-		/* These overlap: their order on the stream is nobody's business but the runtime's. */
+		/* These overlap: the runtime alone decides their order on the stream. */
 		CHECK(aclrtMemsetAsync((char *)mine + SIZE, SIZE, r, SIZE, shared));
 	}
 	CHECK(aclrtSynchronizeStream(shared));

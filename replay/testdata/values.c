@@ -1,5 +1,5 @@
 /*
- * An argument that is a number, and looks like an address: the binary of the kernel tells them apart.
+ * An argument that is a number and looks like an address: the kernel's binary distinguishes them.
  */
 #include "program.h"
 

@@ -1,10 +1,10 @@
 /*
  * Results that a replay can't prove by comparing bytes. argv[2] chooses:
- *	inplace    a kernel whose output equals what was there before
- *	unwritten  a copy of memory that nothing has written
- *	half       a copy of memory of which a kernel has written the first half
- *	sum        a kernel that adds to memory that nothing has written
- *	ignored    the same, and a copy of what the kernel computed from the memory that was written
+ *	inplace    a kernel whose output equals the previous content
+ *	unwritten  a copy from unwritten memory
+ *	half       a copy from memory whose first half a kernel has written
+ *	sum        a kernel that adds to unwritten memory
+ *	ignored    the same, and a copy of the kernel's result from written memory
  *	none       no result at all
  *	crash      a kernel that crashes between two copies of the same memory
  *	varies     a kernel whose output differs in each run

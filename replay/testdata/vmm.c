@@ -1,6 +1,6 @@
 /*
- * Memory and addresses apart: two physical blocks beside each other under one range, unmapped, mapped the other way round and
- * a second time elsewhere, and kernels that are given addresses in the range while what lies there changes.
+ * Memory and addresses apart: two adjacent physical blocks in one range, unmapped, mapped in reverse order and
+ * a second time elsewhere, and kernels that get addresses in the range while its mappings change.
  */
 #include "program.h"
 
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < COUNT; i++)
 		EXPECT(back[i] == i * i + 4 * (i + 1));
 
-	/* A table with addresses of the range, of which one is of memory that is mapped only later. */
+	/* A table with addresses in the range; one is mapped only later. */
 	uint8_t *table[] = {(uint8_t *)x, (uint8_t *)range + 3 * unit, (uint8_t *)other};
 	uint8_t **d_table = device_memory(sizeof table);
 	to_device(d_table, table, sizeof table);
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	CHECK(aclrtMapMem(other, unit, 0, block[1], 0));
 	CHECK(aclrtMemSetAccess((char *)range + 2 * unit, 2 * unit, &access, 1));
 	CHECK(aclrtMemSetAccess(other, unit, &access, 1));
-	/* The second half of x is at the beginning of the second block, which lies under two addresses now. */
+	/* The second half of x is at the start of the second block, which has two addresses now. */
 	to_host(back, other, sizeof back / 2);
 	for (uint32_t i = 0; i < COUNT / 2; i++)
 		EXPECT(back[i] == (i + COUNT / 2) * (i + COUNT / 2) + 4 * (i + COUNT / 2 + 1));

@@ -1,6 +1,6 @@
 /*
- * Host memory at an address where a driver would put device memory. The results of three copies come to it, of which one is asynchronous
- * and one has rows.
+ * Host memory at an address where a driver would place device memory. It receives the results of three copies, one asynchronous
+ * and one by rows.
  */
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
-/* Kernels use memory of the host's: what the driver has pinned, by an address that was asked for and by its own, and what was registered. With an
- * argument the program writes to managed memory without a call: a copy brings that back, a kernel reads it, and one that reads what that has written.
+/* Kernels use host memory: pinned by the driver, by its device address and by its own, and registered memory. With an
+ * argument the program writes to managed memory without a call; a copy reads it, a kernel reads it, and a kernel reads that kernel's output.
  * Built twice: with KERNEL as the kernel alone, for the fake driver. */
 enum { N = 1000 };
 

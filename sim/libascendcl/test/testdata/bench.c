@@ -1,4 +1,4 @@
-/* Prints what calls cost through the C interface: a name and nanoseconds (or bytes a second) a line. */
+/* Prints the cost of calls through the C interface: a name and nanoseconds (or bytes a second) a line. */
 #include <time.h>
 
 #include "test.h"

@@ -50,7 +50,7 @@ static void own_crash(void)
 	CHECK(handled == SIGSEGV);
 }
 
-/* Sets handlers. set tells that they are set already. */
+/* Sets handlers, unless they are set already. */
 static void handlers(int set)
 {
 	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};

@@ -1,4 +1,4 @@
-/* What can't be simulated, and what can't be opened. Prints where the first allocation lies. */
+/* Unsimulated functions, and an engine that can't be opened. Prints the address of the first allocation. */
 #include "test.h"
 
 int main(int argc, char **argv)

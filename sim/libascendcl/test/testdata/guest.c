@@ -26,7 +26,7 @@ static void on_signal(int sig)
 	atomic_fetch_add(&handled, 1);
 }
 
-/* A handler may have interrupted malloc: what it calls must not allocate. */
+/* A handler may have interrupted malloc, so its functions must not allocate. */
 static __thread int in_handler;
 extern void *__libc_malloc(size_t n), *__libc_calloc(size_t n, size_t size);
 
@@ -268,7 +268,7 @@ static void calls(const char *binary)
 	OK(aclFinalize());
 }
 
-/* Puts work on a stream that takes as long as the model says. */
+/* Puts work with the model's duration on a stream. */
 static void put(aclrtStream s, aclrtFuncHandle sleeps)
 {
 	uint32_t ms = 0;
@@ -304,7 +304,7 @@ static void descriptors(const char *binary, const char *how)
 		own[i] = memfd_create("own", 0);
 		CHECK(own[i] >= 3);
 	}
-	for (int fd = 3; fd < 64; fd++) /* those of the engine are busy */
+	for (int fd = 3; fd < 64; fd++) /* the engine's fail with EBUSY */
 		(void)dup2(own[0], fd);
 	OK(aclrtCreateStream(&t));
 	put(t, sleeps);

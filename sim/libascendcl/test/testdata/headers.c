@@ -1,6 +1,6 @@
 /*
- * A program that includes the runtime's further headers and uses their types as programs for the vendor's headers do. It compiles as C and as C++.
- * What is not simulated fails with the runtime's code and one line, however often it is called.
+ * A program that includes the runtime's further headers and uses their types like programs for the vendor's headers. It compiles as C and as C++.
+ * A function that is not simulated fails with the runtime's code and prints one line, at any number of calls.
  */
 #include <assert.h>
 #include <stdio.h>

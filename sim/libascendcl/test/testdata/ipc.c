@@ -7,7 +7,7 @@
 
 enum { SIZE = 70000, KEY = 65, UNIT = 2 << 20 };
 
-/* What the processes tell each other. */
+/* Messages between the processes. */
 struct letter {
 	int32_t pid;
 	char memory[KEY], notify[KEY];
@@ -68,7 +68,7 @@ static void child(void)
 	p = map(h);
 	tell(to_parent, &me);
 
-	/* The parent fills the memory and records the event behind it. */
+	/* The parent fills the memory, then records the event. */
 	hear(to_child);
 	OK(aclrtStreamWaitEvent(s, ev));
 	OK(aclrtSynchronizeStream(s));
@@ -77,7 +77,7 @@ static void child(void)
 	OK(aclrtMemcpy(host, SIZE, p, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
 	CHECK(host[0] == 4 && host[SIZE - 1] == 4);
 
-	/* The parent waits for the notify and finds what was put before it. */
+	/* The parent waits for the notify and finds the earlier task's result. */
 	OK(aclrtMemsetAsync(d, SIZE, 5, SIZE, s));
 	OK(aclrtRecordNotify(n, s));
 	OK(aclrtSynchronizeStream(s));
@@ -129,7 +129,7 @@ int main(void)
 	CHECK(host[0] == 5 && host[SIZE - 1] == 5);
 	hear(to_parent);
 
-	/* Nobody is left who could set the notify: the wait ends with an error and not never. */
+	/* No process can set the notify any more: the wait ends with an error instead of hanging. */
 	OK(aclrtWaitAndResetNotify(n, s, 0));
 	WANT(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(s, 300));
 	CHECK(!kill(pid, SIGKILL));

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < N; i++)
 		CHECK(out[i] == in[i] * 3 + 5);
 
-	/* by a binary and a tiling key, with tiling data behind the arguments; then by a stub with a configuration */
+	/* by a binary and a tiling key, with tiling data after the arguments; then by a stub with a configuration */
 	args.scale = 7;
 	rtArgsEx_t ex = {.args = &args, .argsSize = sizeof args, .tilingAddrOffset = 16, .tilingDataOffset = 32, .hasTiling = 1};
 	GO(rtKernelLaunchWithHandleV2_(all, 7, 8, &ex, NULL, s, NULL));
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < N; i++)
 		CHECK(out[i] == in[i] * 7 + 5);
 
-	/* what a compiler of mixed sources registers: kernels and variables by their names in the host's part */
+	/* registrations by a compiler of mixed sources: kernels and variables by their names in the host part */
 	rtRegisterVariable_(bin, host_table, "test_table", sizeof host_table, 0, NULL);
 	rtRegisterVariable_(bin, host_zeros, "test_zeros", sizeof host_zeros, 0, NULL);
 	GO(rtRegisterFuncSymbol_(bin, &in, "test_add", NULL));

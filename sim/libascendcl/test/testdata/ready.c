@@ -1,4 +1,4 @@
-/* The ready kernels give what they should, with any number of blocks. */
+/* The ready kernels compute the expected results, with any number of blocks. */
 #include <math.h>
 
 #include "test.h"
@@ -176,7 +176,7 @@ static void numbers(const char *type)
 	OK(aclrtFree(df));
 }
 
-/* A kernel for a type gives what the one for floats gives with the same numbers, rounded. */
+/* A kernel for another type gives the float kernel's results, rounded. */
 static void typed(const char *type, double precision, uint32_t blocks)
 {
 	static const char *const names[] = {"fill", "add", "mul", "matmul", "reduce", "softmax", "layer_norm", "gather", "transpose"};
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 	numbers("bf16");
 	many();
 
-	/* An extent that does not fit is no crash. */
+	/* An extent out of bounds is an error and not a crash. */
 	aclrtFuncHandle f;
 	struct { void *in, *out; uint32_t rows, cols; } rows = {a, out, UINT32_MAX, UINT32_MAX};
 	OK(aclrtBinaryGetFunction(bin, "softmax", &f));

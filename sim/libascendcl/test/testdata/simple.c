@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchKernel(add, 65536, d_args, 32, s));
 	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchKernel(add, 0, d_args, 32, s));
 
-	/* in lists, of the runtime's memory and of the program's */
+	/* in lists, in the runtime's memory and in the program's */
 	for (int own = 0; own < 2; own++) {
 		aclrtArgsHandle list;
 		aclrtParamHandle p, ph;

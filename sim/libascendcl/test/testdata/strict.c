@@ -1,6 +1,5 @@
 /*
- * Mistakes that strict mode finds, each with its corrected twin: strict BINARY CASE wrong|right. What a mistake makes calls return is
- * not looked at.
+ * Mistakes that strict mode finds, each with its corrected twin: strict BINARY CASE wrong|right. Results of calls are ignored.
  */
 #include "test.h"
 
@@ -131,7 +130,7 @@ static void racing(void)
 	}
 }
 
-/* The streams of a model are as free of each other. */
+/* The streams of a model are also unordered. */
 static void racing_in_model(void)
 {
 	aclmdlRI model;

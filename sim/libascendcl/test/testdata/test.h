@@ -1,4 +1,4 @@
-/* What the test programs share. */
+/* Shared by the test programs. */
 #ifndef TEST_H
 #define TEST_H
 

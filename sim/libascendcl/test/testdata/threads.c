@@ -42,7 +42,7 @@ static void *shortly(void *unused)
 {
 	int32_t device;
 
-	WANT(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&device)); /* nothing is left of the thread before */
+	WANT(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&device)); /* no state from an earlier thread */
 	OK(aclrtSetDevice(0));
 	OK(aclrtResetDevice(0));
 	return unused;

@@ -1,4 +1,4 @@
-/* Kernels that meet memory which is not there. */
+/* Kernels with addresses of missing memory. */
 #include "test.h"
 
 int main(int argc, char **argv)
@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 		uint64_t tiling;
 		uint32_t scale, pad;
 	} args = {0};
-	/* in the middle of the device's addresses, null, and outside */
+	/* within the device's addresses, NULL, and outside */
 	uint64_t wild[] = {0, 0x124000000000 + (8ull << 30), 0x1234, 0x7f0000000000};
 	aclrtBinHandle bin;
 	aclrtFuncHandle add;
