@@ -1,7 +1,7 @@
 /*
- * What the programs of the conformance suite share. A program is one rule: RULE(name) { … } runs with the runtime
- * initialized and device 0 set, RULE_BARE(name) { … } in a process that has not called the runtime. It ends with 0 where the
- * rule is kept; the first check that fails ends it with 1. Compiled together, the rule that the first argument names runs.
+ * Shared by the programs of the conformance suite. A program is one rule: RULE(name) { … } runs with the runtime
+ * initialized and device 0 set, RULE_BARE(name) { … } in a process that has not called the runtime. It ends with 0 if the
+ * rule is kept; the first failed check ends it with 1. Compiled together, the first argument selects the rule.
  */
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
@@ -44,7 +44,7 @@ static struct rule *rules;
 
 /* How long something may take that is to happen at once, in ms. A simulator that breaks a rule uses all of it. */
 static int patience = 180000;
-/* How many times as long as they say pauses last, in which what is wrong may come: more where a machine is too busy for it to. */
+/* Factor for all pauses in which a wrong result may appear. A busy machine needs a larger one. */
 static int slowly = 1;
 
 #define UNUSED __attribute__((unused)) static
@@ -72,7 +72,7 @@ UNUSED __attribute__((noreturn, format(printf, 1, 2))) void broke(const char *fo
 	} while (0)
 #define OK(call) WANT(ACL_SUCCESS, call)
 #define INVALID(call) WANT(ACL_ERROR_RT_PARAM_INVALID, call)
-/* What AscendCL itself refuses, before the library below it sees the call. */
+/* Errors of AscendCL itself, before the library below sees the call. */
 #define REFUSED(call) WANT(ACL_ERROR_INVALID_PARAM, call)
 #define CHECK(condition)                                                              \
 	do {                                                                          \
@@ -80,7 +80,7 @@ UNUSED __attribute__((noreturn, format(printf, 1, 2))) void broke(const char *fo
 			broke("%s:%d: %s is false", __FILE__, __LINE__, #condition);  \
 	} while (0)
 
-/* What has to return while a stream is held: if it doesn't, the process ends with 1. */
+/* Calls that must return while a stream is held: otherwise the process ends with 1. */
 UNUSED void hangs(int signal)
 {
 	static const char text[] = "a call hangs that may not wait\n";
@@ -132,7 +132,7 @@ UNUSED void sleeping(int tid)
 	}
 }
 
-/* A gate holds a stream from hold to open: tasks behind it can't have run before. */
+/* A gate holds a stream from hold to open: later tasks can't have run before. */
 struct gate {
 	atomic_int open, reached;
 };
@@ -199,7 +199,7 @@ UNUSED aclrtEvent new_event(void)
 	return e;
 }
 
-/* Waits for a stream and gives up where it takes too long. */
+/* Waits for a stream, with a limit. */
 UNUSED void finish(aclrtStream s) { OK(aclrtSynchronizeStreamWithTimeout(s, patience)); }
 
 /* Memory of the device, all bytes 0; pinned host memory. */
@@ -275,7 +275,7 @@ struct store_args {
 	uint64_t value;
 };
 
-/* Launches a kernel that stores a word; refused where the launch itself fails. */
+/* Launches a kernel that stores a word. Returns the launch's code, which may be an error. */
 UNUSED aclError launch_store(aclrtStream s, void *to, uint64_t value)
 {
 	struct store_args a = {to, value};

@@ -1,5 +1,5 @@
 /*
- * says: A synchronization with an event behind aborted work ends with ACL_ERROR_RT_STREAM_ABORT.
+ * says: A synchronization with an event after aborted work ends with ACL_ERROR_RT_STREAM_ABORT.
  * source: API, aclrtStreamAbort
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: What the program stores in the buffer of a placeholder reaches the kernel.
+ * says: Data that the program stores in a placeholder's buffer reaches the kernel.
  * source: API, aclrtKernelArgsGetPlaceHolderBuffer
  */
 #include "../conformance.h"

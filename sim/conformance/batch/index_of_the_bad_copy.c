@@ -1,5 +1,5 @@
 /*
- * says: failIndex is the number of the copy that does not lie where its attribute says.
+ * says: failIndex is the number of the first copy whose memory contradicts its attribute.
  * source: API, aclrtMemcpyBatch
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetFunctionName returns the name of a kernel, where it has room.
+ * says: aclrtGetFunctionName returns the name of a kernel if the buffer is large enough.
  * source: API, aclrtGetFunctionName
  */
 #include "../conformance.h"

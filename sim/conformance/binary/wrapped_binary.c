@@ -1,5 +1,5 @@
 /*
- * says: aclrtBinaryLoad loads what aclrtCreateBinary describes; the description may go.
+ * says: aclrtBinaryLoad loads the binary that aclrtCreateBinary describes; the description may be destroyed then.
  * source: API, aclrtBinaryLoad, aclrtDestroyBinary
  */
 #include "../conformance.h"

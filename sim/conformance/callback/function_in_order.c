@@ -1,5 +1,5 @@
 /*
- * says: A host function runs when what precedes it on the stream is done, and what follows waits for it.
+ * says: A host function runs after the earlier tasks of its stream, and later tasks wait for it.
  * source: API, aclrtLaunchHostFunc
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A timeout of 0 is none: it is -1 or above 0.
+ * says: A timeout of 0 is refused: it must be -1 or above 0.
  * source: API, aclrtProcessReport
  */
 #include "../conformance.h"

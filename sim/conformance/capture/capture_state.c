@@ -1,5 +1,5 @@
 /*
- * says: aclmdlRICaptureGetInfo tells whether a stream is captured.
+ * says: aclmdlRICaptureGetInfo reports if a stream is being captured.
  * source: API, aclmdlRICaptureGetInfo
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A capture ends on the stream where it began.
+ * says: A capture ends on the stream on which it began.
  * source: API, aclmdlRICaptureBegin; Errors, ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A capture ends on the thread where it began, unless its mode is relaxed.
+ * says: A capture ends on the thread on which it began, unless its mode is relaxed.
  * source: API, aclmdlRICaptureEnd; Errors, ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD
  */
 #include "../conformance.h"

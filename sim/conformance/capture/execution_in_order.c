@@ -24,7 +24,7 @@ RULE(execution_in_order)
 	CHECK(word(p) == 0);
 	open_gate(&before);
 	at_gate(&inside);
-	pause_ms(20); /* enough for what does not wait for the execution */
+	pause_ms(20); /* enough for tasks that do not wait for the execution */
 	CHECK(word(p) == 1);
 	open_gate(&inside);
 	finish(s);

@@ -1,5 +1,5 @@
 /*
- * says: What follows a task that asks a condition waits for the part that runs.
+ * says: Tasks after a conditional task wait for the part that runs.
  * source: API, aclmdlRIAddCondTask
  */
 #include "../conformance.h"

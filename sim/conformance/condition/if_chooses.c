@@ -1,5 +1,5 @@
 /*
- * says: A task of type IF runs the first part where the condition is not 0, and the second where it is.
+ * says: A task of type IF runs the first part if the condition is not 0, and the second if it is 0.
  * source: API, aclmdlRICondTaskParams
  */
 #include "../conformance.h"

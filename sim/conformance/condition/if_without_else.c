@@ -1,5 +1,5 @@
 /*
- * says: A task of type IF with one part does nothing where the condition is 0.
+ * says: A task of type IF with one part does nothing if the condition is 0.
  * source: API, aclmdlRICondTaskParams
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Without a flag, the condition is what the program has written, and stays so.
+ * says: Without a flag, the condition keeps the value that the program has written.
  * source: API, aclmdlRICondHandleCreate
  */
 #include "../conformance.h"

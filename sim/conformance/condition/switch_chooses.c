@@ -1,5 +1,5 @@
 /*
- * says: A task of type SWITCH runs the part whose number the condition is, and nothing where there is none.
+ * says: A task of type SWITCH runs the part with the condition's number, and does nothing if there is no such part.
  * source: API, aclmdlRICondTaskParams
  */
 #include "../conformance.h"

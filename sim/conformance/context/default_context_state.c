@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetPrimaryCtxState tells whether the default context of a device is active.
+ * says: aclrtGetPrimaryCtxState reports if the default context of a device is active.
  * source: API, aclrtGetPrimaryCtxState
  * env: ACLSIM_DEVICES=2
  */

@@ -1,5 +1,5 @@
 /*
- * says: A thread whose context was destroyed has none.
+ * says: A thread whose context was destroyed has no context.
  * source: Errors, ACL_ERROR_RT_CONTEXT_NULL
  */
 #include "../conformance.h"

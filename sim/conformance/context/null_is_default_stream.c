@@ -1,5 +1,5 @@
 /*
- * says: A null stream stands for the default stream of the current context, and each context has its own.
+ * says: A null stream means the default stream of the current context; each context has its own.
  * source: API, aclrtCreateContext, aclrtCtxGetCurrentDefaultStream
  */
 #include "../conformance.h"

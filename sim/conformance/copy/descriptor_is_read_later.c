@@ -1,5 +1,5 @@
 /*
- * says: A copy by descriptor goes by what the descriptor in device memory holds when it runs.
+ * says: A copy by descriptor uses the descriptor's content in device memory at the time of its run.
  * source: API, aclrtMemcpyAsyncWithDesc
  */
 #include "../conformance.h"

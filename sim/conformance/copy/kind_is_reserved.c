@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpy goes by where the memory lies, whatever the kind says.
+ * says: aclrtMemcpy uses the real place of the memory and ignores the kind.
  * source: API, aclrtMemcpy
  */
 #include "../conformance.h"

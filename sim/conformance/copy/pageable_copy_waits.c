@@ -1,6 +1,5 @@
 /*
- * says: An asynchronous copy from the program's own memory returns when it is done, behind what the stream had
- *   before.
+ * says: An asynchronous copy from the program's own memory waits for the stream's earlier tasks, and returns when it is done.
  * source: API, aclrtMemcpyAsync
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpy2d copies rows that lie a pitch apart, and leaves what is between.
+ * says: aclrtMemcpy2d copies rows at a pitch, and leaves the bytes between them unchanged.
  * source: API, aclrtMemcpy2d
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetMemInfo tells how much memory is free, as it is now.
+ * says: aclrtGetMemInfo returns the current amount of free memory.
  * source: API, aclrtGetMemInfo
  */
 #include "../conformance.h"

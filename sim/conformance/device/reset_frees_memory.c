@@ -1,5 +1,5 @@
 /*
- * says: What is left on a device goes when it is reset.
+ * says: A reset frees all memory that is left on the device.
  * source: API, aclrtResetDevice
  */
 #include "../conformance.h"

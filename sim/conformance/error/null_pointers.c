@@ -1,5 +1,5 @@
 /*
- * says: AscendCL refuses null where it needs an object or a place for a result; what it hands on, the library below refuses with its
+ * says: AscendCL refuses null for a required object or result; the library below refuses the arguments passed to it with its
  *   own code.
  * source: Runtime, argument checks
  */

@@ -1,5 +1,5 @@
 /*
- * says: AscendCL refuses a size of 0 where something is allocated, reserved, mapped, registered or appended.
+ * says: AscendCL refuses a size of 0 in allocations, reservations, mappings, registrations and appends.
  * source: Runtime, argument checks
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetEventAvailNum tells how many events can still be made; there are 65536.
+ * says: aclrtGetEventAvailNum returns how many more events can be made; the limit is 65536.
  * source: API, aclrtGetEventAvailNum, aclrtCreateEvent (A2 series)
  */
 #include "../conformance.h"

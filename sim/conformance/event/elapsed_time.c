@@ -1,5 +1,5 @@
 /*
- * says: aclrtEventElapsedTime tells the device time between two records, in milliseconds.
+ * says: aclrtEventElapsedTime returns the device time between two records, in milliseconds.
  * source: API, aclrtEventElapsedTime
  */
 #include "../conformance.h"

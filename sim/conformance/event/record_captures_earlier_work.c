@@ -1,5 +1,5 @@
 /*
- * says: An event is complete when the work is done that the stream had at its record, whatever came behind.
+ * says: An event is complete when the work before its record is done; later work does not count.
  * source: API, aclrtRecordEvent
  */
 #include "../conformance.h"

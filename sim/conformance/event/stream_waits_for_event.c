@@ -1,5 +1,5 @@
 /*
- * says: What follows aclrtStreamWaitEvent on a stream begins when the work is done that the event stands for.
+ * says: Tasks after aclrtStreamWaitEvent begin when the work before the event's record is done.
  * source: API, aclrtStreamWaitEvent
  */
 #include "../conformance.h"

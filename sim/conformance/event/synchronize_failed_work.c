@@ -11,7 +11,7 @@ RULE(synchronize_failed_work)
 	aclrtEvent e = new_event();
 
 	OK(aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
-	hold(&g, s); /* a record behind the failure is refused */
+	hold(&g, s); /* a record after the failure is refused */
 	store(s, (void *)0x123456789000, 1);
 	OK(aclrtRecordEvent(e, s));
 	open_gate(&g);

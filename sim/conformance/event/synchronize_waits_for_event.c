@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeEvent waits for the work that the event stands for.
+ * says: aclrtSynchronizeEvent waits for the work before the event's record.
  * source: API, aclrtSynchronizeEvent
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeEvent does not wait for what came behind the record.
+ * says: aclrtSynchronizeEvent does not wait for work after the record.
  * source: API, aclrtSynchronizeEvent
  */
 #include "../conformance.h"

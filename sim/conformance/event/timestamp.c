@@ -1,5 +1,5 @@
 /*
- * says: aclrtEventGetTimestamp tells when an event was complete, in microseconds.
+ * says: aclrtEventGetTimestamp returns the time of an event's completion, in microseconds.
  * source: API, aclrtEventGetTimestamp
  */
 #include "../conformance.h"

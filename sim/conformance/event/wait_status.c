@@ -1,5 +1,5 @@
 /*
- * says: aclrtQueryEventWaitStatus tells whether the waits for an event are done.
+ * says: aclrtQueryEventWaitStatus reports if the waits for an event are done.
  * source: API, aclrtQueryEventWaitStatus
  */
 #include "../conformance.h"

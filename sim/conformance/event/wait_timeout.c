@@ -1,5 +1,5 @@
 /*
- * says: A stream that waits for an event longer than it may fails, which the next synchronization tells.
+ * says: A stream that waits for an event longer than allowed fails; the next synchronization returns the error.
  * source: API, aclrtStreamWaitEventWithTimeout
  */
 #include "../conformance.h"

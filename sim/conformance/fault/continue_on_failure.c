@@ -1,5 +1,5 @@
 /*
- * says: Behind a task that fails, a stream goes on with the next, and takes new ones.
+ * says: After a failed task, a stream goes on with the next task and accepts new ones.
  * source: API, aclrtSetStreamFailureMode
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Where the program sets nothing an operator may take 1091 s.
+ * says: Without a setting an operator may take 1091 s.
  * source: API, aclrtSetOpExecuteTimeOut (A2 series)
  */
 #include "../conformance.h"

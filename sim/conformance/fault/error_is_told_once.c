@@ -1,5 +1,5 @@
 /*
- * says: A synchronization of a stream that goes on behind failures tells a failure once.
+ * says: A synchronization of a stream that goes on after failures returns each failure once.
  * source: Runtime, stream synchronization
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A stream that stops on failure can't be told to go on again.
+ * says: The mode of a stream that stops on failure can't be changed back.
  * source: API, aclrtSetStreamFailureMode
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Where one stream stops on failure, all streams of its context do.
+ * says: If one stream stops on failure, all streams of its context do.
  * source: API, aclrtSetStreamFailureMode
  */
 #include "../conformance.h"

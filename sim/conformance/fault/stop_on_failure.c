@@ -1,5 +1,5 @@
 /*
- * says: A stream that stops on failure runs nothing behind a task that fails, and takes no new task.
+ * says: A stream that stops on failure runs no task after a failed one, and accepts no new task.
  * source: API, aclrtSetStreamFailureMode
  */
 #include "../conformance.h"

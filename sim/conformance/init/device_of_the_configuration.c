@@ -1,5 +1,5 @@
 /*
- * says: With a default device in the configuration, threads that set none work with it.
+ * says: With a default device in the configuration, threads that set no device use it.
  * source: API, aclInit
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: One aclFinalize ends what several aclInit began.
+ * says: One aclFinalize ends several aclInit.
  * source: API, aclInit
  */
 #include "../conformance.h"

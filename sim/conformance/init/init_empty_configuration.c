@@ -1,5 +1,5 @@
 /*
- * says: A configuration that holds {} stands for the defaults.
+ * says: A configuration with {} selects the defaults.
  * source: API, aclInit
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: With err_msg_mode 1 in the configuration, aclGetRecentErrMsg tells errors of other threads, too.
+ * says: With err_msg_mode 1 in the configuration, aclGetRecentErrMsg also returns errors of other threads.
  * source: API, aclInit
  */
 #include "../conformance.h"

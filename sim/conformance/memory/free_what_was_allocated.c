@@ -1,5 +1,5 @@
 /*
- * says: aclrtFree takes nothing but what an allocation returned.
+ * says: aclrtFree accepts only addresses that an allocation returned.
  * source: API, aclrtFree
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Only what is registered can be unregistered.
+ * says: Only registered memory can be unregistered.
  * source: Errors, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An allocation larger than what is free fails, and the next that fits does not.
+ * says: An allocation larger than the free memory fails, and the next one that fits succeeds.
  * source: Errors, ACL_ERROR_RT_DEVICE_OOM
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtPointerGetAttributes tells device memory, pinned host memory and the program's own apart.
+ * says: aclrtPointerGetAttributes distinguishes device memory, pinned host memory and the program's own memory.
  * source: API, aclrtPointerGetAttributes
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A wait for a counting notify sets it to 0 where asked to, and aclrtCntNotifyReset does in any case.
+ * says: A wait for a counting notify resets it to 0 on request, and aclrtCntNotifyReset does so always.
  * source: API, aclrtCntNotifyWaitInfo, aclrtCntNotifyReset
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A counting notify adds up what is recorded, and a wait is for a value.
+ * says: A counting notify sums its records, and a wait is for a value.
  * source: API, aclrtCntNotifyRecord
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Pool memory is freed in the order of the stream: what precedes the free still uses it.
+ * says: Pool memory is freed in stream order: tasks before the free still use it.
  * source: API, ordered memory allocation
  */
 #include "../conformance.h"

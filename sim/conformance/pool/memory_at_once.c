@@ -1,5 +1,5 @@
 /*
- * says: The address of pool memory is known at the call, and the memory can be used behind it on the stream.
+ * says: The address of pool memory is known at the call; later tasks of the stream can use the memory.
  * source: API, ordered memory allocation
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A pool tells how much of its memory is in use, and the most that ever was.
+ * says: A pool reports its used memory and the maximum so far.
  * source: API, aclrtMemPoolAttr
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetStreamAvailableNum tells how many streams can still be made.
+ * says: aclrtGetStreamAvailableNum returns how many more streams can be made.
  * source: API, aclrtGetStreamAvailableNum
  */
 #include "../conformance.h"

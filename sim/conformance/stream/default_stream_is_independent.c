@@ -1,5 +1,5 @@
 /*
- * says: The default stream waits for no other stream, and none waits for it.
+ * says: The default stream waits for no other stream, and no stream waits for it.
  * source: Guide, stream management
  */
 #include "../conformance.h"

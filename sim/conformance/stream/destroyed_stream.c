@@ -1,5 +1,5 @@
 /*
- * says: The handle of a destroyed stream is none.
+ * says: The handle of a destroyed stream is invalid.
  * source: Errors, ACL_ERROR_RT_INVALID_HANDLE
  */
 #include "../conformance.h"

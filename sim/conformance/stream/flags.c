@@ -1,5 +1,5 @@
 /*
- * says: aclrtStreamGetFlags returns the flags that a stream was made with, 0 where there were none.
+ * says: aclrtStreamGetFlags returns the flags with which a stream was made, 0 if there were none.
  * source: API, aclrtStreamGetFlags
  */
 #include "../conformance.h"

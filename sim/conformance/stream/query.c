@@ -1,5 +1,5 @@
 /*
- * says: aclrtStreamQuery tells, without waiting, whether all tasks are done.
+ * says: aclrtStreamQuery reports, without waiting, if all tasks are done.
  * source: API, aclrtStreamQuery
  */
 #include "../conformance.h"

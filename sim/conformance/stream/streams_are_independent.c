@@ -1,5 +1,5 @@
 /*
- * says: A stream does not wait for another one, unless told to.
+ * says: A stream does not wait for another one, unless the program orders it.
  * source: Guide, stream management
  */
 #include "../conformance.h"

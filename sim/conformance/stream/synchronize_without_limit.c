@@ -1,5 +1,5 @@
 /*
- * says: A timeout of -1 stands for waiting without limit.
+ * says: A timeout of -1 means no limit.
  * source: API, aclrtSynchronizeStreamWithTimeout
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: What aclrtMemMapNoAccess maps can be used after aclrtMemSetAccess.
+ * says: Memory mapped by aclrtMemMapNoAccess can be used after aclrtMemSetAccess.
  * source: API, aclrtMemMapNoAccess
  */
 #include "../conformance.h"
