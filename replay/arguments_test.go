@@ -15,14 +15,14 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// brokenSim is the simulator that breaks the rule which ACLSIM_BREAK names, as a library to replay on.
+// brokenSim is the simulator that breaks the rule in ACLSIM_BREAK, as a library to replay on.
 func brokenSim(t *testing.T) string {
 	t.Helper()
 	testenv.Built(t, "lib/break/libaclsim.so")
 	return filepath.Join(testenv.Root(t), "lib", "break", "libascendcl.so")
 }
 
-// A copy to the host with another count than when its result was recorded was identical: only the bytes that both have were compared.
+// A copy to the host with another count than in the recording was identical: only the common bytes were compared.
 func TestReplayComparesLengthsOfResults(t *testing.T) {
 	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
 	binary := kernels(t)
@@ -50,7 +50,7 @@ func TestReplayComparesLengthsOfResults(t *testing.T) {
 				change(cs[i])
 				r := run(t, rewrite(t, path, cs), &Options{Verify: true})
 				if f.Task == api.GraphRun {
-					// A run of a graph says where it brought results to and how long they are: this one is of no copy in the graph.
+					// A graph run lists the destination and length of its results; this one belongs to no copy in the graph.
 					if r.Verdict != verify.Unproved || r.Results.Unproved != 1 {
 						t.Errorf("%s, result of %d bytes, recorded with %d: %s, %+v", f.Name, n, recorded, r.Verdict, r.Unverified)
 					}
@@ -70,7 +70,7 @@ func TestReplayComparesLengthsOfResults(t *testing.T) {
 	}
 }
 
-// The number of the bad copy that a failing batch stores was neither recorded nor compared.
+// The number of the bad copy, which a failing batch stores, was neither recorded nor compared.
 func TestReplayComparesOutputsOfFailedCalls(t *testing.T) {
 	program := testenv.CompileC(t, "retry", []string{"testdata/retry.c"})
 	binary := kernels(t)
@@ -87,8 +87,8 @@ func TestReplayComparesOutputsOfFailedCalls(t *testing.T) {
 	}
 }
 
-// A runtime that reads arguments of kernels after the launch has returned passed, since a replay left them as they were. In paged every
-// launch has other arguments of the same size, and in jobs threads put kernels on streams that others wait for.
+// A runtime that reads kernel arguments after the launch has returned passed, because a replay left them unchanged. In paged every
+// launch has other arguments of the same size, and in jobs threads launch kernels on streams for which others wait.
 func TestReplayOverwritesArguments(t *testing.T) {
 	binary := kernels(t)
 	simulate(t)
@@ -103,7 +103,7 @@ func TestReplayOverwritesArguments(t *testing.T) {
 	}
 }
 
-// playLate replays a trace on a runtime that reads the arguments of kernels after the launch has returned. On a busy machine it may be in time.
+// playLate replays a trace on a runtime that reads kernel arguments after the launch has returned. On a busy machine it may read them in time.
 func playLate(t *testing.T, path string) (r *Report, err error) {
 	t.Helper()
 	broken := brokenSim(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// The player for aarch64 runs the plan of a trace that was recorded here, as far as an emulator shows.
+// The player for aarch64 runs the plan of a trace that was recorded here, in an emulator.
 func TestPlayerArm64(t *testing.T) {
 	root := testenv.Root(t)
 	var path [3]string
@@ -49,7 +49,7 @@ func TestPlayerArm64(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 
-	// The player in its folder is a script that has the emulator run the real one.
+	// The player in its folder is a script that runs the real one in the emulator.
 	parts := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec %s -L /usr/aarch64-linux-gnu %s \"$@\"\n", path[0], filepath.Join(root, "lib/arm64/acltrace-player"))
 	if err := os.WriteFile(filepath.Join(parts, "acltrace-player"), []byte(script), 0o700); err != nil {

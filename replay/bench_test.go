@@ -20,15 +20,15 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// BenchmarkPlayer is the time from one call to the next of a library whose functions do nothing, beside calling them directly
-// in the same run, and beside one read of the player's clock. Medians over stretches of 10,000 calls count: the machine has
-// other things to do, and few stretches are interrupted. It also tells what planning costs.
+// BenchmarkPlayer measures the time between calls of a library whose functions do nothing, beside direct calls
+// in the same run and one read of the player's clock. It reports medians over stretches of 10,000 calls, because other work on the
+// machine interrupts few of them. It also measures planning.
 func BenchmarkPlayer(b *testing.B) {
 	b.Run("one thread", func(b *testing.B) { benchmarkPlayer(b, 1) })
 	b.Run("beside another", func(b *testing.B) { benchmarkPlayer(b, 2) })
 }
 
-// benchmarkPlayer has a second thread make a call that is older than all of the first one's, where threads is 2.
+// With threads 2, a second thread makes a call that is older than all calls of the first one.
 func benchmarkPlayer(b *testing.B, threads int) {
 	library(b)
 	dir := b.TempDir()

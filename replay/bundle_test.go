@@ -13,8 +13,8 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A bundle builds and runs in an empty folder, with nothing of acltrace but the library that it runs against, and says so
-// when something is not as it was.
+// A bundle builds and runs in an empty folder, with only the library that it runs against, and reports
+// differences.
 func TestBundle(t *testing.T) {
 	program := testenv.Example(t, "vector_add")
 	simulate(t)
@@ -38,7 +38,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// So does one of a program of CUDA, kernels and modules with it.
+// So does a bundle of a CUDA program, with its kernels and modules.
 func TestBundleCUDA(t *testing.T) {
 	simulate(t)
 	testenv.Built(t, "lib/libacltrace-cuda.so")
@@ -88,7 +88,7 @@ func TestBundleFails(t *testing.T) {
 		}
 		os.Unsetenv(name)
 	}
-	// What can't be replayed makes no bundle.
+	// A trace that can't be replayed makes no bundle.
 	tw = newTrace(t)
 	tw.call("aclrtDestroyStream", []uint64{stream + 1})
 	if _, err := Bundle(tw.close(), acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "aclrtDestroyStream") {
@@ -96,7 +96,7 @@ func TestBundleFails(t *testing.T) {
 	}
 }
 
-// runBundle runs the Makefile of a bundle and returns what was printed, and the player's exit code.
+// runBundle runs a bundle's Makefile and returns its output and the player's exit code.
 func runBundle(t *testing.T, dir, library string) (string, int) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {

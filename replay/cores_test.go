@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A replay says how long its threads had no core: one that shares a core with a program that never rests has waited for it.
+// A replay reports the time without a core: a thread that shares its core with a busy program has waited for it.
 func TestCores(t *testing.T) {
 	l := library(t)
 	taskset, err := exec.LookPath("taskset")
@@ -36,7 +36,7 @@ func TestCores(t *testing.T) {
 	}()
 	tw := newTrace(t)
 	tw.begin()
-	for range 2000 { // between so near calls the player does not sleep
+	for range 2000 { // the player does not sleep between such close calls
 		tw.now += 50e3
 		tw.sync()
 	}
@@ -58,7 +58,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// What is left of an error is what no thread without a core can have caused.
+// unexplained_percent is the error without the time in which threads lacked a core.
 func TestUnexplained(t *testing.T) {
 	for _, x := range []struct {
 		late, waited, library, stolen int64
@@ -80,12 +80,12 @@ func TestUnexplained(t *testing.T) {
 	}
 }
 
-// A delay is made up for in the next gap that is long enough: calls begin at times of the whole run.
+// A delay is made up for in the next long enough gap: calls begin at times of the whole run.
 func TestMadeUp(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
-	tw.sync() // at once behind a call that takes 30 ms
+	tw.sync() // right after a call that takes 30 ms
 	tw.now += 200e6
 	tw.sync()
 	path := tw.close()

@@ -22,8 +22,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// What programs do with the CUDA driver comes out the same again, at the same addresses and at others: every way to load a module, every
-// kind of copy, every attribute of a launch, captured graphs.
+// Every use of the CUDA driver in the example replays identically, at the same addresses and at others: every way to load a module, every
+// kind of copy, every launch attribute, captured graphs.
 func TestCUDA(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
@@ -46,7 +46,7 @@ func TestCUDA(t *testing.T) {
 			t.Fatalf("%s: %v, %+v", place, err, rep)
 		}
 	}
-	// Each copy of a graph of nodes is compared in each run, as the node was then.
+	// Each copy in a graph of nodes is compared in each run, with the node's parameters at that time.
 	nodes := filepath.Join(t.TempDir(), "nodes.aclt")
 	for _, c := range []struct {
 		name           string
@@ -62,7 +62,7 @@ func TestCUDA(t *testing.T) {
 			}
 		}
 	}
-	// Kernels that do nothing are seen.
+	// Kernels that do nothing are detected.
 	t.Setenv("FAKECUDA_KERNELS", "")
 	rep, err := replay.Run(context.Background(), path, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{}})
 	if err != nil || rep.Verdict != verify.Unproved || rep.Results.Proved != 0 || rep.Results.OtherBytes == 0 {
@@ -73,8 +73,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// Nodes whose kind a tag tells come out the same, with the memory that a graph allocates and what of it a condition runs: kernels know both
-// by numbers that another run has others of.
+// Tagged nodes replay identically, with graph memory and conditional parts: kernels get both
+// as numbers, which differ in each run.
 func TestCUDATagged(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/tagged.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -99,7 +99,7 @@ func TestCUDATagged(t *testing.T) {
 		}
 		return n
 	}
-	// A tag that means no form is recorded with the function itself, and refused.
+	// An unknown tag is recorded with the plain function, and refused.
 	want := map[string]int{"cuGraphAddMemAllocNode": 1, "cuGraphAddNode:conditional": 1, "cuGraphAddNode:kernel": 1, "cuGraphAddNode:memcpy": 2, "cuGraphAddMemFreeNode": 1, "cuGraphNodeSetParams": 1, "cuGraphAddNode": 2}
 	if got := recorded("wrong"); !maps.Equal(got, want) {
 		t.Errorf("recorded %v, want %v", got, want)
@@ -119,7 +119,7 @@ func TestCUDATagged(t *testing.T) {
 	}
 }
 
-// Programs with two devices do the same again, and what one device's kernels may not reach they do not reach then either.
+// Programs with two devices replay identically, and accesses without rights fail again.
 func TestCUDAPeers(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cupeers.c")
 	t.Setenv("FAKECUDA_DEVICES", "2")
@@ -129,7 +129,7 @@ func TestCUDAPeers(t *testing.T) {
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
-		// What is done on which device is known, also on the default streams of contexts that lie above others.
+		// Each task is attributed to its device, also on default streams of stacked contexts.
 		if got, want := tasksOf(t, path, api.Fill), (map[int]int{0: 2, 1: 1}); !maps.Equal(got, want) {
 			t.Errorf("fills by device: %v, want %v", got, want)
 		}
@@ -139,7 +139,7 @@ func TestCUDAPeers(t *testing.T) {
 				t.Errorf("%v, %s: %v, %+v", args, place, err, rep)
 			}
 		}
-		// A machine with one device is not enough.
+		// One device is not enough for the replay.
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Env: []string{"FAKECUDA_DEVICES=1"}})
 		if err != nil || rep.Identical || len(rep.Differences) == 0 || rep.Differences[0].Func != "cuDeviceCanAccessPeer" || rep.OtherMachineTotal != 1 || rep.OtherMachine[0].Want != "0x2" {
 			t.Errorf("%v, on one device: %v, %+v", args, err, rep)
@@ -147,11 +147,11 @@ func TestCUDAPeers(t *testing.T) {
 	}
 }
 
-// What is linked on the way is replayed as what came of it, with the first values of its variables, addresses among them.
+// The output of the linker is replayed, with the initial values of its variables, addresses included.
 func TestCUDALinked(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/linked.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
-	// An older driver does not tell what the parameters are, the cubin that was linked does.
+	// An older driver does not return parameter sizes; the linked cubin has them.
 	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
 	for _, driver := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
 		t.Setenv("LD_LIBRARY_PATH", driver)
@@ -163,7 +163,7 @@ func TestCUDALinked(t *testing.T) {
 	}
 }
 
-// Memory that one process has opened by another's key is that one's memory again.
+// Memory that one process has opened by another's key is shared again.
 func TestCUDAKeys(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuipc.c")
 	path := recordedCUDA(t, program)
@@ -172,7 +172,7 @@ func TestCUDAKeys(t *testing.T) {
 	})
 }
 
-// So are another's pools and what it has given away by a descriptor, where the trace tells which descriptor that is; and one waits for the other's
+// So are another process's pools, and memory shared by a descriptor, if the trace identifies the descriptor. One process waits for the other's
 // events.
 func TestCUDAShared(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cushare.c")
@@ -186,7 +186,7 @@ func TestCUDAShared(t *testing.T) {
 	}
 }
 
-// What programs ask, advise and set besides is answered as it was.
+// Queries, advice and settings return the recorded results.
 func TestCUDAAsks(t *testing.T) {
 	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cuasks.c"))
 	identical(t, path, func(rep *replay.Report) bool {
@@ -194,7 +194,7 @@ func TestCUDAAsks(t *testing.T) {
 	})
 }
 
-// Contexts with a part of a device are made of the resources that the device has in the replay. What no call has given can't be given again.
+// Contexts with a part of a device are made from the resources of the replay's device. A resource that no call returned is refused.
 func TestCUDAGreen(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cugreen.c")
 	path := recordedCUDA(t, program)
@@ -207,7 +207,7 @@ func TestCUDAGreen(t *testing.T) {
 	}
 }
 
-// What reaches memory of several devices by one address does so again.
+// Multicast addresses reach the memory of several devices again.
 func TestCUDAMulticast(t *testing.T) {
 	t.Setenv("FAKECUDA_DEVICES", "2")
 	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cumulticast.c"))
@@ -227,14 +227,14 @@ func recordedCUDA(t *testing.T, command ...string) (path string) {
 	return path
 }
 
-// sound reports whether every result is proved but for what host functions and the program itself wrote without a call.
+// sound reports if every result is proved, except those written by host functions and by the program without a call.
 func sound(rep *replay.Report) bool {
 	return (rep.Verdict == verify.Identical || rep.Verdict == verify.Unproved) && !slices.ContainsFunc(rep.Unverified, func(u compile.Unverified) bool {
 		return u.Code != verify.HostFunction && u.Code != verify.Managed
 	})
 }
 
-// identical replays a trace at the recorded addresses and at others. Every result is proved, and the report is right.
+// identical replays a trace at the recorded addresses and at others. Every result is proved, and the report is consistent.
 func identical(t *testing.T, path string, right func(*replay.Report) bool) {
 	t.Helper()
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
@@ -245,7 +245,7 @@ func identical(t *testing.T, path string, right func(*replay.Report) bool) {
 	}
 }
 
-// tasksOf counts the tasks of a kind by the device that they are done on.
+// tasksOf counts the tasks of a kind by device.
 func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 	t.Helper()
 	r, err := format.Open(path, nil)
@@ -267,7 +267,7 @@ func tasksOf(t *testing.T, path string, kind api.Task) map[int]int {
 	return n
 }
 
-// Kernels are given the host's memory where the replay has it, and that the trace does not show all of its content is said once of each.
+// Kernels get the replay's host memory. Content that is missing in the trace is reported once for each memory.
 func TestCUDAZeroCopy(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/zerocopy.c")
 	path := recordedCUDA(t, program)
@@ -276,7 +276,7 @@ func TestCUDAZeroCopy(t *testing.T) {
 	})
 }
 
-// What the program writes to managed memory without a call is not in the trace: what comes of it differs, and the report says why.
+// Stores of the program to managed memory are not in the trace: results computed from them differ, and the report gives the reason.
 func TestCUDAManaged(t *testing.T) {
 	path := recordedCUDA(t, testenv.CUDA(t, "testdata/zerocopy.c"), "managed")
 	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
@@ -293,8 +293,8 @@ func TestCUDAManaged(t *testing.T) {
 	}
 }
 
-// The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
-// which it was made current unseen. That such functions were asked for is said, and is no difference.
+// The CUDA runtime gets its context from an unnamed function: the replay uses the device's primary context instead, also for threads on
+// which the unnamed function made it current. Look-ups of such functions are reported, and are no difference.
 func TestCUDAHidden(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/hidden.c", "-lpthread")
 	recordedCUDA(t, program, "unbegun")
@@ -303,7 +303,7 @@ func TestCUDAHidden(t *testing.T) {
 	})
 }
 
-// callsTo returns the calls of a trace to a function, or to those whose names begin so.
+// callsTo returns the calls of a trace to a function, or to functions with that prefix.
 func callsTo(t *testing.T, path, name string) (calls []*format.Call) {
 	t.Helper()
 	r, err := format.Open(path, nil)
@@ -322,7 +322,7 @@ func callsTo(t *testing.T, path, name string) (calls []*format.Call) {
 	return calls
 }
 
-// brought reports whether the last asynchronous copy to the host has brought so many bytes.
+// brought reports if the last asynchronous copy to the host has n bytes.
 func brought(t *testing.T, path string, want []byte) bool {
 	t.Helper()
 	copies := callsTo(t, path, "cuMemcpyDtoHAsync")
@@ -333,7 +333,7 @@ func brought(t *testing.T, path string, want []byte) bool {
 	return len(d) == 1 && bytes.Equal(d[0].Bytes, want)
 }
 
-// Each thread has a default stream of its own, though all call it by one handle or by none: what one thread waits for says nothing of another's.
+// Each thread has a default stream of its own, with a common handle or none: a wait by one thread says nothing about another's stream.
 func TestCUDAPerThread(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/perthread.c")
 	for _, how := range []string{"handle", "ptsz"} {
@@ -348,7 +348,7 @@ func TestCUDAPerThread(t *testing.T) {
 	}
 }
 
-// What newer drivers have: batches of copies, copies with attributes, functions of the host's with the way in which a stream waits for them.
+// Functions of newer drivers: batched copies, copies with attributes, host functions with a synchronization mode.
 func TestCUDANewer(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cunewer.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -360,7 +360,7 @@ func TestCUDANewer(t *testing.T) {
 		return len(rep.Unsupported) == 0 && rep.Verified.Results == 9 && rep.Verified.Bytes == 1800
 	})
 
-	// A driver that answers with a function that it does not export means the one of the version, as far as versions are known. What is newer passes
+	// An address that the driver does not export is matched by the requested version, up to the newest known version. Newer functions pass
 	// through and is counted.
 	other := testenv.FakeCUDA(t, "-DcuMemcpyWithAttributesAsync=hidden")
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(other))
@@ -386,8 +386,8 @@ func TestCUDANewer(t *testing.T) {
 	}
 }
 
-// What a copy brings is not taken for the result of an earlier one that came to the same memory, though that is waited for while the later one
-// is under way.
+// A copy's data is not taken for the result of an earlier copy to the same memory, if the wait for the earlier one comes while the later one
+// is in flight.
 func TestCUDAOvertaken(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/overtaken.c")
 	path := recordedCUDA(t, program)
@@ -397,8 +397,8 @@ func TestCUDAOvertaken(t *testing.T) {
 	}
 }
 
-// On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held
-// before the driver begins, which else would have some of them, and memory is mapped there.
+// On a driver that is no simulator, allocations get their recorded addresses on request: the ranges are reserved
+// before the driver starts, because it would use some of them, and memory is mapped there.
 func TestCUDAPlace(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
@@ -410,7 +410,7 @@ func TestCUDAPlace(t *testing.T) {
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
-	// The driver's own addresses begin where those that it reserves are the recorded ones, and something of its own comes to lie there.
+	// The driver's reserved addresses begin at the recorded ones, and it places memory of its own there.
 	env := []string{"FAKECUDA_VA_BASE=301c00000000"}
 	taken := append(env, "FAKECUDA_TAKES=302000000000")
 	for _, c := range []struct {
@@ -422,13 +422,13 @@ func TestCUDAPlace(t *testing.T) {
 			t.Errorf("%s %v: %v, %+v", c.place, c.env, err, rep)
 		}
 	}
-	// Where the addresses can't be had, it is said.
+	// Unavailable addresses are reported.
 	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
 		t.Errorf("addresses that the driver does not have: %v, %+v", err, rep)
 	}
 }
 
-// An allocation that had failed fails again, and does not take the address that the next one of its size had.
+// A failed allocation fails again, and does not take the address of the next one with its size.
 func TestCUDAPlaceFails(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuplace.c")
 	driver := aDriver(t)
@@ -437,7 +437,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 	if err != nil || !rep.Identical || rep.Placement != "same" {
 		t.Errorf("%v, %+v", err, rep)
 	}
-	// How much memory there is around an address is what the player has mapped.
+	// The memory around an address has the size of the player's mapping.
 	if rep.OtherMachineTotal != 1 || rep.OtherMachine[0].Param != "psize" || rep.OtherMachine[0].Want != "0x1800" || rep.OtherMachine[0].Got != "0x1770" {
 		t.Errorf("%+v", rep.OtherMachine)
 	}
@@ -446,7 +446,7 @@ func TestCUDAPlaceFails(t *testing.T) {
 	}
 }
 
-// Memory that a stream gives back is another's only when the stream has come so far, also where the player places it.
+// Memory that a stream frees is reused only after the stream has reached the free, also if the player places it.
 func TestCUDAPlaceFreeAsync(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cufree.c")
 	driver := aDriver(t)
@@ -457,13 +457,13 @@ func TestCUDAPlaceFreeAsync(t *testing.T) {
 	}
 }
 
-// aDriver is the fake one, which does not say that it is no device.
+// aDriver is the fake driver without the symbol of a simulator.
 func aDriver(t *testing.T) string {
 	return testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 }
 
-// Textures and surfaces are made again of what they were made of, and the numbers by which kernels know them are those of the replay, but not words
-// that equal one of them and mean something else.
+// Textures and surfaces are made again from their memory, and kernels get the replay's numbers. Equal words with another meaning
+// stay unchanged.
 func TestCUDATexture(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/texture.c")
 	path := recordedCUDA(t, program, "wrong")
@@ -494,7 +494,7 @@ func TestCUDATexture(t *testing.T) {
 		}
 	}
 	same(path, 9, 10)
-	// A launch alone has what its textures are made of, and what lies there.
+	// An extracted launch contains the calls that made its textures, and their content.
 	one := filepath.Join(t.TempDir(), "one.aclt")
 	for k, want := range map[int]struct {
 		results uint64
@@ -507,16 +507,16 @@ func TestCUDATexture(t *testing.T) {
 	}
 }
 
-// A capture that goes on in a graph which is there, and one whose tasks come behind nodes that the program has put into its graph, come out the same:
-// nodes that captures have made are known once the driver has told of them.
+// A capture into an existing graph, and a capture after nodes that the program has added, replay identically:
+// captured nodes are known once the driver has returned them.
 func TestCUDACaptureTo(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/captureto.c")
 	path := recordedCUDA(t, program)
 	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 10 && len(rep.Unverified) == 0 })
 }
 
-// Memory that a process gives away by a file descriptor and takes again is the same memory. Where several processes do so nothing tells whose a
-// descriptor is, and that is said.
+// Memory that a process exports as a descriptor and imports again is the same memory. If several processes do so, the owner of a
+// descriptor is ambiguous, and that is reported.
 func TestCUDADescriptor(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/descriptor.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -541,8 +541,8 @@ func TestCUDADescriptor(t *testing.T) {
 	}
 }
 
-// Tensor maps are made again of the memory that they describe, and the replay's are handed to kernels wherever the program's were: as arguments, in
-// structures, in graphs, and in the device's memory. What they look like is the driver's own business.
+// Tensor maps are made again for their memory, and the replay's maps replace the program's everywhere: in arguments,
+// structures, graphs, and device memory. Their bytes are opaque.
 func TestCUDATensorMaps(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/tensormaps.c")
 	path := recordedCUDA(t, program)
@@ -555,7 +555,7 @@ func TestCUDATensorMaps(t *testing.T) {
 		return n
 	}
 	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 12 && tokens(rep) == 15 })
-	// A launch alone has the calls that made its tensor maps, and what these describe.
+	// An extracted launch has the calls that made its tensor maps, and the content of their memory.
 	launches := callsTo(t, path, "cuLaunchKernel")
 	one := filepath.Join(t.TempDir(), "one.aclt")
 	for _, k := range []int{0, 4, 5, 7} {

@@ -15,8 +15,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// cudaJobs compiles the program that does by chance what programs do with the CUDA driver. What it returns records it with another seed each
-// time, which is said where something fails, and replays that everywhere.
+// cudaJobs compiles the program that acts at random on the CUDA driver. The returned function records it with a new seed each
+// time, which is printed on failure, and replays that with both placements.
 func cudaJobs(t *testing.T) (again func(args ...string)) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace-cuda.so")
@@ -25,7 +25,7 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 	include := "-I" + filepath.Join(root, "api/cuda/include")
 	program := testenv.CompileC(t, "cujobs", []string{"testdata/cujobs.c"}, include, "-L"+driver, "-lcuda")
 	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cujobs.so", []string{"testdata/cujobs.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include")))
-	// One that does not say that it is no device.
+	// A driver without the symbol of a simulator.
 	other := testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 	simulate(t)
 	return func(args ...string) {
@@ -52,7 +52,7 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 					args, o, r.Verified.Results, r.Differences, r.Unsupported, r.Substituted, r.Uninitialised, r.Crash, r.Log)
 			}
 			for _, u := range r.Unverified {
-				// What the program can't have seen either, and what the trace can't show.
+				// Results that the program can't have seen either, and results that the trace can't show.
 				if !strings.Contains(u.Reason, "is not in the trace: ") && !strings.Contains(u.Reason, "host function") && !strings.Contains(u.Reason, "kernels may read") {
 					t.Errorf("%v, %+v: %+v", args, o, u)
 				}
@@ -64,5 +64,5 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 func TestCUDAJobs(t *testing.T) {
 	again := cudaJobs(t)
 	again()
-	again("plain") // memory that a driver can be made to place
+	again("plain") // only memory that a driver can place
 }

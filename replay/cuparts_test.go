@@ -14,15 +14,15 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// What copies in parts of a graph have brought to the host is compared, whether a condition has run the part, or not, or often. A part that runs
-// where it did not, or does not where it did, is found out.
+// Results of copies in parts of a graph are compared for parts that did not run, ran once, or ran often. A part that runs
+// in one case and not in the other is detected.
 func TestCUDAParts(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuparts.c")
 	for _, c := range []struct {
 		how        string
 		results    uint64
 		unverified string         // the one reason, "" for none
-		other      map[string]int // differing results where the condition is another
+		other      map[string]int // differing results with another condition
 	}{
 		{"if", 6, "", map[string]int{"0": 4, "1": 2}},
 		{"while", 2, "", map[string]int{"0": 1}},
@@ -58,8 +58,8 @@ func TestCUDAParts(t *testing.T) {
 	}
 }
 
-// An event that a graph records and the program does, too, is waited for as the one that was recorded last: what a copy has brought is taken when it
-// is there, and not after a wait for something else.
+// A wait for an event that a graph and the program both record is for the latest record: a copy's result is read when it
+// exists, and not after a wait for another record.
 func TestCUDAGraphEvents(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cuevents.c", "-lpthread")
 	for _, how := range []string{"first", "last", "set", "external"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// Arguments in device memory are made addresses by the copy that brings them. What they point to may be another allocation by the time of
-// the launch, in the same place: then its address is put there before the launch.
+// Addresses in device arguments are relocated in the copy that writes them. At the launch they may point to another allocation
+// in the same place: then the launch corrects the address first.
 func TestDeviceArguments(t *testing.T) {
 	for name, again := range map[string]bool{"as copied": false, "another allocation": true} {
 		tw := newTrace(t)
@@ -47,8 +47,8 @@ func TestDeviceArguments(t *testing.T) {
 	}
 }
 
-// A program whose arguments in device memory name an allocation that is made after they were copied, where another one
-// has been. The list of addresses that the simulator takes puts both there.
+// Device arguments name an allocation that is made after the copy, at the address of an earlier one.
+// The simulator's list of addresses puts both there.
 func TestDeviceArgumentsMoved(t *testing.T) {
 	program := testenv.CompileC(t, "devargs", []string{"testdata/devargs.c"})
 	binary := kernels(t)
@@ -63,7 +63,7 @@ func TestDeviceArgumentsMoved(t *testing.T) {
 	again(t, path, 1)
 }
 
-// The binary of a kernel says which of its arguments are pointers. One that is a number stays what it is, whatever it looks like.
+// A kernel's binary has its pointer arguments. A number stays unchanged, even if it looks like an address.
 func TestArgumentLayout(t *testing.T) {
 	program := testenv.CompileC(t, "values", []string{"testdata/values.c"})
 	binary := kernels(t)

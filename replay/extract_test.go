@@ -26,7 +26,7 @@ func extract(t *testing.T, path string, launch uint64) (string, *Extracted) {
 	return to, e
 }
 
-// A launch is extracted with the kernel and the copies that made its inputs, and without what is none of its business.
+// An extracted launch has its kernel and the copies that made its inputs, and no unrelated calls.
 func TestExtract(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -52,7 +52,7 @@ func TestExtract(t *testing.T) {
 	if e.Calls != 14 || e.Launch != 12 || e.Kernel != "add_one" || e.Results != 0 || !e.Alone {
 		t.Errorf("%+v", e)
 	}
-	// What it wrote is nowhere in the trace: that is no proof.
+	// Its output is nowhere in the trace: that is no proof.
 	r := run(t, one, &Options{Backend: l, Verify: true, Repeat: 2})
 	if r.Identical || len(r.Differences) > 0 || len(r.Unverified) != 1 || r.Unverified[0].Call != e.Launch || r.Replayed != 14 {
 		t.Errorf("%+v", r)
@@ -62,7 +62,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// A copy that the program put behind the launch on its stream shows what the launch wrote, whatever comes before the program waits.
+// A copy that the program put after the launch on its stream shows the launch's output, independent of calls before the wait.
 func TestExtractAsyncResult(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -95,8 +95,8 @@ func TestExtractAsyncResult(t *testing.T) {
 	}
 }
 
-// Every launch of an example that loads kernels in every way comes out as a trace that replays, wherever its memory lies,
-// and whose results are compared.
+// Every launch of an example that loads kernels in every way is extracted to a trace that replays, at any address,
+// with compared results.
 func TestExtractExample(t *testing.T) {
 	program := testenv.Example(t, "vector_add")
 	simulate(t)

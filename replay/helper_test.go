@@ -17,7 +17,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// lib is the folder with the player as it is in this folder now, and with the other libraries as they were built last.
+// lib is the folder with the current player of this folder, and with the other libraries as built last.
 var lib string
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func buildC(t testing.TB, out string, args ...string) string {
 	return out
 }
 
-// library compiles the fake runtime, and the player beside it.
+// library compiles the fake runtime, with the player beside it.
 func library(t testing.TB, flags ...string) string {
 	t.Helper()
 	player := filepath.Join(lib, "acltrace-player")
@@ -124,7 +124,7 @@ func item(param uint8, item uint32, b []byte) change {
 	}
 }
 
-// got is what a copy has written, captured right after it.
+// got is the output of a copy, captured right after it.
 func got(param uint8, b []byte) change {
 	return func(c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: param, Dir: format.DirOut, Bytes: b, Len: uint64(len(b)), Time: c.End})
@@ -154,7 +154,7 @@ func (tw *traceWriter) call(name string, words []uint64, changes ...change) uint
 	return i
 }
 
-// later is what an asynchronous copy has written, captured right after the last call.
+// later is the output of an asynchronous copy, captured right after the last call.
 func (tw *traceWriter) later(call uint64, param uint8, b []byte) {
 	tw.t.Helper()
 	d := format.Data{Call: call, Param: param, Dir: format.DirOut, Bytes: b, Len: uint64(len(b)), Time: tw.now - 5}
@@ -168,7 +168,7 @@ func run(t *testing.T, path string, o *Options) *Report {
 	if o.Timeout == 0 {
 		o.Timeout = testenv.Patience
 	}
-	o.Trust = o.Trust || o.Backend != "" && o.Backend != Null // the runtime here is a fake, and no simulator that a sandbox is for
+	o.Trust = o.Trust || o.Backend != "" && o.Backend != Null // the runtime here is a fake, and no simulator for the sandbox
 	r, err := Run(context.Background(), path, acl.Model, o)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func run(t *testing.T, path string, o *Options) *Report {
 	return r
 }
 
-// identical wants so many results, all of them proved. A trace without results is unproved, and nothing in it may differ.
+// identical expects n results, all proved. A trace without results is unproved, and nothing in it may differ.
 func identical(t *testing.T, r *Report, results uint64) {
 	t.Helper()
 	want := verify.Identical
@@ -189,7 +189,7 @@ func identical(t *testing.T, r *Report, results uint64) {
 	}
 }
 
-// unproved wants so many results proved and, for each reason, so many unproved; nothing may differ.
+// unproved expects n proved results and, for each reason, the given number of unproved ones; nothing may differ.
 func unproved(t *testing.T, r *Report, results uint64, want map[verify.Reason]int) {
 	t.Helper()
 	got := map[verify.Reason]int{}

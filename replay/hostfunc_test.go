@@ -10,14 +10,14 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// A stub for a function of the program's takes as long as that did, each time that a graph runs it, where the time is kept: nothing else
+// A stub for a host function takes the function's time in each run of a graph, if the pace is kept: nothing else
 // in this trace takes long.
 func TestHostFunctionTime(t *testing.T) {
 	simulate(t)
 	const took, fn, data, graph = 100e6, 0x400000, 0x500000, 0x6000
 	tw := newTrace(t)
 	tw.begin()
-	aside := onThread(tw.thread(0, 2)) // of the runtime's
+	aside := onThread(tw.thread(0, 2)) // a thread of the runtime
 	runs := func(n int64) {
 		tw.sync()
 		for i := range n {
@@ -44,8 +44,8 @@ func TestHostFunctionTime(t *testing.T) {
 	}
 }
 
-// A collective is left out by name, and the runtime's calls in it are made again: on a thread of the program's, and
-// where a stream has called a function of the program's that starts one, on a thread of the runtime's or on one that
+// A collective is left out by name, and the runtime's calls inside it are made: on a thread of the program, and,
+// if a host function on a stream starts it, on a thread of the runtime or on one that
 // processes reports.
 func TestCollectiveInHostFunction(t *testing.T) {
 	simulate(t)
@@ -85,7 +85,7 @@ func TestCollectiveInHostFunction(t *testing.T) {
 	}
 }
 
-// A callback that reads its exception made the whole trace one that can't be replayed, and so did the cookie of an allocator.
+// A callback that reads its exception made a trace unreplayable, and so did an allocator's cookie.
 func TestReplayOfTraceWithExceptionCallback(t *testing.T) {
 	program := testenv.CompileC(t, "exception", []string{"testdata/exception.c"})
 	binary := kernels(t)

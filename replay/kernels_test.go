@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A replay did not say which build of a kernel library it used, so that a library that was rebuilt since the recording looked like the
+// A replay did not name the build of a kernel library, so a library rebuilt since the recording looked like the
 // recorded one.
 func TestReplayReportsKernelLibraries(t *testing.T) {
 	command := verdictProgram(t)

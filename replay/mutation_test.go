@@ -30,16 +30,16 @@ type mutation struct {
 	what string
 	call int
 	do   func([]*format.Call) []*format.Call
-	why  string // no replay can see it, by the rules of the planner; "" for what must be seen
+	why  string // no replay can see it, by the rules of the planner; "" if it must be seen
 }
 
-// TestMutations changes recorded traces in one place at a time, and replays them. A replay that can't tell the changed
-// trace from the program's own run is one that proves nothing: each change must be seen, or be one that the rules below say
-// can't be. They are printed with their rates.
+// TestMutations changes recorded traces in one place at a time, and replays them. A replay proves nothing if it can't distinguish the changed
+// trace from the program's own run. So each change must be detected, or be undetectable by the rules below.
+// It prints the rates.
 func TestMutations(t *testing.T) {
 	type tally struct{ made, seen, excused int }
 	rates, reasons, tried := map[string]*tally{}, map[string]int{}, map[string]int{}
-	// Every replay is a process, so of the same kind of change some are tried: of one function one, and of a program four.
+	// Every replay is a process, so few changes of each kind are tried: one for each function, four for each program.
 	soak := os.Getenv("ACLTRACE_SOAK") != ""
 	skip := func(program string, m *mutation) bool {
 		name, _, _ := strings.Cut(m.what, " ")
@@ -63,7 +63,7 @@ func TestMutations(t *testing.T) {
 	const binary = "" // its place
 	at, compiled := kernels(t), map[string]string{}
 	library := os.Getenv("ACLSIM_KERNELS")
-	// The others are tried with all kinds of changes in a soak test alone.
+	// The others are tried with all kinds of changes in a soak test only.
 	const others = 9
 	for n, command := range [][]string{
 		{"vector_add", "--n", "300"}, {"graph", binary}, {"vmm", binary}, {"batches", binary, "4", "8"}, {"threads", binary},
@@ -130,7 +130,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// Kinds of changes that every program is tried with.
+// Kinds of changes that are tried on every program.
 const (
 	shrinks   = "count shrinks"
 	grows     = "count grows"
@@ -140,7 +140,7 @@ const (
 
 var everywhere = []string{shrinks, grows, ofFailed, readsLate}
 
-// readLate is no change of the trace: the runtime reads arguments of kernels after it should have.
+// readLate changes the runtime, not the trace: it reads kernel arguments too late.
 func readLate(calls []*format.Call) []mutation {
 	for i, c := range calls {
 		f := acl.Model.Func(api.ID(c.Func))
@@ -151,7 +151,7 @@ func readLate(calls []*format.Call) []mutation {
 	return nil
 }
 
-// resized are changes of how much a copy brings, where what it brought was recorded.
+// resized changes the size of copies with recorded results.
 func resized(i int, c *format.Call) (ms []mutation) {
 	f := acl.Model.Func(api.ID(c.Func))
 	for n := range f.Params {
@@ -195,7 +195,7 @@ func all(calls []*format.Call, process []uint32) []mutation {
 		// The process does not matter for what is a graph's: programs with several have none.
 		e := state.Apply(0, c)
 		if e.Fn.HostCallback {
-			continue // what the program's own function did
+			continue // the program's own function made it
 		}
 		captured := e.Captured != nil
 		for _, m := range append(mutations(i, c, calls, process), inner(i, c, calls, process)...) {
@@ -208,7 +208,7 @@ func all(calls []*format.Call, process []uint32) []mutation {
 	return ms
 }
 
-// inner are the changes of what lies inside of a call's arguments, and of its place among other threads' calls.
+// inner changes the content of a call's arguments, and the call's place among other threads' calls.
 func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []mutation {
 	f := acl.Model.Func(api.ID(c.Func))
 	var ms []mutation
@@ -247,7 +247,7 @@ func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []muta
 			})
 		}
 		if k := piece(c, n); q.ItemSizes >= 0 && k >= 0 && len(c.Data[k].Bytes) >= 16 {
-			// Another item's memory in place of the first one's: where it is the program's, it is filled with the first one's content.
+			// Another item's memory instead of the first one's; program memory is filled with the first one's content.
 			why := ""
 			if w := plan.Number(c.Data[k].Bytes[:8]); w < acl.Model.Device.From || w >= acl.Model.Device.To {
 				why = "an address of the program's own memory: what lay there counts"
@@ -269,11 +269,11 @@ func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []muta
 	return append(ms, overtaking(i, calls, process)...)
 }
 
-// between begins the kinds of changes of the order of threads.
+// between starts the kinds that change the order of threads.
 const between = "order of threads: "
 
-// overtaking are changes of the order of threads: calls of others that came behind a call come before it. Each is the next one of its
-// thread, so that nothing else changes its order.
+// overtaking changes the order of threads: later calls of other threads come before a call. Each is the next call of its
+// thread, so no other order changes.
 func overtaking(i int, calls []*format.Call, process []uint32) (ms []mutation) {
 	c := calls[i]
 	seen := map[uint32]bool{c.Thread: true}
@@ -309,7 +309,7 @@ func overtaking(i int, calls []*format.Call, process []uint32) (ms []mutation) {
 	return ms
 }
 
-// needs says why a call must come after an earlier one of another thread, as far as the trace tells; "" for no reason.
+// needs gives the reason why a call must come after an earlier one of another thread, by the trace; "" for none.
 func needs(later, c *format.Call, process []uint32) string {
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
 	if process[later.Thread] != process[c.Thread] || compile.Failed(f, c) || compile.Failed(g, later) {
@@ -340,7 +340,7 @@ func needs(later, c *format.Call, process []uint32) string {
 	return ""
 }
 
-// extent is memory of the device that a call uses before it returns, or ends.
+// extent is device memory that a call uses before it returns, or frees.
 type extent struct {
 	lo, hi uint64
 	writes bool
@@ -348,7 +348,7 @@ type extent struct {
 
 func extents(f *api.Func, c *format.Call) (es []extent) {
 	if f.Stream >= 0 {
-		return nil // what a task uses is in the order of its stream
+		return nil // tasks use memory in stream order
 	}
 	for i := range f.Params {
 		q := &f.Params[i]
@@ -371,7 +371,7 @@ func extents(f *api.Func, c *format.Call) (es []extent) {
 	return es
 }
 
-// another is a handle of the same kind that earlier calls have made.
+// another is a handle of the same kind from an earlier call.
 func another(before []*format.Call, kind api.Object, not uint64) uint64 {
 	for _, c := range before {
 		f := acl.Model.Func(api.ID(c.Func))
@@ -384,12 +384,12 @@ func another(before []*format.Call, kind api.Object, not uint64) uint64 {
 	return 0
 }
 
-// piece is what a parameter points to, -1 where that was not recorded.
+// piece is the data of a parameter, -1 if it was not recorded.
 func piece(c *format.Call, param int) int {
 	return slices.IndexFunc(c.Data, func(d format.Data) bool { return int(d.Param) == param && d.Item == 0 && d.Dir == format.DirIn })
 }
 
-// mutations are all changes that concern one call.
+// mutations are all changes to one call.
 func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []mutation {
 	f := acl.Model.Func(api.ID(c.Func))
 	var ms []mutation
@@ -471,7 +471,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 
 const unusedHandle = "the number of a handle or of an allocation that no later call names; replay makes its own"
 
-// undetectable says why no replay sees that an argument is another one.
+// undetectable gives the reason why no replay sees a changed argument.
 func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 	switch q.Role {
 	case api.Callback:
@@ -485,7 +485,7 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 	case api.Reads, api.Writes, api.Fills:
 		return "an address of the program's own memory: what lay there counts; or bytes that are not copied back"
 	case api.Value:
-		// How much is copied to or from the program is always seen.
+		// The size of a copy to or from the program is always seen.
 		for i := range f.Params {
 			p := &f.Params[i]
 			if n := f.Param(q.Name); f.Task == api.Copy && p.Role == api.Reads && slices.Contains(p.Size.Mul, uint8(n)) {
@@ -497,13 +497,13 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 	return ""
 }
 
-// harmless says why a call may be missing.
+// harmless gives the reason why a call may be missing.
 func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint32) string {
 	switch {
 	case compile.Failed(f, c):
 		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
-		return "" // each is followed by a copy of its result
+		return "" // a copy of its result follows each
 	case slices.ContainsFunc(later, func(l *format.Call) bool { return names(l, c, process) }):
 		return ""
 	case f.Task == api.Fill || f.Task == api.Copy || f.Sync != api.NoSync:
@@ -514,10 +514,10 @@ func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint3
 	return unusedHandle
 }
 
-// names reports whether a call names by an argument what an earlier one has made, and nothing else has made since.
+// names reports if a call's argument names the object of an earlier call, and no later call has made the same value.
 func names(later, c *format.Call, process []uint32) bool {
 	if process[later.Thread] != process[c.Thread] {
-		return false // handles of two processes may have one value
+		return false // handles of two processes may be equal
 	}
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
 	for _, o := range c.Outs {
@@ -534,7 +534,7 @@ func names(later, c *format.Call, process []uint32) bool {
 	return false
 }
 
-// unordered says why two calls may change places.
+// unordered gives the reason why two calls may change places.
 func unordered(a, b *format.Call, process []uint32) string {
 	if needs(b, a, process) != "" {
 		return ""
@@ -542,7 +542,7 @@ func unordered(a, b *format.Call, process []uint32) string {
 	return "two calls of which neither needs the other"
 }
 
-// processes are those of a trace's threads.
+// processes are the processes of a trace's threads.
 func processes(t *testing.T, path string) (of []uint32) {
 	t.Helper()
 	r, err := format.Open(path, nil)
@@ -600,7 +600,7 @@ func clones(calls []*format.Call) []*format.Call {
 	return cs
 }
 
-// rewrite makes a trace of calls, with everything else as in another trace.
+// rewrite makes a trace of the given calls, with all other content of another trace.
 func rewrite(t *testing.T, like string, calls []*format.Call) string {
 	t.Helper()
 	r, err := format.Open(like, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
-// The player was run from a folder into which other users can write, and links that lay there had the files overwritten to which they led.
+// The player ran in a folder that other users can write to, and overwrote files through links there.
 func TestReplayTakesNoFolderOfOthers(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -45,7 +45,7 @@ func TestReplayTakesNoFolderOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // the second finds what the first has left
+	for range 2 { // the second run finds files of the first
 		run(t, trace, &Options{Backend: l, Keep: keep})
 	}
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// A graph's copy from pinned memory read the content at the capture in each run of a replay, so results were different.
+// A graph's copy from pinned memory read the content of the capture in each run of a replay, so results were different.
 func TestReplayOfGraphWhoseSourceChanges(t *testing.T) {
 	program := testenv.CompileC(t, "sources", []string{"testdata/sources.c"})
 	binary := kernels(t)
@@ -24,7 +24,7 @@ func TestReplayOfGraphWhoseSourceChanges(t *testing.T) {
 		identical(t, run(t, path, &Options{Verify: true, Place: place}), 2*runs)
 	}
 
-	// Traces of earlier versions lack the content at each run.
+	// Traces of earlier versions lack the content before each run.
 	calls := load(t, path)
 	for _, c := range calls {
 		if acl.Model.Func(api.ID(c.Func)).Task == api.GraphRun {
@@ -91,7 +91,7 @@ func TestReplayMarksResultsOfExportedMemoryUnproved(t *testing.T) {
 		}
 	}
 
-	// Whatever another process of the trace imports is played.
+	// Memory that another process of the trace imports is replayed.
 	program = testenv.CompileC(t, "peers", []string{"testdata/peers.c"})
 	identical(t, run(t, recorded(t, program, binary), &Options{Verify: true}), 5)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// With one of two processes that share memory and a notify, what would wait for the other is named before anything runs;
-// with a stand-in for it the rest is replayed, and what may come from it is not compared.
+// If one of two processes that share memory and a notify is missing, waits for it are refused by name before anything runs.
+// With --stub-comm the rest is replayed, and results that may depend on the missing process are not compared.
 func TestAbsentPeer(t *testing.T) {
 	program := testenv.CompileC(t, "peers", []string{"testdata/peers.c"})
 	binary := kernels(t)

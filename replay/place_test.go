@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// An allocation that failed for want of memory took the address of the next one in the replay, so that --place same was refused.
+// An allocation that failed for lack of memory took the next one's address in the replay, so --place same was refused.
 func TestReplayPlacesAllocationsAfterFailedOnes(t *testing.T) {
 	program := testenv.CompileC(t, "exhausted", []string{"testdata/exhausted.c"})
 	binary := kernels(t)
@@ -40,7 +40,7 @@ func TestReplayPlacesAllocationsThatFailedInTheRecording(t *testing.T) {
 	}
 }
 
-// Host memory among the addresses of devices, as a Go program's heap may be, was taken for device memory, whatever the copy's direction said:
+// Host memory among device addresses, such as a Go program's heap, was taken for device memory, in spite of the copy's direction:
 // its content was not recorded, and the replay was refused.
 func TestReplayOfHostMemoryAmongDeviceAddresses(t *testing.T) {
 	simulate(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// What is another one in every run is told apart from what is wrong in the same way every time.
+// Results that vary in every run are reported apart from results that are wrong in the same way every time.
 func TestRepeat(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -40,7 +40,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// A wrapper gets the player and its arguments; what it leaves the player to do counts.
+// A wrapper gets the player and its arguments; calls that the player makes under it count.
 func TestWrapper(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -60,13 +60,13 @@ func TestWrapper(t *testing.T) {
 	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Wrapper: []string{filepath.Join(t.TempDir(), "no")}}); err == nil {
 		t.Error("no error without the wrapper")
 	}
-	// One that ends of itself, as a debugger does whose user leaves it, is not taken for a library that fails.
+	// A wrapper that ends by itself, like a debugger that its user leaves, is no failure of the library.
 	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Wrapper: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "true ended (exit status 0) before the player") {
 		t.Errorf("a wrapper that does nothing: %v", err)
 	}
 }
 
-// Numbers may be off by so much and no more.
+// Numbers may differ within the tolerance.
 func TestTolerance(t *testing.T) {
 	l := library(t)
 	f32 := func(v ...float32) (b []byte) {

@@ -27,15 +27,15 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// What the hand-made traces have: addresses and handles of a run that is gone.
+// Addresses and handles in the handmade traces, from a run that is over.
 const (
 	dev    = 0x124000000000
 	host   = 0x7f0000000000
-	page   = 0x560000001000 // memory of the program's own
+	page   = 0x560000001000 // memory of the program
 	stream = 0x1000
 	bin    = 0x2000
 	fun    = 0x3000
-	other  = "0x134000000000" // where the fake runtime puts device memory instead
+	other  = "0x134000000000" // the fake runtime's own choice for device memory
 )
 
 func pattern(n int, seed byte) []byte {
@@ -104,7 +104,7 @@ func (tw *traceWriter) launch(dst, src, n uint64) uint64 {
 		in(4, words(dst, src, n, dev+1<<30)), in(6, binary.LittleEndian.AppendUint32(make([]byte, 4), 0)[:8]))
 }
 
-// The placeholder of launch is word 0 of the block, so that a block which is not given afresh launches with nonsense.
+// The placeholder of launch is word 0 of the block, so a block that is not passed afresh launches with garbage.
 func TestKernel(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -117,7 +117,7 @@ func TestKernel(t *testing.T) {
 	launch := tw.launch(dev+512, dev, n)
 	tw.sync()
 	tw.toHost(dev+512, plusOne(a))
-	tw.launch(dev+512+128, dev+64, 64) // inside of the allocations
+	tw.launch(dev+512+128, dev+64, 64) // inside the allocations
 	tw.sync()
 	want := plusOne(a)
 	copy(want[128:], plusOne(a[64:128]))
@@ -133,14 +133,14 @@ func TestKernel(t *testing.T) {
 			t.Errorf("placement %q, want %q", r.Placement, want)
 		}
 	}
-	// Where the program's addresses are asked for and can't be had, that is an error and not a replay.
+	// Required but unavailable recorded addresses are an error.
 	_, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKE_BASE=" + other}})
 	if err == nil || !strings.Contains(err.Error(), "allocation of call 5 lies at 0x134000000000") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A table of addresses goes to the device and comes back: both are of the new place.
+// A table of addresses is copied to the device and back: both have the new addresses.
 func TestPointerTable(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -159,7 +159,7 @@ func TestPointerTable(t *testing.T) {
 	}
 }
 
-// The runtime of the recording gave the same handle and the same address to one object after the other.
+// The recorded runtime gave the same handle and address to two objects in turn.
 func TestHandlesUsedAgain(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -175,7 +175,7 @@ func TestHandlesUsedAgain(t *testing.T) {
 	tw.toDevice(dev, b)
 	tw.sync()
 	tw.toHost(dev+1, b[1:])
-	// What is gone is still gone, and says so in the same way.
+	// A destroyed object is still destroyed, and its use fails with the same code.
 	tw.call("aclrtDestroyStream", []uint64{stream})
 	tw.call("aclrtSynchronizeStream", []uint64{stream}, fails(107018))
 	tw.call("aclrtFree", []uint64{dev})
@@ -185,7 +185,7 @@ func TestHandlesUsedAgain(t *testing.T) {
 	identical(t, r, 2)
 }
 
-// Results of asynchronous copies are there no earlier than the program's own synchronization, and the buffer has other
+// Results of asynchronous copies exist only after the program's own synchronization, and the buffer has other
 // content afterwards.
 func TestPinned(t *testing.T) {
 	l := library(t)
@@ -204,7 +204,7 @@ func TestPinned(t *testing.T) {
 		tw.sync()
 		tw.later(last[len(last)-1], 0, data)
 	}
-	// To memory of the program's own the copy is over when it returns.
+	// A copy to unpinned memory of the program is over when it returns.
 	tw.call("aclrtMemcpyAsync", []uint64{page, 100, dev + 8, 100, 2, stream}, got(0, b))
 	path := tw.close()
 	identical(t, run(t, path, &Options{Backend: l, Verify: true}), 3)
@@ -226,7 +226,7 @@ func TestPinned(t *testing.T) {
 
 func hexOf(b byte) string { return string("0123456789abcdef"[b>>4]) + string("0123456789abcdef"[b&15]) }
 
-// Where the call that waited for a copy is not in the trace, nothing tells when its result is there.
+// If the wait for a copy is not in the trace, the time of its result is unknown.
 func TestNobodyWaits(t *testing.T) {
 	l := library(t)
 	for _, waits := range []bool{true, false} {
@@ -252,7 +252,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// A copy from pinned memory that an earlier copy is still writing to: what the recorder saw there in between is old.
+// A copy from pinned memory that an earlier copy still writes to: content that the recorder saw in between is old.
 func TestInFlight(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -263,7 +263,7 @@ func TestInFlight(t *testing.T) {
 	tw.malloc(dev+512, 64)
 	tw.toDevice(dev, a)
 	c := tw.toHostAsync(host, dev, 64)
-	// With memory that is not pinned the stream comes to its end, and nothing in the trace says so.
+	// With unpinned memory the stream is drained, without a trace of it in the recording.
 	tw.call("aclrtMemcpyAsync", []uint64{dev + 512, 64, page, 64, 1, stream}, in(2, old))
 	tw.call("aclrtMemcpyAsync", []uint64{dev + 512, 64, host, 64, 1, stream}, in(2, old))
 	tw.sync()
@@ -277,7 +277,7 @@ func TestFailingCalls(t *testing.T) {
 	tw := newTrace(t)
 	tw.begin()
 	tw.call("aclrtMemcpy", []uint64{dev, 8, page, 16, 1}, fails(107000))
-	tw.call("aclrtSynchronizeStream", []uint64{0x999}, fails(107017)) // a handle that nobody made
+	tw.call("aclrtSynchronizeStream", []uint64{0x999}, fails(107017)) // an unknown handle
 	tw.call("aclrtMalloc", []uint64{page, 1 << 40, 0}, fails(207001))
 	path := tw.close()
 	r := run(t, path, &Options{Backend: l, Verify: true})
@@ -286,7 +286,7 @@ func TestFailingCalls(t *testing.T) {
 		t.Error(s)
 	}
 
-	// A call that now succeeds, or fails in another way, differs.
+	// A call that now succeeds, or fails with another code, differs.
 	tw = newTrace(t)
 	tw.begin()
 	bad := tw.call("aclrtSynchronizeStream", []uint64{stream}, fails(507015))
@@ -296,7 +296,7 @@ func TestFailingCalls(t *testing.T) {
 	}
 }
 
-// An allocation that can't be had ends the replay: what follows would use it.
+// A failed allocation ends the replay, because later calls would use it.
 func TestStops(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -318,7 +318,7 @@ func (c *Crash) is(call uint64, f, signal string) bool {
 	return c.Call == call && c.Func == f && c.Signal == signal
 }
 
-// A debugger may run the player: breakpoints stop in the runtime's functions, and a crash is named as without it.
+// A debugger may run the player: breakpoints stop in the runtime's functions, and a crash is reported as without it.
 func TestDebugger(t *testing.T) {
 	if _, err := exec.LookPath("gdb"); err != nil {
 		t.Skip("no gdb")
@@ -375,7 +375,7 @@ func TestCrashAndHang(t *testing.T) {
 	if r = hang(bad+1, "aclrtSynchronizeStream"); r.Identical || !slices.Equal(r.Crash.Args, []string{"stream=stream#1"}) {
 		t.Errorf("crash %+v", r.Crash)
 	}
-	// What was not allocated any more has not moved.
+	// Allocations that were not reached have not moved.
 	if r = hang(bad-1, "aclrtMalloc"); r.Placement != "same" {
 		t.Errorf("placement %s", r.Placement)
 	}
@@ -415,7 +415,7 @@ func TestMissingFunction(t *testing.T) {
 	}
 }
 
-// A run of polls becomes one that ends with the recorded answer, however often it must be asked.
+// A series of polls becomes one that ends with the recorded answer, with any number of queries.
 func TestPolls(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -435,7 +435,7 @@ func TestPolls(t *testing.T) {
 	}
 }
 
-// Without a library every call returns at once: failed ones, polls, and those whose memory the program has then written to.
+// Without a library every call returns at once: failed calls, polls, and waits for memory that the program has then written to.
 func TestNull(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -462,7 +462,7 @@ func TestNull(t *testing.T) {
 	}
 }
 
-// Data that the trace lacks is made up, listed, and costs the verdict.
+// Missing data is substituted, listed, and prevents a proof.
 func TestSubstituted(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -483,7 +483,7 @@ func TestSubstituted(t *testing.T) {
 	}
 }
 
-// Threads of which nothing was recorded are missing from a replay, whatever it finds in the others.
+// Threads without a recording are missing from a replay, even if all other results are proved.
 func TestThreadsNotRecorded(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -498,7 +498,7 @@ func TestThreadsNotRecorded(t *testing.T) {
 	}
 }
 
-// What the program had put behind a placeholder is made up where nothing of it was recorded, and said to be.
+// Unrecorded content of a placeholder is substituted and reported.
 func TestBufferNotRecorded(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -551,7 +551,7 @@ func TestDamagedPayload(t *testing.T) {
 	}
 }
 
-// What can't be replayed is named before anything runs.
+// Unsupported calls are reported before anything runs.
 func TestUnsupported(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -563,7 +563,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Each captured process is one of its own, with its own runtime: both have the same handles and addresses.
+// Each captured process is a process in the replay, with its own runtime: both have the same handles and addresses.
 func TestProcesses(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -588,7 +588,7 @@ func TestProcesses(t *testing.T) {
 	for _, base := range []string{"0x124000000000", other} {
 		identical(t, run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + base}}), 6)
 	}
-	// One that crashes ends both, and is named.
+	// A crash in one ends both, and is reported.
 	r := run(t, path, &Options{Backend: l, Env: []string{"FAKE_CRASH=aclrtFree"}})
 	if r.Crash == nil || r.Crash.Call != last || r.Crash.Func != "aclrtFree" || !strings.Contains(r.Crash.Signal, "segmentation") {
 		t.Errorf("%+v", r.Crash)
@@ -636,7 +636,7 @@ func TestPlanOnly(t *testing.T) {
 	}
 }
 
-// The player refuses a plan that is not what was written.
+// The player refuses a changed plan.
 func TestChecksum(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -660,8 +660,8 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// A result is compared behind the call that waited for it, whatever else ended before it was seen: not behind a question about another
-// stream, one that was told to ask again, or a wait for an event that was recorded elsewhere.
+// A result is compared after the call that waited for it, and not after other waits that ended before: not after a query of another
+// stream, a poll that was repeated, or a wait for an event that was recorded elsewhere.
 func TestWaitedWith(t *testing.T) {
 	const events, second = 0x7000, stream + 8
 	tw := newTrace(t)
@@ -698,7 +698,7 @@ func TestWaitedWith(t *testing.T) {
 		other(now)
 		tw.later(c, 0, pattern(64, 7))
 	}
-	// One that waited for the device, and had begun before the copy's call returned: it is made behind the copy.
+	// A call that waited for the device, and began before the copy's call returned, is made after the copy.
 	now := tw.now
 	early := tw.call("aclrtMemcpyAsync", []uint64{host, 64, dev, 64, 2, stream}, lasting(now, now+100))
 	want[early] = tw.call("aclrtSynchronizeDevice", nil, two, lasting(now+10, now+90))
@@ -715,7 +715,7 @@ func TestWaitedWith(t *testing.T) {
 	}
 	got, copied := map[uint64]uint64{}, uint64(0)
 	for i := range p.Threads {
-		after, waits := uint64(0), uint64(0) // the call made last, and the instructions of the first thread that it waited for
+		after, waits := uint64(0), uint64(0) // the last call, and the instructions of the first thread for which it waited
 		for n, in := range p.File.Instructions(i) {
 			switch {
 			case in.Calls():
@@ -737,7 +737,7 @@ func TestWaitedWith(t *testing.T) {
 	}
 }
 
-// Calls of two threads, in turns: each needs what the other has just done, or finds nothing.
+// Calls of two threads, in turn: each needs the other's latest result, or finds none.
 func TestOrder(t *testing.T) {
 	l := library(t)
 	for range 20 {
@@ -753,7 +753,7 @@ func TestOrder(t *testing.T) {
 		tw.call("aclrtMalloc", []uint64{page, 64, 0}, two, out(0, dev+1024))
 		tw.toDevice(dev, a)
 		tw.sync()
-		// These overlap, on one stream: the one that ended first goes first.
+		// These overlap on one stream: the call that ended first goes first.
 		launch := func(dst, src uint64, changes ...change) uint64 {
 			return tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun, 1, stream, 0, page, 32, 0, 0}, append(changes, in(4, words(dst, src, 64, 0)))...)
 		}
@@ -766,7 +766,7 @@ func TestOrder(t *testing.T) {
 		c := tw.toHostAsync(host, dev+1024, 64)
 		tw.call("aclrtSynchronizeStream", []uint64{stream}, two)
 		tw.later(c, 0, plusOne(plusOne(a)))
-		// The buffer that the other thread has looked at is used again.
+		// The buffer that the other thread has read is used again.
 		tw.call("aclrtMemcpyAsync", []uint64{dev, 64, host, 64, 1, stream}, in(2, a))
 		r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + other}})
 		identical(t, r, 2)
@@ -776,7 +776,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The time between calls is kept when that is asked for, and not otherwise.
+// The time between calls is kept on request only.
 func TestPace(t *testing.T) {
 	l := library(t)
 	trace := func(gap int64) string {
@@ -791,7 +791,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("as soon as possible took %d ns", r.ReplayedNS)
 	}
 	path := trace(50e6)
-	// No call is early. How late one may be is the machine's affair: what the first is late by, the whole is shorter by.
+	// No call is early. Delays depend on the machine: the first call's delay shortens the whole.
 	for pace, want := range map[string]int64{PaceRecorded: 50e6, PaceScaled + "0.5": 25e6, PaceScaled + "2": 100e6} {
 		r := run(t, path, &Options{Backend: l, Pace: pace})
 		if r.RecordedNS < 50e6 || r.Pace.Mode != pace || r.Pace.Late == nil {
@@ -805,7 +805,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s: streams %+v of %d ns", pace, r.Streams, r.RecordedNS)
 		}
 	}
-	// A simulator is told how late a call is: the one behind a call that took 30 ms was due at once.
+	// A simulator is informed about late calls: the call after one that took 30 ms was due at once.
 	late := trace(0)
 	if r := run(t, late, &Options{Backend: l, Pace: PaceRecorded, Env: []string{"FAKE_SLOW=aclrtCreateStream"}}); r.Crash != nil || r.Replayed != 5 {
 		t.Errorf("%+v, crash %+v", r, r.Crash)
@@ -820,7 +820,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A trace runs on a device only where it is trusted. A copy of the simulator is no device, and a plan runs nothing.
+// A trace runs on a device only if it is trusted. A copy of the simulator is no device, and --plan-only runs nothing.
 func TestTrust(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)

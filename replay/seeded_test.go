@@ -19,8 +19,8 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// A kernel that computes one bit wrong changes the results that depend on that bit, and those alone: each of them has to differ in a replay,
-// and no other may differ or be unproved. Which ones they are is told by a recording of the program with the same fault.
+// A kernel that computes one wrong bit changes exactly the results that depend on that bit. Each of these must differ in a replay,
+// and no other may differ or be unproved. A recording of the program with the same fault shows which results they are.
 func TestSeededFaults(t *testing.T) {
 	seededFaults(t, 4)
 }
@@ -95,7 +95,7 @@ func seededFaults(t *testing.T, each int) {
 	}
 }
 
-// faulty records a program in which one launch computes a wrong bit.
+// faulty records a program with one wrong bit in one launch.
 func faulty(t *testing.T, command []string, fault string) string {
 	t.Helper()
 	t.Setenv("FLIP", fault)
@@ -112,7 +112,7 @@ func faulty(t *testing.T, command []string, fault string) string {
 	return path
 }
 
-// resultsOf are the bytes that each call has brought to the host.
+// resultsOf are the bytes that each call copied to the host.
 func resultsOf(t *testing.T, path string) map[uint64][]byte {
 	t.Helper()
 	results := map[uint64][]byte{}

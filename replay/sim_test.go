@@ -22,7 +22,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// simulate points ACLTRACE_LIB to the simulator and the shim as they are built, and the player as it is here.
+// simulate points ACLTRACE_LIB to the built simulator and shim, and the current player.
 func simulate(t *testing.T) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -60,7 +60,7 @@ func recordedOf(t *testing.T, m *api.Model, command ...string) string {
 	return path
 }
 
-// again plans a trace for where its memory was and for elsewhere, and plays either plan so often. Then it plays it on no library.
+// again plans a trace for its recorded addresses and for others, and plays either plan n times. Then it plays it on no library.
 func again(t *testing.T, path string, times int) *Report {
 	t.Helper()
 	var last *Report
@@ -89,7 +89,7 @@ func again(t *testing.T, path string, times int) *Report {
 	return last
 }
 
-// What a thread gets while it waits for memory, another one gives back only then: before, and until the first one has it, it is the other's.
+// A thread waits for memory that another thread frees only then: until the first one has it, it belongs to the other.
 func TestReusedAtOnce(t *testing.T) {
 	simulate(t)
 	tw := newTrace(t)
@@ -129,7 +129,7 @@ func TestReusedAtOnce(t *testing.T) {
 	}
 }
 
-// Memory that was given back while another thread waited for a result there is not given back before that wait.
+// Memory that was freed while another thread waited for a result in it is not freed before that wait.
 func TestGivenBackLate(t *testing.T) {
 	simulate(t)
 	tw := newTrace(t)
@@ -167,7 +167,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// A race in a kernel is found by playing it more than once: what it writes is not deterministic, and all else is.
+// A race in a kernel is found by repeated runs: its outputs are not deterministic, and all other results are.
 func TestRace(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "4") // blocks run at once and meet where they yield, on one processor too
 	program := testenv.Example(t, "histogram")
@@ -182,12 +182,12 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// programs are what testdata has beside the examples, with how many results each brings back at least.
+// programs are the programs in testdata beside the examples, with their least number of results.
 var programs = map[string]uint64{
 	"threads": 4*20*2 + 1, "pointers": 9, "paged": 30, "graph": 11, "retry": 1, "batches": 32 * 4096, "vmm": 4, "peers": 4, "callbacks": 10, "condition": 4, "handoff": 6, "jobs": 20, "hostfuncs": 6,
 }
 
-// kernels compiles the kernels of the programs, as the simulator has them and as a binary that a program loads.
+// kernels compiles the programs' kernels, as the simulator's library and as a binary that a program loads.
 func kernels(t *testing.T) (binary string) {
 	t.Helper()
 	t.Setenv("ACLSIM_KERNELS", testenv.CompileC(t, "kernels.so", []string{"testdata/kernels.c"}, "-shared", "-fPIC"))
@@ -208,8 +208,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A graph that copies to the host brings a result each time that it runs, and each is compared. Of a recording without them one is, if
-// any had come by the time when it looked; the others are listed.
+// A graph that copies to the host has a result in each run, and each is compared. A recording without them has one, if
+// any existed when the recorder looked; the others are listed.
 func TestGraphResults(t *testing.T) {
 	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
 	binary := kernels(t)
@@ -221,7 +221,7 @@ func TestGraphResults(t *testing.T) {
 
 		calls := load(t, path)
 		brought := 0
-		var captured *format.Data // of the copy, which the first run overwrites
+		var captured *format.Data // the copy's data, which the first run overwrites
 		for _, c := range calls {
 			f := acl.Model.Func(api.ID(c.Func))
 			for i := range c.Data {
@@ -254,7 +254,7 @@ func TestGraphResults(t *testing.T) {
 	}
 }
 
-// On a busy machine threads lose their core within calls, so that calls overlap in ways that they hardly ever do else.
+// On a busy machine threads lose their core within calls, so calls overlap in rare ways.
 func TestSoakBusy(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes long: make soak")
@@ -288,7 +288,7 @@ func TestSoakBusy(t *testing.T) {
 	})
 }
 
-// Every program and example a hundred times, and then with a player under ThreadSanitizer.
+// Every program and example a hundred times, then with a player under ThreadSanitizer.
 func TestSoakPrograms(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes long: make soak")
@@ -299,7 +299,7 @@ func TestSoakPrograms(t *testing.T) {
 			binary := kernels(t)
 			simulate(t)
 			if name == "batches" {
-				t.Setenv("ACLSIM_MODEL", "instant") // two thirds of its time are the model's, for 262144 copies
+				t.Setenv("ACLSIM_MODEL", "instant") // the model takes two thirds of the time, for 262144 copies
 			}
 			path := recorded(t, program, binary)
 			again(t, path, soaked)
@@ -317,10 +317,10 @@ func TestSoakPrograms(t *testing.T) {
 	}
 }
 
-// soaked is how often a program is replayed in either placement.
+// soaked is the number of replays for each placement.
 const soaked = 100
 
-// sanitized replays with a player that is built with ThreadSanitizer, whose shadow lies where the device's memory would be.
+// sanitized replays with a player under ThreadSanitizer, whose shadow covers the device's usual addresses.
 func sanitized(t *testing.T, path string) {
 	t.Helper()
 	plain := lib

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A replay in strict mode finds what is in no order, though it has the recorded results.
+// A replay in strict mode finds unordered accesses, even if it has the recorded results.
 func TestStrict(t *testing.T) {
 	program := testenv.CompileC(t, "handoff", []string{"testdata/handoff.c"})
 	binary := kernels(t)

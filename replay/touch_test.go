@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A difference comes with the calls that wrote the byte: the last copy in, and what named the allocation after it, be it
-// in arguments or in a table that the arguments lead to.
+// A difference comes with the calls that wrote the byte: the last copy to the device, and later calls that named the allocation, in
+// arguments or in a table behind them.
 func TestChain(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -44,7 +44,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Bytes that nothing has written may be anything: they are told apart from those that something has.
+// Unwritten bytes may have any value: they are reported apart from written ones.
 func TestUninitialised(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -65,7 +65,7 @@ func TestUninitialised(t *testing.T) {
 	if r.Identical || r.DifferingTotal != 0 || !reflect.DeepEqual(r.Uninitialised, want) || r.Verified.Bytes != 24 {
 		t.Errorf("%+v %+v, %d bytes verified", r.Uninitialised, r.Differences, r.Verified.Bytes)
 	}
-	// What is written and wrong is a difference still, at its place in the result.
+	// Written and wrong bytes are still a difference, at their place in the result.
 	r = run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=20"}})
 	if len(r.Differences) != 1 || r.Differences[0].Offset != 20 || len(r.Uninitialised) != 4 {
 		t.Errorf("%+v %+v", r.Uninitialised, r.Differences)

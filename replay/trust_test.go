@@ -27,7 +27,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// foreignTrace makes a trace, as a stranger may write it, of a program that asks for a kernel.
+// foreignTrace makes a stranger's trace of a program that looks up a kernel.
 func foreignTrace(t *testing.T, change func(*format.Meta)) string {
 	t.Helper()
 	meta := &format.Meta{API: "acl"}
@@ -50,7 +50,7 @@ func foreignTrace(t *testing.T, change func(*format.Meta)) string {
 	return tw.close()
 }
 
-// evil compiles a kernel library that leaves a file when it is loaded, and returns both. In the sandbox it can't: tests run it outside.
+// evil compiles a kernel library that makes a file when it is loaded, and returns both. The sandbox prevents that, so tests run it outside.
 func evil(t *testing.T, flags ...string) (library, pwned string) {
 	t.Helper()
 	pwned = filepath.Join(t.TempDir(), "pwned")
@@ -62,7 +62,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// A replay loaded whatever library a trace named, and ran its constructors.
+// A replay loaded any library that a trace named, and ran its constructors.
 func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 	simulate(t)
 	library, pwned := evil(t)
@@ -91,7 +91,7 @@ func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 		if exists(pwned) {
 			t.Fatalf("%s: the library was loaded", name)
 		}
-		// The user's word loads it. A name without a slash is a file of the current folder.
+		// The user's flag loads it. A name without a slash is a file of the current folder.
 		r := run(t, path, &Options{KernelLibraries: []string{"evil.so"}, Trust: true})
 		if !exists(pwned) || len(r.KernelLibraries) != 1 || r.KernelLibraries[0].Path != library || !strings.HasPrefix(r.KernelLibraries[0].Hash, "sha256:") {
 			t.Errorf("%s: with the user's word: %+v", name, r.KernelLibraries)
@@ -100,13 +100,13 @@ func TestReplayLoadsNoForeignKernelLibrary(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A variable of a name with "=" in it passed as another one, even with no kernel libraries.
+	// A variable name with "=" in it passed as another variable, even with no kernel libraries.
 	if r := run(t, byName, &Options{KernelLibraries: []string{}, Trust: true}); exists(pwned) || len(r.IgnoredVariables) != 1 {
 		t.Errorf("by a variable: loaded %v, ignored %+v", exists(pwned), r.IgnoredVariables)
 	}
 }
 
-// What is no kernel library ran its constructors before anybody saw that it has no kernels.
+// A library without kernels ran its constructors before the check.
 func TestSimulatorLoadsOnlyKernelLibraries(t *testing.T) {
 	simulate(t)
 	library, pwned := evil(t, "-DNO_KERNELS")
@@ -116,7 +116,7 @@ func TestSimulatorLoadsOnlyKernelLibraries(t *testing.T) {
 	}
 }
 
-// A replay of the user's own trace loads the libraries of its recording: the same path or the same content, where nobody else may write.
+// A replay of the user's own trace loads the recording's libraries: the same path or the same content, if no other user may write them.
 func TestReplayLoadsOwnKernelLibraries(t *testing.T) {
 	simulate(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -171,7 +171,7 @@ func TestReplayLoadsOwnKernelLibraries(t *testing.T) {
 	try(own, "other users may write")
 }
 
-// A kernel of the name of a libc function was that function, so that a trace ran shell commands.
+// A kernel with the name of a libc function was that function, so a trace ran shell commands.
 func TestKernelsAreOfTheKernelLibraryAlone(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/hostile.c", "-I"+filepath.Join(testenv.Root(t), "replay/testdata"))
 	own := os.Getenv("FAKECUDA_KERNELS")
@@ -196,7 +196,7 @@ func TestKernelsAreOfTheKernelLibraryAlone(t *testing.T) {
 	}
 }
 
-// A trace set any variable that began with the simulator's prefix, a path among them.
+// A trace set any variable with the simulator's prefix, including paths.
 func TestEnvironment(t *testing.T) {
 	content, err := model.Content(writeModel(t))
 	if err != nil || !strings.HasPrefix(content, "{") {
@@ -264,7 +264,7 @@ func writeModel(t *testing.T) string {
 	return path
 }
 
-// Calls that name files opened and overwrote the recorded paths. Here every function with a path in its parameters is replayed, and no
+// Calls with file names opened and overwrote the recorded paths. Here every function with a path parameter is replayed, and no
 // recorded path gets into a plan.
 func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 	const secret = "/recorded/secret"
@@ -331,7 +331,7 @@ func TestNoRecordedPathReachesTheRuntime(t *testing.T) {
 	}
 }
 
-// A replay wrote the graph of a debug call over the file of the recorded path.
+// A replay wrote a debug call's graph to the recorded path.
 func TestReplayWritesOnlyIntoItsFolder(t *testing.T) {
 	simulate(t)
 	victim := filepath.Join(t.TempDir(), "victim")
@@ -356,7 +356,7 @@ func TestReplayWritesOnlyIntoItsFolder(t *testing.T) {
 	}
 }
 
-// "make run" executed the name of a recorded variable, and a bundle had copies of any file that a trace named; a pipe hung it.
+// "make run" executed the name of a recorded variable, a bundle copied any file that a trace named, and a pipe hung it.
 func TestBundleOfForeignTrace(t *testing.T) {
 	simulate(t)
 	dir := t.TempDir()
@@ -408,7 +408,7 @@ func TestBundleOfForeignTrace(t *testing.T) {
 	}
 }
 
-// A library's code, and so a kernel's, ran with all rights of the user: here it leaves a file outside the replay's folder when it is loaded.
+// Code of a library, and so of a kernel, had all rights of the user: here it makes a file outside the replay's folder when it is loaded.
 func TestReplayRunsInSandbox(t *testing.T) {
 	simulate(t)
 	library, pwned := evil(t)
@@ -425,7 +425,7 @@ func TestReplayRunsInSandbox(t *testing.T) {
 	}
 }
 
-// A trace of 48 KB took 4 GiB. Here a kernel library takes memory without end.
+// A trace of 48 KB took 4 GiB. Here a kernel library allocates memory without end.
 func TestReplayEndsAtMemoryLimit(t *testing.T) {
 	simulate(t)
 	library, _ := evil(t, "-DGREEDY")

@@ -20,7 +20,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// noKernels names no kernel library, whatever the environment says.
+// noKernels names no kernel library, in any environment.
 var noKernels = []string{}
 
 // verdictProgram returns the command of testdata/verdict.c without the last argument. It sets up the simulator with its kernels.
@@ -43,7 +43,7 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 		t.Errorf("%+v, kernels are trusted: %v", u, r.TrustsKernels)
 	}
 
-	// The kernels of one process change results of another one, and those of one mapping results of another.
+	// Kernels in one process change another one's results, and so do kernels through another mapping.
 	for _, name := range []string{"handoff", "peers", "vmm"} {
 		program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
 		path := recorded(t, program, command[1])
@@ -54,7 +54,7 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 	}
 }
 
-// A kernel that crashed in its own code ended the recorded program. Memory may have any content since: bytes that are equal prove nothing.
+// A kernel that crashed in its own code ended the recorded program. Memory may have any content since then: equal bytes prove nothing.
 func TestReplayMarksResultsAfterACrashUnproved(t *testing.T) {
 	command := append(verdictProgram(t), "crash")
 	path := filepath.Join(t.TempDir(), "t.aclt")
@@ -70,7 +70,7 @@ func TestReplayMarksResultsAfterACrashUnproved(t *testing.T) {
 	unproved(t, run(t, path, &Options{Verify: true}), 1, map[verify.Reason]int{verify.Crash: 1})
 }
 
-// A library that can't report the kernels that it lacks is trusted, and the report says so.
+// A library that can't report its missing kernels is trusted, and the report says so.
 func TestReplaySaysThatItTrustsTheLibrary(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -89,7 +89,7 @@ func TestReplaySaysThatItTrustsTheLibrary(t *testing.T) {
 	}
 }
 
-// Results of memory that nothing has written were "identical" as long as the simulator's memory happened to be zero in both runs.
+// Results from unwritten memory were "identical" as long as the simulator's memory happened to be zero in both runs.
 func TestReplayMarksResultsOfUnwrittenMemoryUnproved(t *testing.T) {
 	command := verdictProgram(t)
 	for how, want := range map[string]int{"unwritten": 1, "half": 1, "sum": 1} {
@@ -100,7 +100,7 @@ func TestReplayMarksResultsOfUnwrittenMemoryUnproved(t *testing.T) {
 	}
 }
 
-// Whether a result depends on unwritten memory could not be told apart: such memory was zero in every run.
+// Results from unwritten memory could not be recognized: such memory was zero in every run.
 func TestPoisonTellsWhatDependsOnUnwrittenMemory(t *testing.T) {
 	command := verdictProgram(t)
 	uninitialised := map[verify.Reason]int{verify.Uninitialised: 1}
@@ -121,11 +121,11 @@ func TestPoisonTellsWhatDependsOnUnwrittenMemory(t *testing.T) {
 			unproved(t, run(t, path, &Options{Verify: true}), 0, uninitialised)
 		}
 	}
-	// What varies by itself is not called uninitialised.
+	// A result that varies by itself is not called uninitialised.
 	unproved(t, run(t, recorded(t, append(command, "varies")...), &Options{Verify: true, Poison: true}), 0, map[verify.Reason]int{verify.Varies: 1})
 }
 
-// A replay in strict mode reported a race and called the results of it "identical" all the same.
+// A replay in strict mode reported a race and still called its results "identical".
 func TestStrictMarksResultsOfRacesUnproved(t *testing.T) {
 	command := verdictProgram(t)
 	path := recorded(t, testenv.CompileC(t, "race", []string{"testdata/race.c"}), command[1])
@@ -137,7 +137,7 @@ func TestStrictMarksResultsOfRacesUnproved(t *testing.T) {
 	}
 }
 
-// A trace without results was reported as "nothing differs" with exit code 0, as if something had been compared.
+// A trace without results was reported as "nothing differs" with exit code 0, as after a comparison.
 func TestReplayOfTraceWithoutResultsIsUnproved(t *testing.T) {
 	r := run(t, recorded(t, append(verdictProgram(t), "none")...), &Options{Verify: true})
 	unproved(t, r, 0, map[verify.Reason]int{})
@@ -160,12 +160,12 @@ func TestRepeatMarksResultsThatVaryUnproved(t *testing.T) {
 	}
 }
 
-// A bundle had a verdict of its own: "identical" with exit code 0 where the replay of the same trace was not proved.
+// A bundle had a verdict of its own: "identical" with exit code 0 although the replay of the same trace was not proved.
 func TestBundleHasTheVerdictOfReplay(t *testing.T) {
 	command := verdictProgram(t)
 	for _, c := range []struct {
 		how  string
-		keep bool // the kernel library goes with the bundle
+		keep bool // the bundle contains the kernel library
 		code int
 		text string
 	}{
@@ -192,7 +192,7 @@ func TestBundleHasTheVerdictOfReplay(t *testing.T) {
 	}
 }
 
-// gapTrace is a trace with two buffers. Calls are missing after the first copies to the host, as gap says; then the kernel overwrites
+// gapTrace is a trace with two buffers. Calls are missing after the first copies to the host, by gap. Then the kernel overwrites
 // the second buffer, and both are copied to the host again.
 func gapTrace(t *testing.T, gap format.Gap) string {
 	tw := newTrace(t)
@@ -216,22 +216,22 @@ func gapTrace(t *testing.T, gap format.Gap) string {
 	return tw.close()
 }
 
-// Results that depend on calls which the trace lacks were "identical" if their bytes happened to be equal.
+// Results that depend on lost calls were "identical" if their bytes happened to be equal.
 func TestReplayMarksResultsAfterGapsUnproved(t *testing.T) {
 	l := library(t)
 	simulate(t)
 	for _, c := range []struct {
 		gap  format.Gap
 		code verify.Reason
-		lost int // a loss is unproved by itself, a window is none
+		lost int // a loss is unproved by itself, a window is not
 	}{
 		{format.Gap{Thread: format.NoThread, Calls: 3, Reason: format.Dropped}, verify.Incomplete, 1},
 		{format.Gap{Thread: format.NoThread, Calls: 3, Reason: format.Detached}, verify.Before, 0},
 	} {
 		path := gapTrace(t, c.gap)
-		// The simulator knows what was overwritten since.
+		// The simulator knows the memory overwritten since then.
 		unproved(t, run(t, path, &Options{Verify: true}), 3, map[verify.Reason]int{c.code: 1 + c.lost})
-		// Of another library nothing after the gap is known.
+		// With another library nothing after the gap is known.
 		unproved(t, run(t, path, &Options{Backend: l, Verify: true}), 2, map[verify.Reason]int{c.code: 2 + c.lost})
 		if r := run(t, path, &Options{}); r.Verdict != verify.NotCompared || len(r.Lost) != c.lost {
 			t.Errorf("%s: %s, lost %+v", c.code, r.Verdict, r.Lost)
@@ -239,7 +239,7 @@ func TestReplayMarksResultsAfterGapsUnproved(t *testing.T) {
 	}
 }
 
-// Results that depend on data which the trace lacks, and zeros replace, counted as compared.
+// Results that depend on missing data, replaced by zeros, counted as compared.
 func TestReplayMarksResultsOfMissingDataUnproved(t *testing.T) {
 	command := verdictProgram(t)
 	path := recorded(t, testenv.CompileC(t, "race", []string{"testdata/race.c"}), command[1])
@@ -250,7 +250,7 @@ func TestReplayMarksResultsOfMissingDataUnproved(t *testing.T) {
 		if f.Name != "aclrtMemcpy" || c.Args[4] != uint64(acl.ACL_MEMCPY_HOST_TO_DEVICE) {
 			continue
 		}
-		if toDevice++; toDevice == 2 { // of y
+		if toDevice++; toDevice == 2 { // y
 			c.Data = []format.Data{{Param: 2, Len: c.Args[3], Status: format.Missing, Reason: format.LevelExcluded}}
 		}
 	}
@@ -261,7 +261,7 @@ func TestReplayMarksResultsOfMissingDataUnproved(t *testing.T) {
 	}
 }
 
-// A trace that was cut was "identical", and after it was recovered nothing said that it had been cut.
+// A cut trace was "identical", and after its recovery nothing showed the cut.
 func TestReplayOfCutTraceIsUnproved(t *testing.T) {
 	simulate(t)
 	whole := recorded(t, testenv.Example(t, "tiny_decoder"), "--tokens", "2")
@@ -299,7 +299,7 @@ func TestReplayOfCutTraceIsUnproved(t *testing.T) {
 	}
 }
 
-// The player knows some reasons by number: they must be those of package verify.
+// The player has numbers for some reasons: they must be those of package verify.
 func TestPlayerKnowsReasons(t *testing.T) {
 	b, err := os.ReadFile("player/plan.h")
 	if err != nil {
