@@ -1,11 +1,12 @@
-// Package probe is the capture side of acltrace: what sees the calls that a program makes, and hands them on.
+// Package probe defines the contract between the probes that capture a program's calls and their consumer: Sink, and the
+// records that a Sink gets.
 //
-// There are two kinds of probe. The shim (probe/shim, C) is loaded into the program and writes records into rings in a
-// shared mapping, which a Session reads. The uprobes (probe/bpf, eBPF) lie in the kernel and need no cooperation of the
-// program. Both give the same calls to a Sink, in the order of their ends within a thread; calls of different threads
-// come in no particular order.
+// Two packages call a Sink. probe/ring reads the shared memory that the shim (probe/shim, C) writes inside the program.
+// probe/uprobe runs eBPF programs (probe/bpf) in the kernel and needs no cooperation from the program. Both deliver a
+// thread's calls in the order in which they end. Calls from different threads have no order. Package record implements
+// Sink.
 //
-// Nothing here writes files of its own or knows what a function means beyond the sizes in its model.
+// The package holds data types only. It reads no program and writes no file.
 package probe
 
 import (
@@ -15,91 +16,91 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir says on which side of a call a piece of memory was.
+// Dir is the direction of a piece of memory, seen from the call.
 type Dir uint8
 
 const (
-	In  Dir = iota // what the call read
-	Out            // what the call, or the task that it made, wrote
+	In  Dir = iota // read by the call
+	Out            // written by the call, or by the task that it created
 )
 
-// Missing says why a piece of memory is not there.
+// Missing is the reason why a piece has no content.
 type Missing uint8
 
 const (
 	Present Missing = iota
-	// DeviceMemory lies on the device, where a probe does not read.
+	// DeviceMemory is on the device, and probes read host memory only.
 	DeviceMemory
-	// Dropped was lost because the ring was full.
+	// Dropped: the ring was full.
 	Dropped
-	// OverLimit is larger than what was asked to be kept.
+	// OverLimit: larger than the payload limit.
 	OverLimit
-	// Unreadable gave a fault when it was read.
+	// Unreadable: reading it faulted.
 	Unreadable
-	// NotSynchronized is the result of an asynchronous copy that the program never waited for.
+	// NotSynchronized: an asynchronous copy's result that the program never waited for.
 	NotSynchronized
-	// Overwritten is the result of an asynchronous copy whose memory was copied over before the program waited for it.
+	// Overwritten: an asynchronous copy's result that another copy replaced before the program waited.
 	Overwritten
-	// TableFull is the result of an asynchronous copy when too many were pending.
+	// TableFull: an asynchronous copy's result, with too many copies pending.
 	TableFull
-	// UnknownSize is memory whose size nothing tells.
+	// UnknownSize: the probe can't determine the size.
 	UnknownSize
-	// NotAsked was not to be captured (--payload none).
+	// NotAsked: capture was switched off (--payload none).
 	NotAsked
-	// Hashed was not kept; Bytes is its XXH3-128, low word first.
+	// Hashed: only a hash was kept. Bytes is the XXH3-128, low word first.
 	Hashed
-	// Freed is the result of an asynchronous copy whose memory was given back before the program waited for it.
+	// Freed: an asynchronous copy's result in memory that was freed before the program waited.
 	Freed
-	// Unregistered is the same of memory of the program's own that it no longer shared with the runtime.
+	// Unregistered: like Freed, for host memory that the program unregistered.
 	Unregistered
-	// Detached is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
+	// Detached: an asynchronous copy's result, with recording paused between the copy and the wait.
 	Detached
-	// Filtered takes a system call to read, in a program that has a filter of these.
+	// Filtered: reading it takes a system call, and the program filters system calls.
 	Filtered
-	// Unawaited is the result of an asynchronous copy that uprobes have seen asked for.
+	// Unawaited: an asynchronous copy's result under uprobes, which do not follow waits.
 	Unawaited
 )
 
-// TimeParam is the parameter number of an output that no parameter has: it says that a TaskTime of the call follows.
+// Numbers of pieces that belong to no parameter.
+//
+// TimeParam announces a TaskTime for the call.
 const TimeParam = api.TaskStartParam
 
-// TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that a call has
-// made, stream id << 32 | task id.
+// TaskParam is an output: the runtime's ids for the task that the call created, stream id << 32 | task id.
 const TaskParam = api.TaskParam
 
-// MemoryParam is the parameter number of the content of memory that the program and the device access without a call: In before the call,
-// Out after it. Item numbers the ranges of the process.
+// MemoryParam is memory that program and device access without a call: In before the call, Out after it. Item numbers the
+// process's memory ranges.
 const MemoryParam = api.MemoryParam
 
-// StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
-// with one of the calls that have the hash, the return addresses, innermost first, as a piece that the call has read.
+// StackParam is an output with a hash of the caller's stack. The first call with a hash also has an In piece: the return
+// addresses, innermost first.
 const StackParam = api.StackParam
 
-// MapsParam is the parameter number of a piece with the mappings of the process, as /proc/PID/maps has them, which comes
-// with its first stack.
+// MapsParam is the content of /proc/PID/maps. It comes with a process's first stack.
 const MapsParam = api.MapsParam
 
-// Piece is memory that belongs to a call: an output, a string, an argument block, a payload.
+// Piece is memory that belongs to a call, for example an output, a string, an argument block or a payload.
 type Piece struct {
-	Param   uint8 // number of the parameter
-	Dir     Dir   // of the call
+	Param   uint8 // parameter number
+	Dir     Dir
 	Missing Missing
-	// Early says of what a call read that an asynchronous copy from pinned memory may read it after it was captured, and find
-	// it changed; and of a result that nobody looked whether another went to the same memory before it was captured.
+	// Early: the content may differ from the data that the device saw. An In piece in pinned memory was captured before the
+	// asynchronous copy read it. An Out piece may hold the result of a later copy to the same memory.
 	Early bool
-	Item  uint32 // number within an array of buffers, 0 otherwise
+	Item  uint32 // index + 1 in an array of buffers, else 0
 	Addr  uint64 // in the program's address space
-	Len   uint64 // bytes at Addr; len(Bytes) where the content is here
+	Len   uint64 // size in the program; len(Bytes) if the content is present
 	Bytes []byte // valid until the Sink's method returns
 }
 
-// Call is one call as a probe saw it.
+// Call is one recorded call.
 type Call struct {
 	PID, TID   int
-	Seq        uint64 // number within the thread
+	Seq        uint64 // index within the thread
 	Func       api.ID
-	Start, End int64 // CLOCK_MONOTONIC, nanoseconds; End is 0 where the call never returned
-	// Recording is how many nanoseconds the probe has kept the thread, for hashing and copying payloads, between the call before and this one.
+	Start, End int64 // CLOCK_MONOTONIC, nanoseconds; End is 0 if the call never returned
+	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.
 	Recording int64
 	Ret       uint64
 	Words     []uint64
@@ -109,18 +110,18 @@ type Call struct {
 // Unfinished reports whether the call never returned.
 func (c *Call) Unfinished() bool { return c.End == 0 }
 
-// Payload is a part of a piece of memory that is too large to come with its call, or that came later.
+// Payload is content that arrives apart from its call: it is large, or it became available later.
 type Payload struct {
 	PID, TID int
-	Seq      uint64 // of the call
-	Piece           // Len is the size of the whole
-	Offset   uint64 // of Bytes in the whole; parts come in ascending order
-	Time     int64  // CLOCK_MONOTONIC, nanoseconds, of the capture
-	// Recording is how many nanoseconds of a thread of the program the part took. It is in Call.Recording too, of that thread's next call.
+	Seq      uint64 // Call.Seq
+	Piece           // Len is the whole size
+	Offset   uint64 // position of Bytes in the whole; parts arrive in ascending order
+	Time     int64  // capture time, CLOCK_MONOTONIC, nanoseconds
+	// Recording is the time in nanoseconds that the capture took. The Recording of that thread's next call includes it.
 	Recording int64
 }
 
-// Gap is a number of calls of a thread that were lost.
+// Gap counts calls of a thread that were lost.
 type Gap struct {
 	PID, TID int
 	From, To int64 // CLOCK_MONOTONIC, nanoseconds
@@ -128,68 +129,69 @@ type Gap struct {
 	Reason   string
 }
 
-// Nested is the reason of a Gap whose calls were made inside other ones, as by a signal's handler.
+// Nested is the Gap reason for calls made inside other calls, for example by a signal handler.
 const Nested = "inside another call"
 
-// TaskTime is what a device says of a task that a call has put on a stream, by an event before it and one behind it.
+// TaskTime is the device time of a task, measured by one event before it and one after it.
 type TaskTime struct {
 	PID, TID int
-	Seq      uint64 // of the call
-	Device   int    // as its process numbers it, -1 where that is not known
+	Seq      uint64 // Call.Seq of the call that created the task
+	Device   int    // device number in the process, -1 if unknown
 	Stream   uint64 // handle
-	// Issued and Closed are just before the two events were asked for, and Seen is when both were known to be complete:
+	// Issued and Closed are the times just before the two events were recorded. Seen is the time when both were complete.
 	// CLOCK_MONOTONIC, nanoseconds.
 	Issued, Closed, Seen int64
-	// From and To are of the device's clock, in nanoseconds, cut to a microsecond; Elapsed is the time between the two, to a tick.
+	// From and To are the events' timestamps on the device clock: nanoseconds with a resolution of a microsecond. Elapsed is
+	// the difference with the resolution of the device clock, in nanoseconds.
 	From, To, Elapsed int64
 }
 
-// Untimed is why the time of a task on the device was not measured.
+// Untimed is the reason why a task has no TaskTime.
 type Untimed uint8
 
 const (
-	// UntimedPool: the program had not waited for so many tasks that all pairs of events were in use.
+	// UntimedPool: all event pairs were in use by tasks that the program had not waited for.
 	UntimedPool Untimed = iota
-	// UntimedCapture: a stream of the process was being captured.
+	// UntimedCapture: the process was capturing a stream.
 	UntimedCapture
-	// UntimedLost: there was no room in the ring.
+	// UntimedLost: the ring was full.
 	UntimedLost
-	// UntimedFailed: the runtime lacks what it takes, or has refused it. The process measures nothing more then.
+	// UntimedFailed: the runtime lacks the functions or failed. The process measures no more tasks.
 	UntimedFailed
 )
 
-// Process is a process that maps the shim, or that uprobes were attached to.
+// Process is a process that loaded the shim or that runs into uprobes.
 type Process struct {
 	PID, PPID int
-	// ForkedFrom is the PID of the process that it was forked from after that had called the runtime, 0 for none.
+	// ForkedFrom is the PID of the recorded process that forked it after a call to the runtime; 0 for none.
 	ForkedFrom int
 	Start      int64 // CLOCK_MONOTONIC, nanoseconds
 	Exe        string
 	Argv       []string
-	Local      int      // its id as this process sees it, 0 where it does not: in another container
-	Variables  []string // of its environment, as far as they were asked for
-	Libraries  []string // of the runtime, as far as that is known, and names of symbols that were asked for
+	Local      int      // PID in this process's namespace, 0 if not visible there
+	Variables  []string // recorded environment variables
+	Libraries  []string // runtime libraries that are known, and symbols that the program looked up
 }
 
-// End says how a process of a session was last seen.
+// End describes how a process ended.
 type End struct {
 	PID      int
 	Exe      string
 	Args     []string
-	Program  uint64        // a hash of its file and its script
-	Lived    time.Duration // from its first call, as far as that is known
-	Clean    bool          // it ended of its own will, by exit
-	Code     int           // of its exit, NoCode where it is not known
-	Signal   int           // that ended it, 0 for none and where it is not known
-	Seen     int64         // when it was found to have ended, by CLOCK_MONOTONIC
-	Replaced bool          // it is another program now, by exec
-	Untraced bool          // the guard had kept it from being recorded
+	Program  uint64        // hash of the executable and the script
+	Lived    time.Duration // since its first call, if known
+	Clean    bool          // by exit
+	Code     int           // exit code, NoCode if unknown
+	Signal   int           // fatal signal, 0 if none or unknown
+	Seen     int64         // when the end was noticed, CLOCK_MONOTONIC
+	Replaced bool          // became another program by exec
+	Untraced bool          // excluded by the crash guard
 }
 
-// NoCode is the exit code of a process that has not told it.
+// NoCode is an unknown exit code.
 const NoCode = -1
 
-// Sink takes what a probe sees. Its methods are called by one goroutine, and what they are given is valid until they return.
+// Sink receives the records. One goroutine calls its methods. Arguments are valid until the method returns.
 type Sink interface {
 	Process(*Process) error
 	Call(*Call) error
@@ -198,7 +200,7 @@ type Sink interface {
 	TaskTime(*TaskTime) error
 }
 
-// Now is the current time of CLOCK_MONOTONIC in nanoseconds.
+// Now returns the time of CLOCK_MONOTONIC in nanoseconds.
 func Now() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -16,7 +16,7 @@ import (
 
 const crossCompiler = "aarch64-linux-gnu-gcc"
 
-// arm64 returns a folder with the shim and the player for aarch64.
+// arm64 builds the shim and the player for aarch64 and returns their folder.
 func arm64(t *testing.T) string {
 	t.Helper()
 	for _, tool := range []string{crossCompiler, "make"} {
@@ -39,8 +39,8 @@ func crossCompile(t *testing.T, out string, args ...string) string {
 	return out
 }
 
-// The shim needs no library and no function that may be missing, on either processor; the player nothing that a system
-// of the age of glibc 2.17 does not have.
+// On both processors the shim needs no library and no function that may be missing. The player needs nothing newer than glibc
+// 2.17.
 func TestImports(t *testing.T) {
 	t.Run("host", func(t *testing.T) {
 		shimImports(t, testenv.Built(t, "lib/libacltrace.so"))
@@ -83,7 +83,7 @@ func shimImports(t *testing.T, path string) {
 			t.Errorf("%s has %v", path, tag)
 		}
 	}
-	// One function runs when the shim is loaded: it copies the session's path.
+	// One function runs when the shim is loaded: it copies the session path.
 	if v, err := f.DynValue(elf.DT_INIT_ARRAYSZ); err != nil || len(v) != 1 || v[0] != 8 {
 		t.Errorf("%s: bytes of functions that run when it is loaded: %v, %v, want 8", path, v, err)
 	}
@@ -96,7 +96,7 @@ func playerImports(t *testing.T, path string) {
 	}
 	for _, s := range syms {
 		if s.Version == "" {
-			continue // weak ones of the compiler's
+			continue // the compiler's weak symbols
 		}
 		var major, minor int
 		if n, _ := fmt.Sscanf(s.Version, "GLIBC_%d.%d", &major, &minor); n != 2 || major != 2 || minor > 17 {
@@ -105,7 +105,7 @@ func playerImports(t *testing.T, path string) {
 	}
 }
 
-// everything keeps what a session hands on.
+// everything is a sink that keeps all records.
 type everything struct {
 	processes []probe.Process
 	calls     []probe.Call
@@ -138,7 +138,7 @@ func (e *everything) Payload(p *probe.Payload) error {
 	return nil
 }
 
-// The shim for aarch64 records a program of that processor, as far as an emulator shows.
+// The shim for aarch64 records a program in an emulator.
 func TestShimArm64(t *testing.T) {
 	shim := filepath.Join(arm64(t), "libacltrace.so")
 	qemu, err := exec.LookPath("qemu-aarch64")
@@ -154,7 +154,7 @@ func TestShimArm64(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// The emulated counter is not this machine's.
+	// The emulated counter differs from this machine's.
 	s.clock.counter = false
 	s.files.ctl.clock = s.clock.kind()
 	before := probe.Now()
@@ -234,14 +234,14 @@ func TestShimArm64(t *testing.T) {
 	if p := piece("aclrtMemcpy", 1, 0); !bytes.Equal(p.Bytes, bytes.Repeat([]byte{'i'}, 100)) {
 		t.Errorf("the copy from the device is %+v", p)
 	}
-	// The emulator has no process_vm_readv: what is read with care is marked, and the program lives.
+	// The emulator has no process_vm_readv: the piece is marked as unreadable, and the program runs on.
 	if p := piece("aclrtMemcpyAsync", 0, 0); p.Missing != probe.Unreadable && !bytes.Equal(p.Bytes, bytes.Repeat([]byte{'i'}, 64)) {
 		t.Errorf("the result of the asynchronous copy is %+v", p)
 	}
 	if failed := byName["aclrtMemcpy"][2]; int32(failed.Ret) == 0 {
 		t.Error("the failed copy is recorded as a success")
 	}
-	// Rings keep their files until the process is gone and reaped.
+	// Ring files stay until Reap.
 	if ends, err := s.Reap(e); err != nil || len(ends) != 1 {
 		t.Errorf("%+v, %v", ends, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// BenchmarkDrain reads the rings of a program that has made 100,000 launches. The program runs outside the measured time.
+// BenchmarkDrain reads the rings of a program that made 100,000 launches. The program runs with the timer stopped.
 func BenchmarkDrain(b *testing.B) {
 	const launches = 100_000
 	program, env := hotpathProgram(b)
@@ -38,7 +38,7 @@ func BenchmarkDrain(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/launches, "ns/call")
 }
 
-// counted counts calls and keeps nothing.
+// counted is a sink that counts calls.
 type counted struct {
 	everything
 	calls int

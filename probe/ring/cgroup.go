@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// memoryLeft is what the memory cgroup of this process has left, in bytes, when files that are only cached are dropped;
-// math.MaxUint64 where nothing limits it. What is taken beyond it does not fail: the kernel kills a process of the cgroup.
-// probe/shim/cgroup.c does the same in the program.
+// memoryLeft returns the bytes that the memory cgroup of this process has left, not counting caches, or math.MaxUint64 if
+// nothing limits it. Beyond the limit, allocation does not fail: the kernel kills a process of the cgroup. In the program,
+// probe/shim/cgroup.c does the same.
 func memoryLeft() uint64 {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -31,8 +31,8 @@ func memoryLeft() uint64 {
 	return least
 }
 
-// leftIn looks at one cgroup of a hierarchy and at those above it. In a container the path may be the host's, and only the
-// last folder on the way up be there.
+// leftIn returns the least that is left in a cgroup and its ancestors. In a container the path may be the host's, and only
+// the mount point exists.
 func leftIn(mount, group, limit, usage, cached string) uint64 {
 	least := uint64(math.MaxUint64)
 	for dir := filepath.Join(mount, group); ; dir = filepath.Dir(dir) {
@@ -48,7 +48,7 @@ func leftIn(mount, group, limit, usage, cached string) uint64 {
 	}
 }
 
-// number reads the number in a file, or behind a key in it.
+// number reads the number in a file, or after a key in it.
 func number(dir, file, key string) (uint64, bool) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

@@ -7,21 +7,21 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// clock turns the shim's counter into nanoseconds of CLOCK_MONOTONIC. It compares the two again and again: the rate of
-// CLOCK_MONOTONIC itself is steered, and the counter may jump where a machine was suspended or moved to another host.
+// clock converts the shim's counter to CLOCK_MONOTONIC in nanoseconds. It compares both clocks regularly, because the kernel
+// adjusts the rate of CLOCK_MONOTONIC, and because the counter may jump when a machine is suspended or migrated.
 type clock struct {
-	counter bool // false: the shim asks the system for the time of each record
-	virtual bool // the shim asks a simulator, whose time began with now.ns
+	counter bool // false: the shim calls clock_gettime for each record
+	virtual bool // the shim reads a simulator's clock, which started at now.ns
 	rate    float64
-	span    int64 // nanoseconds that the rate was measured over
-	// The latest comparison, and the one that the rate is measured from.
+	span    int64 // nanoseconds between the comparisons that rate is from
+	// The latest comparison, and the one that the rate measurement started with.
 	now, base comparison
-	next      int64             // when to compare again
-	jumps     int               // seen
-	compare   func() comparison // not the clocks themselves in tests
+	next      int64             // time of the next comparison
+	jumps     int               // detected
+	compare   func() comparison // replaced in tests
 }
 
-// comparison is both clocks at one moment.
+// comparison is the value of both clocks at one moment.
 type comparison struct {
 	counter uint64
 	ns      int64
@@ -30,8 +30,7 @@ type comparison struct {
 const (
 	compareEvery = int64(100 * time.Millisecond)
 	rateOver     = int64(time.Second)
-	// CLOCK_MONOTONIC is steered by 500 ppm at most. What two comparisons differ by more than this share, and by more than some
-	// microseconds of delay, is no drift.
+	// The kernel adjusts CLOCK_MONOTONIC by 500 ppm at most. A larger deviation, plus some microseconds of delay, is a jump.
 	mostDrift = 1e-3
 	mostDelay = 20e3 // nanoseconds
 )
@@ -46,7 +45,7 @@ func (c *clock) kind() uint32 {
 	return 1
 }
 
-// ticks is how long a time is on the shim's clock.
+// ticks converts a duration to ticks of the shim's clock.
 func (c *clock) ticks(d time.Duration) uint32 {
 	n := float64(d.Nanoseconds())
 	if c.counter {
@@ -55,7 +54,7 @@ func (c *clock) ticks(d time.Duration) uint32 {
 	return uint32(min(n, math.MaxUint32))
 }
 
-// duration is how many nanoseconds so many ticks of the shim's clock are.
+// duration converts ticks of the shim's clock to nanoseconds.
 func (c *clock) duration(ticks uint64) int64 {
 	if c.counter {
 		return int64(float64(ticks) * c.rate)
@@ -63,8 +62,8 @@ func (c *clock) duration(ticks uint64) int64 {
 	return int64(ticks)
 }
 
-// start compares the two clocks over some milliseconds: 50 ppm of error in the rate are 50 ns in the first millisecond,
-// and later comparisons make it better. A counter that does not keep its rate even so long is not used.
+// start chooses the shim's clock and measures the counter's rate over some milliseconds, to about 50 ppm. Later comparisons
+// improve it. It rejects a counter with an unsteady rate.
 func (c *clock) start() {
 	if c.compare == nil {
 		c.compare = compare
@@ -77,7 +76,7 @@ func (c *clock) start() {
 	}
 }
 
-// take has the clock be the one that another process has chosen.
+// take uses the clock that an earlier recorder has chosen.
 func (c *clock) take(kind uint32) {
 	if c.compare == nil {
 		c.compare = compare
@@ -90,7 +89,7 @@ func (c *clock) take(kind uint32) {
 	}
 }
 
-// calibrate reports whether the counter had one rate over two pauses.
+// calibrate measures the rate over two pauses and reports whether both agree.
 func (c *clock) calibrate(pause func()) bool {
 	c.base = c.compare()
 	pause()
@@ -100,7 +99,7 @@ func (c *clock) calibrate(pause func()) bool {
 	first, second := rate(c.base, middle), rate(middle, c.now)
 	c.rate, c.span = rate(c.base, c.now), c.now.ns-c.base.ns
 	c.next = c.now.ns + compareEvery
-	// A comparison that was interrupted each time it was tried is some microseconds off.
+	// A comparison whose every try was interrupted is wrong by some microseconds.
 	most := mostDrift*first + 2*mostDelay/float64(middle.counter-c.base.counter)
 	return first > 0 && second > first-most && second < first+most
 }
@@ -112,8 +111,8 @@ func rate(a, b comparison) float64 {
 	return float64(b.ns-a.ns) / float64(b.counter-a.counter)
 }
 
-// adjust compares the clocks again where it is time to. Records that were written before a jump of the counter and are read
-// after it have a wrong time; those before and after them have the right one.
+// adjust compares the clocks again if it is time. After a jump, records from before the jump that are read after it get wrong
+// times. All others are right.
 func (c *clock) adjust() {
 	if c.counter && probe.Now() >= c.next {
 		c.observe(c.compare())
@@ -124,7 +123,7 @@ func (c *clock) observe(n comparison) {
 	c.next = n.ns + compareEvery
 	off, most := float64(n.ns-c.nanoseconds(n.counter)), mostDelay+mostDrift*float64(n.ns-c.now.ns)
 	if off > most || off < -most {
-		c.base, c.now = n, n // and the rate as it was
+		c.base, c.now = n, n // the rate is still valid
 		c.jumps++
 		return
 	}
@@ -147,16 +146,16 @@ func (c *clock) nanoseconds(v uint64) int64 {
 	return c.now.ns + int64(float64(int64(v-c.now.counter))*c.rate)
 }
 
-// behind is the time of what a thread did after something else, whose time was taken for last: between the two the clocks may have been
-// compared again, which puts this one back by as much as a comparison may be off. A jump stays one.
-func behind(at, last int64) int64 {
+// after corrects the time of an event that follows one at time last on the same thread. A comparison between the two may
+// have set the clock back a little; then both get the same time. A jump is not corrected.
+func after(at, last int64) int64 {
 	if most := int64(mostDelay + mostDrift*float64(compareEvery)); at < last && last-at <= 2*most {
 		return last
 	}
 	return at
 }
 
-// compare reads both clocks at the same moment, as nearly as of some tries.
+// compare reads both clocks at nearly the same moment, with the smallest delay in ten tries.
 func compare() comparison {
 	var c comparison
 	best := ^uint64(0)

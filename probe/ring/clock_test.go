@@ -8,10 +8,10 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// machine is a pair of clocks whose comparison is some nanoseconds off.
+// machine is a pair of clocks that are compared with a random delay.
 type machine struct {
 	counter, ns float64
-	rate        float64 // nanoseconds a tick
+	rate        float64 // nanoseconds for each tick
 	r           *rand.Rand
 }
 
@@ -32,8 +32,7 @@ func calibrated(t *testing.T) (*machine, *clock) {
 
 func abs(v int64) int64 { return max(v, -v) }
 
-// The counter's time follows CLOCK_MONOTONIC, steered as hard as the system's clock can be, by less than the way from one
-// comparison to the next allows.
+// The converted counter follows CLOCK_MONOTONIC while the kernel adjusts it at the maximum rate.
 func TestClockFollows(t *testing.T) {
 	m, c := calibrated(t)
 	for i := range 600 {
@@ -54,7 +53,7 @@ func TestClockFollows(t *testing.T) {
 	}
 }
 
-// A counter that jumps, as one of a suspended machine does, costs the time up to the next comparison, and not the rate.
+// A counter that jumps, for example after a suspend, has wrong times only until the next comparison. Its rate stays.
 func TestClockJump(t *testing.T) {
 	for _, jump := range []float64{3600e9 / 0.4, -100e9 / 0.4, 1e6} {
 		m, c := calibrated(t)
@@ -76,7 +75,7 @@ func TestClockJump(t *testing.T) {
 	}
 }
 
-// A counter that changes its rate with the processor's is not used.
+// A counter with an unsteady rate is rejected.
 func TestClockUnfit(t *testing.T) {
 	for _, change := range []float64{0.5, 0.98, 1.02, 2} {
 		m := &machine{counter: 1e12, ns: 5e12, rate: 0.4, r: rand.New(rand.NewPCG(1, 2))}
@@ -91,7 +90,7 @@ func TestClockUnfit(t *testing.T) {
 	}
 }
 
-// On this machine the counter's time is that of CLOCK_MONOTONIC.
+// The converted counter of this machine is CLOCK_MONOTONIC.
 func TestClockHere(t *testing.T) {
 	var c clock
 	if c.start(); !c.counter {
@@ -107,7 +106,7 @@ func TestClockHere(t *testing.T) {
 	}
 }
 
-// What a thread did later stays behind what it did before, though the clocks were compared in between, and not quite rightly.
+// Events of one thread keep their order although an imprecise comparison comes between them.
 func TestClockSetBack(t *testing.T) {
 	_, c := calibrated(t)
 	n := c.compare()
@@ -117,13 +116,13 @@ func TestClockSetBack(t *testing.T) {
 	if second >= first {
 		t.Fatalf("%d is not before %d", second, first)
 	}
-	if at := behind(second, first); at != first {
+	if at := after(second, first); at != first {
 		t.Errorf("the call is at %d, and the one before it at %d", at, first)
 	}
-	if at := behind(first-int64(time.Second), first); at != first-int64(time.Second) {
+	if at := after(first-int64(time.Second), first); at != first-int64(time.Second) {
 		t.Errorf("a jump of a second makes %d of %d", at, first)
 	}
-	if at := behind(first+1, first); at != first+1 {
+	if at := after(first+1, first); at != first+1 {
 		t.Errorf("%d became %d", first+1, at)
 	}
 }

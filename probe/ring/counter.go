@@ -9,8 +9,8 @@ import (
 // readCounter reads the processor's time stamp counter, as the shim does.
 func readCounter() uint64
 
-// counterFit reports whether the counter ticks at one rate on all cores, whatever they do: always so on arm64; on x86
-// where the processor says so and the kernel itself trusts it.
+// counterFit reports whether the counter runs at one rate on all cores. On arm64 it always does. On x86 the processor's flags
+// and the kernel's choice of clock source decide.
 func counterFit() bool {
 	if runtime.GOARCH == "arm64" {
 		return true

@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Load says how much there was to drain.
+// Load is the amount of data that Drain has found.
 type Load int
 
 const (
 	Idle    Load = iota // nothing
-	Light               // rings were mostly empty: the programs are better left alone for a while, since reading what they write next costs them
+	Light               // rings are mostly empty: wait before the next Drain, since reading fresh records slows programs down
 	Pressed             // a ring was more than a quarter full
 )
 
-// Interval is how long rings that are lightly used may be left alone: one that suddenly gets 1 GB/s, more than ten million calls a
-// second, is half full then.
+// Interval returns how long lightly used rings may be left alone. A ring that suddenly gets 1 GB/s, more than ten million
+// calls a second, is then half full.
 func (s *Session) Interval() time.Duration {
 	return max(time.Duration(s.rings.bytes/2), 200*time.Microsecond)
 }
 
-// Drain hands on what has been written since the last time.
+// Drain delivers the records that are new since the last call.
 func (s *Session) Drain(sink probe.Sink) (load Load, err error) {
 	s.touch(func() { load, err = s.drain(sink) })
 	return load, err
@@ -31,7 +31,7 @@ func (s *Session) Drain(sink probe.Sink) (load Load, err error) {
 
 func (s *Session) drain(sink probe.Sink) (Load, error) {
 	s.clock.adjust()
-	s.pace.behind = s.pressed()
+	s.pace.busy = s.pressed()
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
@@ -55,7 +55,7 @@ func (s *Session) drain(sink probe.Sink) (Load, error) {
 	return load, nil
 }
 
-// Finish hands on what programs that have died have left: their last calls, finished or not, and what they lost.
+// Finish delivers all that is left in the rings: unfinished calls, and gaps for lost ones.
 func (s *Session) Finish(sink probe.Sink) error {
 	for {
 		load, err := s.Drain(sink)
@@ -73,7 +73,7 @@ func (s *Session) Finish(sink probe.Sink) error {
 	return touched(s, func() error { return s.finish(sink, all) })
 }
 
-// finish hands on all that some rings hold.
+// finish delivers the rest of some rings, after the last regular drain.
 func (s *Session) finish(sink probe.Sink, rings []int) error {
 	for _, i := range rings {
 		r := s.rings.bySlot[i]
@@ -96,7 +96,7 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 			continue
 		}
 		if all, most := r.head.seq.Load()-r.seq, lost-r.lost+r.size/callHeader; r.done && all <= most {
-			lost = r.lost + all // with what lay in a ring that was given up
+			lost = r.lost + all // with the calls still in a ring that was given up
 			r.seq += all
 		}
 		if n := r.head.nested.Swap(0); n > 0 && !r.done && s.possible(n) {
@@ -123,25 +123,25 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 
 // pace decides when the recorder yields its core.
 type pace struct {
-	work   uint64 // bytes read since the last yield
-	behind bool   // rings fill up: do not yield
+	work uint64 // bytes read since the last yield
+	busy bool   // rings fill up: do not yield
 }
 
-// quantum is how many bytes of records and payloads are read before others are let at the core: some tens of microseconds of work.
-// Without it a thread of the program that wakes up on the recorder's core may wait there for milliseconds.
+// quantum is the work between yields in bytes, some tens of microseconds. Without yields, a program's thread that wakes up on
+// the recorder's core may wait for milliseconds.
 const quantum = 16 << 10
 
-// share notes that n bytes have been read, and now and then lets whoever waits for this core run first, so that recording takes
-// what the program leaves of the cores. A recorder that falls behind, since the program leaves nothing, takes its full share.
+// share counts n bytes and yields the core after each quantum, so that recording uses idle time. A recorder that falls
+// behind does not yield.
 func (s *Session) share(n uint64) {
-	if s.pace.work += n; s.pace.work < quantum || s.pace.behind {
+	if s.pace.work += n; s.pace.work < quantum || s.pace.busy {
 		return
 	}
 	s.pace.work = 0
 	before := probe.Now()
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	if time.Duration(probe.Now()-before) > s.Interval()/4 {
-		s.pace.behind = s.pressed()
+		s.pace.busy = s.pressed()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reap hands on what processes that are gone have left, gives back the memory of their rings and says how they ended.
+// Reap handles processes that have ended: it delivers their remaining records, frees their rings and returns their Ends.
 func (s *Session) Reap(sink probe.Sink) (ends []probe.End, err error) {
 	s.touch(func() { err = s.reap(sink, &ends) })
 	return ends, err
@@ -30,7 +30,7 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 			continue
 		}
 		s.watchFilter(m)
-		// Rings that have come since the last look.
+		// Rings may have appeared since the last look.
 		if err := errors.Join(s.open(sink), s.finish(sink, m.rings)); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Session) ended(m *member) probe.End {
 	if lived := probe.Now() - s.clock.nanoseconds(m.said.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
-	// A process that has become another program by exec has the same number, and says so anew.
+	// After exec the process appears once more, with the same PID.
 	for _, o := range s.processes.members[m.number:] {
 		if o.said != nil && o.file != nil && o.ns == m.ns && o.said.pid == m.said.pid {
 			e.Clean, e.Replaced = true, true
@@ -78,13 +78,13 @@ func (s *Session) ended(m *member) probe.End {
 		if status.Signaled() {
 			e.Clean, e.Code, e.Signal = false, probe.NoCode, int(status.Signal())
 		} else {
-			e.Clean, e.Code = true, status.ExitStatus() // also by _exit, of which the shim does not learn
+			e.Clean, e.Code = true, status.ExitStatus() // the shim does not see _exit
 		}
 	}
 	return e
 }
 
-// release gives back a ring whose process is gone and whose records were handed on.
+// release frees the ring of a dead process. Its records have been delivered.
 func (s *Session) release(i int) {
 	r := s.rings.bySlot[i]
 	if r == nil || r.mem == nil {
@@ -103,7 +103,7 @@ func (s *Session) release(i int) {
 	r.slot.state.Store(slotGiven)
 }
 
-// pidfdInfo is the beginning of struct pidfd_info: see linux/pidfd.h.
+// pidfdInfo is the beginning of struct pidfd_info in linux/pidfd.h.
 type pidfdInfo struct {
 	mask, _ uint64
 	_       [11]uint32
@@ -120,7 +120,7 @@ var _ [64]byte = [unsafe.Sizeof(pidfdInfo{})]byte{}
 // The kernel reports how a process ended to its parent. Others learn it in two ways: from a pidfd that is open, since Linux
 // 6.15, and from /proc/PID/stat until the parent waits for the process.
 
-// handle returns a pidfd of a process, nil where there is none.
+// handle returns a pidfd for a process, nil if there is none.
 func handle(pid int) *os.File {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func handle(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// status returns how a process that is gone has ended, as far as that is known.
+// status returns the wait status of a dead process, if it is available.
 func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 	if m.local == 0 {
 		return 0, false
@@ -148,7 +148,7 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 	return 0, false
 }
 
-// processStat has the fields of /proc/PID/stat behind the name; it is nil for a process that is not there.
+// processStat has the fields of /proc/PID/stat after the name. It is nil if there is no such process.
 type processStat []string
 
 func stat(pid int) processStat {
@@ -163,10 +163,10 @@ func stat(pid int) processStat {
 	return f
 }
 
-// gone reports whether the process has ended and its parent has not asked how.
+// gone reports whether the process is a zombie.
 func (f processStat) gone() bool { return f != nil && (f[0] == "Z" || f[0] == "X") }
 
-// startedBefore reports whether the process is older than a moment of CLOCK_MONOTONIC.
+// startedBefore compares the process's start with a CLOCK_MONOTONIC time. It tells a process from a later one with its PID.
 func (f processStat) startedBefore(ns int64) bool {
 	if f == nil {
 		return false

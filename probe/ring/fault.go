@@ -8,12 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of a session belong to the programs too, and a program can truncate them. Whoever touches a page that a file no
-// longer has gets SIGBUS. So every access to shared memory runs in touch, and what is handed to a sink is a copy: a sink is
-// never interrupted half-way.
+// Programs map the files of a session too, and can truncate them. Access to a page beyond the end of a file raises SIGBUS.
+// So all access to shared memory runs inside touch, and a sink gets copies: a fault never interrupts a sink.
 
-// touch runs f, and runs it again if a file of the session turned out to be truncated. Memory of that file reads as zeros
-// from then on: see replace.
+// touch runs f. If f faults because a file was truncated, touch maps zeros in place of the file and runs f again.
 func (s *Session) touch(f func()) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for !s.attempt(f) {
@@ -44,8 +42,8 @@ func (s *Session) attempt(f func()) (done bool) {
 	return true
 }
 
-// replace puts zeros of this process's own in the place of the truncated file that has an address, and gives up what the file
-// held. False means that no file of the session is mapped there.
+// replace maps private zeros over the truncated file at an address and marks the file as gone. It returns false if no file of
+// the session is mapped there.
 func (s *Session) replace(addr uintptr) bool {
 	within := func(p unsafe.Pointer, n uintptr) bool {
 		if p == nil || addr-uintptr(p) >= n {
@@ -54,7 +52,7 @@ func (s *Session) replace(addr uintptr) bool {
 		_, err := unix.MmapPtr(-1, 0, p, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
 		return err == nil
 	}
-	// The only one that several goroutines touch.
+	// The control file is the only one that several goroutines access.
 	if within(unsafe.Pointer(unsafe.SliceData(s.files.control)), uintptr(len(s.files.control))) {
 		s.files.controlGone.Store(true)
 		return true

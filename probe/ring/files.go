@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files is the folder of a session and the files in it that are mapped here. Programs map them too, and can truncate them:
-// see fault.go.
+// files is the folder of a session with its mapped files. Programs map them too and can truncate them: see fault.go.
 type files struct {
 	dir  string
 	mode os.FileMode

@@ -10,7 +10,8 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Untrace has the next starts of a program run without being recorded, or be recorded again. See End.Program.
+// Untrace excludes later runs of a program from recording, for a reason, or includes them again if why is "". The program is
+// an End.Program.
 func (s *Session) Untrace(program uint64, why string) error {
 	path := filepath.Join(s.files.dir, "guard."+strconv.FormatUint(program, 10))
 	if why == "" {
@@ -22,10 +23,10 @@ func (s *Session) Untrace(program uint64, why string) error {
 	if err := os.WriteFile(path, []byte(why), s.files.mode); err != nil {
 		return err
 	}
-	return os.Chmod(path, s.files.mode) // whatever the umask is
+	return os.Chmod(path, s.files.mode) // despite the umask
 }
 
-// Untraced returns why programs of the session are not recorded, by program.
+// Untraced returns the excluded programs and the reasons.
 func (s *Session) Untraced() map[uint64]string {
 	files, _ := filepath.Glob(filepath.Join(s.files.dir, "guard.*"))
 	why := map[uint64]string{}
@@ -39,7 +40,7 @@ func (s *Session) Untraced() map[uint64]string {
 	return why
 }
 
-// Untraceds returns the processes that have come since the last time and that the guard keeps from being recorded.
+// Untraceds returns the excluded processes that have started since the last call.
 func (s *Session) Untraceds() []probe.End {
 	s.touch(s.look)
 	p := s.processes.untraced

@@ -20,7 +20,7 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// hotpathProgram builds testdata/hotpath.c and returns it with an environment that loads the shim into it.
+// hotpathProgram builds testdata/hotpath.c. It returns the program and an environment that loads the shim.
 func hotpathProgram(t testing.TB) (program string, env []string) {
 	t.Helper()
 	shim, include := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include")
@@ -36,8 +36,8 @@ func hotpathProgram(t testing.TB) (program string, env []string) {
 	return filepath.Join(dir, "hotpath"), append(os.Environ(), "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+shim)
 }
 
-// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It
-// may set up the session first, and have a last look at it.
+// launchesAlone runs launches in a process that the kernel kills at its first system call. It returns the exit status and the
+// records. The hooks first and last get the session before and after.
 func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
 	t.Helper()
 	program, env := hotpathProgram(t)
@@ -61,8 +61,8 @@ func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus
 	return cmd.ProcessState.Sys().(syscall.WaitStatus), e
 }
 
-// A recorded launch makes no system call. Where the counter is not fit it makes two, to read the clock: the program's death is
-// then the proof that this test sees them.
+// A recorded launch makes no system call. On a machine without a fit counter it makes two, to read the clock. Then the program
+// must die, which proves that the test detects system calls.
 func TestHotPathMakesNoSystemCall(t *testing.T) {
 	if counterFit() {
 		how, e := launchesAlone(t, nothing, nothing)
@@ -89,8 +89,8 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 	}
 }
 
-// hotpathPieces is what the parameters of a launch of testdata/hotpath.c lead to. Up to 256 bytes of each are written
-// by the function that the program calls, more by its wrapper.
+// hotpathPieces returns the pieces of launch i in testdata/hotpath.c. The function that the program calls writes up to 256
+// bytes of each, its wrapper writes more.
 func hotpathPieces(i uint32) (ps []probe.Piece) {
 	add := func(param uint8, words ...uint32) {
 		p := probe.Piece{Param: param}
@@ -117,7 +117,7 @@ func samePiece(a, b probe.Piece) bool {
 
 func nothing(*Session) {}
 
-// A shim of another build, whose records or numbers of functions are not this program's, writes nothing, and says that it is there.
+// A shim from another build, with another layout or other function numbers, writes nothing and reports its presence.
 func TestStranger(t *testing.T) {
 	for name, change := range map[string]func(*control){
 		"records":   func(c *control) { c.version-- },
@@ -133,7 +133,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// The wrappers, all of them, hold no lock and leave the shim for the runtime alone: no function of a C library, no linkage table.
+// No wrapper takes a lock or calls anything outside the shim except the runtime: no C library function, no linkage table.
 func TestWrappersCallNothing(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("reads the instructions of x86-64")
@@ -144,7 +144,7 @@ func TestWrappersCallNothing(t *testing.T) {
 		t.Skipf("objdump: %v", err)
 	}
 	function := regexp.MustCompile(`^[0-9a-f]+ <(.*)>:$`)
-	// A call of a register is the runtime's function; the others are parts and other names of a wrapper.
+	// A call through a register calls the runtime. The other functions are parts and aliases of wrappers.
 	allowed := regexp.MustCompile(`\b(call|jmp|j[a-z]+) +(\*%r[a-z0-9]+$|[0-9a-f]+ <(shim_|other_|main_|plain_|acl|rt|Hccl|mstx))`)
 	locked := regexp.MustCompile(`\block\b|\bxchg .*\(|\bsyscall\b|\bmfence\b`)
 	var wrapper string
@@ -176,8 +176,8 @@ func TestWrappersCallNothing(t *testing.T) {
 	}
 }
 
-// While nothing is recorded a call of a launch is six instructions: no register is saved, no argument moved, before the
-// jump to the runtime.
+// While nothing is recorded, a launch costs six instructions before the jump to the runtime. They save no register and move no
+// argument.
 func TestIdleIsAJump(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("reads the instructions of x86-64")
@@ -200,7 +200,7 @@ func TestIdleIsAJump(t *testing.T) {
 	}
 }
 
-// The shim takes little of the static TLS that a process has left for libraries that are loaded late, and needs no call to find it.
+// The shim uses little static TLS, which libraries loaded late share, and accesses it without a call.
 func TestStaticTLS(t *testing.T) {
 	f := openELF(t, testenv.Built(t, "lib/libacltrace.so"))
 	for _, p := range f.Progs {

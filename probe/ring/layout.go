@@ -9,13 +9,13 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// The layout of probe/shim/ring.h. The sizes are asserted on both sides.
+// This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
 	layoutVersion = 5
 	headerBytes   = 4096
 	maxSlots      = 4096
-	// maxProcesses is how many processes of a session are looked at.
+	// maxProcesses limits the processes of a session that the recorder reads.
 	maxProcesses = 1 << 20
 	arenaChunk   = 1 << 20
 	arenaWords   = 64
@@ -23,7 +23,7 @@ const (
 	recCall, recPayload, recLost = 1, 2, 3
 	recBegin, recEnd, recTime    = 5, 6, 7
 	lostNested                   = 1
-	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
+	stateEntered, stateDone      = 1, 2 // any other value: left by longjmp, never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
 	pieceEarly                   = 8
 
@@ -48,9 +48,10 @@ type slot struct {
 	off            atomic.Uint32
 	process        uint32
 	name           [16]byte
-	rng            uint32 // 1 + that of its ring in the process's pool, 0 for a file of its own
+	rng            uint32 // 1 + ring number in the process's pool, 0 for a separate file
 }
 
+// control mirrors struct control field by field.
 type control struct {
 	magic                uint64
 	version              uint32
@@ -103,10 +104,10 @@ type header struct {
 	_                    [8]uint64
 }
 
-// mark is how many calls of a ring lie before a place in it, and how many of them were lost.
+// mark records a position in a ring, with the calls before it and how many of them were lost.
 type mark struct{ pos, seq, lost uint64 }
 
-// processFile is the layout of the file `process.N`, as in probe/shim/ring.h.
+// processFile is the file `process.N`.
 type processFile struct {
 	pid, ppid                           uint32
 	namespace, start, program           uint64
@@ -122,15 +123,14 @@ type processFile struct {
 
 const processBytes = 16384
 
-// The layout of the file `passed`, as in probe/shim/ring.h: counters of calls, or requests by dlsym, of functions that
-// the shim does not wrap.
+// The file `passed` counts calls, and requests by dlsym, of functions that the shim does not wrap.
 const (
 	passedNames = 1024
-	passedBytes = 64 // of an entry: count (8), state (4), name
-	passedNamed = 2  // state of an entry that has its name
+	passedBytes = 64 // an entry: count (8), state (4), name
+	passedNamed = 2  // state of an entry with a name
 )
 
-// Sizes of records without what follows.
+// Sizes of records without the data that follows.
 const (
 	callHeader, payloadHeader         = 40, 72
 	lostBytes, timeBytes, pieceHeader = 32, 80, 8

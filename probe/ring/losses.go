@@ -6,21 +6,21 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// losses is what the session has lost beyond the gaps that the sink gets.
+// losses is data that was lost, apart from the gaps that the sink gets.
 type losses struct {
-	since   int64                  // when this process created the session, CLOCK_MONOTONIC; 0 if another did
-	untimed [untimedReasons]uint64 // of rings that were given back
+	since   int64                  // start of the session, CLOCK_MONOTONIC; 0 after Open
+	untimed [untimedReasons]uint64 // from rings that were released
 	damage  []Damage
 }
 
-// Damage is a part of a session that a program has overwritten or truncated.
+// Damage describes a file of the session that a program has overwritten or truncated.
 type Damage struct {
-	PID, TID int // of the thread whose ring it was; no TID: all threads and processes that came later are not recorded
+	PID, TID int // owner of the ring; TID 0: the control file, so that later threads and processes are not recorded
 	Exe      string
 	What     string
 }
 
-// Damage returns what programs have done to the session. Valid after Finish.
+// Damage returns all damage. Valid after Finish.
 func (s *Session) Damage() []Damage {
 	all := s.losses.damage
 	if s.files.controlGone.Load() {
@@ -36,7 +36,7 @@ func (s *Session) Damage() []Damage {
 	return all
 }
 
-// Untimed counts the tasks whose time on the device was to be measured and was not, by why. Valid after Finish, and before Close.
+// Untimed counts the tasks without device time by reason. Valid after Finish, and before Close.
 func (s *Session) Untimed() map[probe.Untimed]uint64 {
 	n := map[probe.Untimed]uint64{}
 	for i := range untimedReasons {
@@ -50,23 +50,23 @@ func (s *Session) Untimed() map[probe.Untimed]uint64 {
 	return n
 }
 
-// Refused is the number of threads that could not be recorded, for want of memory for their rings.
+// Refused returns how many threads were not recorded because there was no memory for their rings.
 func (s *Session) Refused() int {
 	return touched(s, func() int { return int(s.clamp(uint64(s.files.ctl.refused.Load()))) })
 }
 
-// Stranger is a process whose shim is of another build of acltrace than this program, so that it records nothing; 0 for none.
+// Stranger returns the PID of a process whose shim is from another build and so records nothing; 0 for none.
 func (s *Session) Stranger() int {
 	return touched(s, func() int { return int(s.files.ctl.stranger.Load()) })
 }
 
-// ShutOut is how many threads and children are not recorded, since their program has a filter of system calls.
+// ShutOut counts the threads and children that were not recorded because their program filters system calls.
 type ShutOut struct {
-	Count, PID int // of one such process, where it is known
+	Count, PID int // PID of one such process, if known
 	Exe        string
 }
 
-// ShutOut returns what is not recorded for filters of system calls.
+// ShutOut returns the threads and children that system call filters have excluded.
 func (s *Session) ShutOut() (o ShutOut) {
 	s.touch(func() { o = ShutOut{Count: int(s.clamp(uint64(s.files.ctl.shutOut.Load())))} })
 	for _, m := range s.processes.filtered {
@@ -75,15 +75,15 @@ func (s *Session) ShutOut() (o ShutOut) {
 	return o
 }
 
-// leastCall is less than any program takes to make a call, in nanoseconds.
+// leastCall is a lower bound for the time of a call, in nanoseconds.
 const leastCall = 5
 
-// possible reports whether one thread can have made so many calls since the session began.
+// possible reports whether one thread can have made so many calls since the session began. If not, the counter is damaged.
 func (s *Session) possible(calls uint64) bool {
 	return calls <= uint64(probe.Now()-s.losses.since)/leastCall
 }
 
-// clamp bounds a count of events that all threads report together by what the machine can do.
+// clamp limits a counter that all threads share to the events that the machine can have produced.
 func (s *Session) clamp(n uint64) uint64 {
 	return min(n, uint64(probe.Now()-s.losses.since)/leastCall*uint64(runtime.NumCPU()))
 }

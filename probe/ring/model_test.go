@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// The protocol of ring.h, explored in full under a memory model as weak as aarch64's and C11's: x86 would hide a missing
-// barrier from any test that runs the code. The model is the view-based one: every location keeps all values that were
-// stored to it; a thread may read any value that is not older than what it knows of the location; a store with release
-// carries what its thread knows, and a load with acquire that reads it learns it.
+// This test explores the protocol of ring.h in full under a memory model as weak as those of aarch64 and C11. A test that runs
+// the code on x86 would not notice a missing barrier. The model is view-based. Every location keeps all stored values. A
+// thread may read any value that is not older than its view of the location. A release store carries its thread's view, and an
+// acquire load of the value adds that view.
 
-// Orders of loads and stores.
+// order is the memory order of a load or store.
 type order bool
 
 const (
@@ -19,26 +19,26 @@ const (
 	strong  order = true // release for a store, acquire for a load
 )
 
-// step is one instruction of a model thread. regs are the thread's registers; loc and val see them.
+// step is one instruction of a model thread. loc and val get the thread's registers.
 type step struct {
 	kind  string // load, store, goto, check
 	loc   func(regs []int) string
 	val   func(regs []int) int
 	reg   int
 	order order
-	when  func(regs []int) bool // goto: the condition; check: what must hold
+	when  func(regs []int) bool // goto: the condition; check: the invariant
 	to    int
 }
 
 type message struct {
 	val  int
-	view string // what its writer knew, as a key of views
+	view string // the writer's view, as a key of views
 }
 
 type modelThread struct {
 	pc   int
 	regs [6]int
-	view map[string]int // location: index of the oldest value that it may still read
+	view map[string]int // location: index of the oldest readable value
 }
 
 type model struct {
@@ -85,7 +85,7 @@ func (m *model) copy() *model {
 	return c
 }
 
-// explore runs every interleaving and every choice of values, and returns the number of states and the first violation.
+// explore runs every interleaving with every choice of values. It returns the number of states and the first violation.
 func explore(programs [2][]step) (int, string) {
 	start := &model{mem: map[string][]message{}, views: map[string]map[string]int{"": {}}}
 	for _, loc := range locations {
@@ -162,12 +162,12 @@ func explore(programs [2][]step) (int, string) {
 	return len(seen), ""
 }
 
-// A ring of two records, through which three calls go, so that each place is written again.
+// Three calls go through a ring of two records, so that places are reused.
 const cells, modelCalls = 2, 3
 
 var locations = []string{"head", "tail", "state0", "state1", "data0", "data1", "result0", "result1"}
 
-// ringOrders are the orders that the shim and the recorder use; the test weakens them one by one.
+// ringOrders are the memory orders in the shim and the recorder. The test weakens them one by one.
 type ringOrders struct {
 	entryHead, done, exitHead, writerTail order // shim.h: shim_commit, shim_exit, shim_make_room
 	readerHead, readerState, readerTail   order // ring.go: drain
@@ -178,7 +178,7 @@ func ringPrograms(o ringOrders) [2][]step {
 	cell := func(name string) func([]int) string {
 		return func(r []int) string { return fmt.Sprint(name, r[0]%cells) }
 	}
-	// Registers: 0 the number of the call, 1 a head or tail that was read, 2 state, 3 data, 4 result.
+	// Registers: 0 call number, 1 head or tail as read, 2 state, 3 data, 4 result.
 	writer := []step{
 		0: {kind: "load", loc: fixed("tail"), reg: 1, order: o.writerTail},
 		1: {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[0]-r[1] >= cells }}, // no room
@@ -191,12 +191,12 @@ func ringPrograms(o ringOrders) [2][]step {
 		8: {kind: "goto", reg: 0, val: func(r []int) int { return r[0] + 1 }, to: 9, when: func([]int) bool { return true }},
 		9: {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[0] < modelCalls }},
 	}
-	// A head of 2n+1 or more says that the entry of call n is there.
+	// A head of at least 2n+1 means that the entry of call n is complete.
 	reader := []step{
 		0:  {kind: "load", loc: fixed("head"), reg: 1, order: o.readerHead},
 		1:  {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[1] < 2*r[0]+1 }},
 		2:  {kind: "load", loc: cell("state"), reg: 2, order: o.readerState},
-		3:  {kind: "load", loc: cell("data"), reg: 3}, // what is left of a program that died here
+		3:  {kind: "load", loc: cell("data"), reg: 3}, // the record of a program that died here
 		4:  {kind: "check", when: func(r []int) bool { return (r[2] == 1 || r[2] == 2) && r[3] == 10+r[0] }},
 		5:  {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[2] != 2 }},
 		6:  {kind: "load", loc: cell("result"), reg: 4},
@@ -216,8 +216,8 @@ func TestRingProtocol(t *testing.T) {
 	}
 	t.Logf("%d states", states)
 
-	// Each barrier is needed: without it the model finds a reader that sees what was not there. (Those of tail keep loads
-	// before a later store, which this model never moves.)
+	// Each barrier is needed: without it the reader sees data that was not written. The orders of tail keep loads before a later
+	// store, and this model never reorders these.
 	for name, weaken := range map[string]func(*ringOrders){
 		"the entry's head is not released":    func(o *ringOrders) { o.entryHead = relaxed },
 		"the end's state is not released":     func(o *ringOrders) { o.done = relaxed },

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// PassedBy returns how often functions were called, or asked for by dlsym, that the shim does not wrap.
+// PassedBy returns the functions that the shim does not wrap, with the number of calls and requests by dlsym.
 func (s *Session) PassedBy() map[string]uint64 {
 	b, err := os.ReadFile(filepath.Join(s.files.dir, "passed"))
 	if err != nil {

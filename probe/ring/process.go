@@ -14,35 +14,35 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// stillborn is after how long a process that has begun to say who it is, and holds no lock, has died of it.
+// stillborn is the age at which a process without a complete file and without a lock on it counts as dead.
 const stillborn = 10 * time.Second
 
-// processes is what is known of the processes of a session.
+// processes holds the data about each process.
 type processes struct {
 	members       []*member // by number
 	unread        int       // index of the first member whose file was not read
 	ids           map[identity]int
 	taken         map[int]bool // values of ids
-	filtered      []*member    // members with a filter of system calls
+	filtered      []*member    // members that filter system calls
 	filterReports uint32       // control.filtered at the last look
-	untraced      []probe.End  // members that the guard keeps from being recorded, until Untraceds returns them
+	untraced      []probe.End  // members that the crash guard excluded, until Untraceds returns them
 }
 
-// member is a process of a session. It may run where its number means nothing to this process, and be out of sight.
+// member is a process of a session. It may run in another PID namespace and be invisible here.
 type member struct {
-	number uint32 // 1 + that of its file
+	number uint32 // 1 + number of its file
 	file   *os.File
-	live   *processFile // the file, which the process writes; nil: not mapped
-	said   *processFile // a copy from when it was complete; nil before
+	live   *processFile // the file, mapped; nil: not yet
+	said   *processFile // a copy of the complete file; nil: not yet complete
 	pid    int          // in the trace
-	local  int          // as this process sees it, 0 where it does not
+	local  int          // PID in this process's namespace, 0 if not visible
 	ns     uint64
 	rings  []int
-	since  time.Time // that it is known of
-	shown  bool      // to the sink
+	since  time.Time // first seen
+	shown  bool      // delivered to the sink
 	gone   bool
 	filter filter
-	handle *os.File // of a process that this one sees, for how it ended; nil where the kernel gives none
+	handle *os.File // pidfd, nil if there is none
 }
 
 var ownNamespace = namespace("/proc/self/ns/pid")
@@ -55,7 +55,7 @@ func namespace(path string) uint64 {
 	return st.Ino
 }
 
-// look finds the processes that have come.
+// look finds new processes.
 func (s *Session) look() {
 	for n := uint32(len(s.processes.members)); n < min(s.files.ctl.nextProcess.Load(), maxProcesses); n++ {
 		s.processes.members = append(s.processes.members, &member{number: n + 1, since: time.Now(), gone: n < s.files.ctl.reaped})
@@ -70,7 +70,7 @@ func (s *Session) look() {
 	}
 }
 
-// member returns a process of the session once it has said who it is, nil before.
+// member returns a process by number, nil if it is unknown. Its said is nil until its file is complete.
 func (s *Session) member(number uint32) *member {
 	if number == 0 {
 		return nil
@@ -88,12 +88,12 @@ func (s *Session) member(number uint32) *member {
 	return m
 }
 
-// read maps what a process says of itself.
+// read maps the process's file and copies it once it is complete.
 func (s *Session) read(m *member) {
 	if m.file == nil {
 		f, err := os.OpenFile(s.files.path("process.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
-			m.gone = time.Since(m.since) > stillborn // or else it is just being made
+			m.gone = time.Since(m.since) > stillborn // younger: being created
 			return
 		}
 		m.file = f
@@ -118,7 +118,7 @@ func (s *Session) read(m *member) {
 	s.join(m, said)
 }
 
-// join notes who a process is.
+// join completes a member from its file.
 func (s *Session) join(m *member, said *processFile) {
 	m.said, m.ns = said, said.namespace
 	m.local = localPID(m.ns, int(said.pid))
@@ -146,7 +146,7 @@ func locked(f *os.File) bool {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lk) == nil && lk.Type != unix.F_UNLCK
 }
 
-// alive reports whether a process is there, wherever it runs.
+// alive reports whether the process runs. A process holds a lock on its file until it ends, in every namespace.
 func (m *member) alive() bool {
 	if !m.gone && m.said != nil {
 		m.gone = !locked(m.file)
@@ -159,9 +159,8 @@ type identity struct {
 	pid       int
 }
 
-// identify gives a process a number that no other of the trace has: the one by which this process sees it, else the one
-// that it has itself. Where two of different containers have one number, the later one gets a number beyond all that a
-// kernel gives.
+// identify assigns a PID that is unique in the trace: the PID here, else the process's own. If another process has that PID
+// already, in another container, it adds a number above the kernel's largest PID.
 func (s *Session) identify(m *member) int {
 	pid := m.local
 	if pid == 0 {
@@ -179,7 +178,7 @@ func (s *Session) identify(m *member) int {
 	return pid
 }
 
-// localPID is the number by which this process sees a process that has a number in a namespace, 0 where it does not see it.
+// localPID translates a PID from another namespace to this process's namespace. It returns 0 if the process is not visible.
 func localPID(ns uint64, pid int) int {
 	if ns == 0 || ns == ownNamespace {
 		return pid
@@ -224,7 +223,7 @@ func (m *member) describe() *probe.Process {
 	return p
 }
 
-// Alive reports whether a process is left that has called the runtime.
+// Alive reports whether any process still runs.
 func (s *Session) Alive() bool {
 	s.touch(s.look)
 	alive := false
@@ -234,7 +233,7 @@ func (s *Session) Alive() bool {
 	return alive
 }
 
-// Processes returns the ids of the processes that have called the runtime, those that have ended too.
+// Processes returns the session's PIDs, dead processes included.
 func (s *Session) Processes() []int {
 	s.touch(s.look)
 	var pids []int

@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
+// record decodes one record and delivers it. It returns errRing if the shim can't have written it.
 func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 	switch b[6] {
 	case recCall:
@@ -26,7 +27,7 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		if err := r.leave(sink); err != nil {
 			return err
 		}
-		outer := copyCall(c) // the record is overwritten before its call ends
+		outer := copyCall(c) // c shares memory with the next records
 		r.outer = &outer
 	case recEnd:
 		return r.end(s, sink, b)
@@ -61,15 +62,15 @@ func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
 	}
-	c.End, c.Ret = max(behind(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
-	r.last, r.recording = c.End, 0 // which was within the call
+	c.End, c.Ret = max(after(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
+	r.last, r.recording = c.End, 0 // the payload time is part of the call
 	if err := readPieces(c, s.model.Func(c.Func), b[callHeader:]); err != nil {
 		return err
 	}
 	return r.leave(sink)
 }
 
-// call reads a record of a call, whose memory the call refers to.
+// call decodes a call record. The call refers to the memory of b.
 func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	if len(b) < callHeader {
 		return nil, errRing
@@ -81,7 +82,7 @@ func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	}
 	_, seq := r.number(r.seq)
 	c := &r.at
-	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: behind(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
+	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
 	r.last, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
@@ -95,7 +96,7 @@ func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	return c, readPieces(c, f, b[callHeader+8*words:])
 }
 
-// pieces reads the pieces that follow a call.
+// readPieces decodes the pieces that follow a call.
 func readPieces(c *probe.Call, f *api.Func, rest []byte) error {
 	for len(rest) > 0 {
 		if len(rest) < pieceHeader {
@@ -129,7 +130,7 @@ func readPieces(c *probe.Call, f *api.Func, rest []byte) error {
 	return nil
 }
 
-// clone returns a call that owns its memory.
+// copyCall returns a call with its own memory.
 func copyCall(c *probe.Call) probe.Call {
 	n := *c
 	n.Words, n.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
@@ -139,8 +140,8 @@ func copyCall(c *probe.Call) probe.Call {
 	return n
 }
 
-// ringOf is the ring that has a call of a thread; nil for a call that another recorder has got. The thread may be one that has got its
-// ring since the last look.
+// ringOf returns the ring of a call, nil if an earlier recorder has read the call. The thread may have got its ring since the
+// last look.
 func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
 	if slot >= maxSlots {
 		return nil, errRing
@@ -193,18 +194,17 @@ func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
 	if s.files.arenaGone && le.Uint32(b[64:]) != 0 {
 		p.Missing, p.Bytes = probe.Unreadable, nil
 	}
-	// The time is that of the thread that wrote the record, which is another one than that of the call if it has waited for its result.
+	// The time belongs to the thread that wrote the record. Another thread may have made the call.
 	p.Recording = s.clock.duration(uint64(le.Uint32(b[68:])) * recordingTicks)
 	r.recording += p.Recording
 	return sink.Payload(&p)
 }
 
 func (r *ring) time(s *Session, sink probe.Sink, b []byte) error {
-	slot := int(le.Uint32(b[8:]))
 	if len(b) < timeBytes {
 		return errRing
 	}
-	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
+	of, err := s.ringOf(sink, int(le.Uint32(b[8:])), le.Uint64(b[16:]))
 	if of == nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rings holds the rings of a session's threads, and what outlives a ring.
+// rings holds the rings of a session by slot, and data that outlives a ring.
 type rings struct {
 	bytes   uint64  // of a ring
 	bySlot  []*ring // nil: not mapped yet
@@ -23,10 +23,10 @@ type rings struct {
 	part    []byte              // copy of the current part of a payload
 }
 
-// threadID is the number of a process in the trace and that of a thread in its process.
+// threadID identifies a thread by the PID in the trace and the TID.
 type threadID struct{ pid, tid uint32 }
 
-// open maps the rings that have appeared.
+// open maps new rings.
 func (s *Session) open(sink probe.Sink) error {
 	for n := int(min(s.files.ctl.nextSlot.Load(), maxSlots)); len(s.rings.bySlot) < n; {
 		s.rings.bySlot = append(s.rings.bySlot, nil)
@@ -42,7 +42,7 @@ func (s *Session) open(sink probe.Sink) error {
 		switch sl.state.Load() {
 		case slotLive:
 		case slotDead:
-			s.rings.bySlot[i] = &ring{} // there was no memory
+			s.rings.bySlot[i] = &ring{} // the thread had no memory for one
 			continue
 		default:
 			continue
@@ -52,7 +52,7 @@ func (s *Session) open(sink probe.Sink) error {
 			continue
 		}
 		if m.said == nil {
-			// A process makes a ring after it has written its file, which is truncated now.
+			// A process writes its file before it makes a ring. The file was truncated since.
 			s.join(m, &processFile{pid: sl.pid, ppid: sl.ppid, start: sl.start})
 		}
 		if err := s.show(m, sink); err != nil {
@@ -72,7 +72,7 @@ func (s *Session) open(sink probe.Sink) error {
 	return nil
 }
 
-// show tells the sink of a process, once.
+// show delivers a process to the sink, once.
 func (s *Session) show(m *member, sink probe.Sink) error {
 	if m.shown {
 		return nil
@@ -80,7 +80,7 @@ func (s *Session) show(m *member, sink probe.Sink) error {
 	m.shown = true
 	for _, o := range s.processes.members {
 		if o != m && o.shown && o.pid == m.pid {
-			return nil // by exec it has become another program
+			return nil // the same process after exec
 		}
 	}
 	p := m.describe()
@@ -91,43 +91,44 @@ func (s *Session) show(m *member, sink probe.Sink) error {
 	return sink.Process(p)
 }
 
+// ring is a thread's ring, mapped here. A ring may be reused by later threads of the process.
 type ring struct {
 	slot     *slot
 	member   *member
-	pid, tid uint32 // of the thread that has it now
+	pid, tid uint32 // current owner
 	owners   []owner
 	head     *header
-	mem      unsafe.Pointer // of the whole mapping
+	mem      unsafe.Pointer // whole mapping
 	length   uintptr
-	data     []byte // the records, twice
+	data     []byte // the records, mapped twice in a row
 	size     uint64
-	pos      uint64
-	lost     uint64      // as handed on
-	seq      uint64      // of the next call in this ring
-	outer    *probe.Call // that encloses those to come, nil for none
-	done     bool
-	gone     int64 // since when it is done, where it was given up
-	// truncated is set once the program has truncated the file. seen is the number of the next call when the ring was last drained.
+	pos      uint64      // read so far
+	lost     uint64      // calls delivered as lost
+	seq      uint64      // number of the next call in this ring
+	outer    *probe.Call // enclosing call in progress, nil for none
+	done     bool        // nothing more is read
+	gone     int64       // when it was given up
+	// truncated is set when the program has truncated the file. seen is the value of seq in the header at the last drain.
 	truncated bool
 	seen      uint64
-	taken     uint64     // the first call that this process has got
-	handed    uint64     // calls that the session's count has
-	given     bool       // back, so that another thread may have the slot
-	last      int64      // when the latest call began or ended, as far as that is known
-	at        probe.Call // the call at hand, kept for its memory
-	// recording is how many nanoseconds payloads have taken the thread since its latest call.
+	taken     uint64     // seq when this recorder began to read
+	handed    uint64     // calls counted in control.handed
+	given     bool       // given back: another thread may take the slot
+	last      int64      // start or end of the latest call, as delivered
+	at        probe.Call // current call, reused for its memory
+	// recording is the time in nanoseconds that the thread spent on payloads since its latest call.
 	recording int64
 }
 
-// owner is a thread that has, or has had, a ring: its calls are those from the number first on, and the thread had made
-// base calls before.
+// owner is a present or past thread of a ring. Its calls have the ring's numbers from first on. The thread made base calls
+// before, in other rings.
 type owner struct {
 	pid, tid    uint32
 	generation  uint32
 	first, base uint64
 }
 
-// number returns the owner of a call of the ring and the call's number in that thread.
+// number maps a call's number in the ring to its thread and its number there.
 func (r *ring) number(seq uint64) (owner, uint64) {
 	for i := len(r.owners) - 1; i > 0; i-- {
 		if o := r.owners[i]; seq >= o.first {
@@ -138,7 +139,7 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 	return o, o.base + seq - o.first
 }
 
-// change notes that the ring, which was empty then, has changed hands.
+// change checks whether an empty ring has a new owner.
 func (r *ring) change(s *Session, sink probe.Sink) error {
 	if r.mem == nil || r.done || r.generation(s) == r.owners[len(r.owners)-1].generation {
 		return nil
@@ -150,7 +151,7 @@ func (r *ring) change(s *Session, sink probe.Sink) error {
 	return nil
 }
 
-// generation returns how many threads have had the ring before the one that has it now.
+// generation returns how many owners the ring had before.
 func (r *ring) generation(s *Session) uint32 {
 	n := r.slot.generation.Load()
 	if s.files.controlGone.Load() {
@@ -159,12 +160,12 @@ func (r *ring) generation(s *Session) uint32 {
 	return n
 }
 
-// own notes that a thread has got the ring.
+// own registers the current owner of the slot.
 func (r *ring) own(s *Session) {
 	r.pid, r.tid, r.recording = uint32(r.member.pid), r.slot.tid, 0
 	key := threadID{r.pid, r.tid}
 	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
-	if len(name) == 0 && r.member.local != 0 { // a thread that could not ask
+	if len(name) == 0 && r.member.local != 0 { // the thread may not make system calls
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", r.member.local, r.tid))
 		name = bytes.TrimSpace(comm)
 	}
@@ -203,7 +204,7 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	return r, nil
 }
 
-// start takes the ring over from another recorder, which may have read some of it.
+// start sets the read position. An earlier recorder may have read part of the ring.
 func (r *ring) start(s *Session) {
 	r.pos = r.head.tail.Load()
 	for _, k := range r.head.mark {
@@ -223,7 +224,7 @@ func (r *ring) close() {
 	}
 }
 
-// drain hands on the finished records of a ring, and returns their bytes; with final, the unfinished one too.
+// drain delivers the finished records of a ring, with final also an unfinished one, and returns their size in bytes.
 func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	if r.mem == nil || r.done {
 		return 0, nil
@@ -237,13 +238,13 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 		return 0, err
 	}
 	if first := &r.owners[0]; r.pos == 0 && head > 0 {
-		// After an exec the thread had another ring, which comes first here: its calls are counted by now.
+		// After exec the thread's earlier ring has been read by now, so its calls are counted.
 		first.base = s.rings.nextSeq[threadID{first.pid, first.tid}]
 	}
 	start := r.pos
 	for r.pos < head {
 		b := r.data[r.pos&(r.size-1):]
-		// The state lies in the last byte of the second word of the header, and is stored last.
+		// The state is the last byte of the record header's second word. The shim stores it last.
 		state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
 		if state == stateEntered && !final {
 			break
@@ -261,13 +262,13 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 		}
 		r.pos += size
 		s.share(size)
-		// Space is given back now and then, so that a program that waits does not wait for the whole ring.
+		// Programs that wait for room must not wait until the whole ring is read.
 		if r.pos-r.head.tail.Load() > r.size/8 {
 			r.giveBack(s)
 			s.Beat()
 		}
 		if r.pos >= head {
-			// A ring that was empty for a moment may have another owner.
+			// A ring that was empty for a moment may have a new owner.
 			if head = r.head.head.Load(); r.generation(s) != r.owners[len(r.owners)-1].generation {
 				break
 			}
@@ -284,7 +285,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	return r.pos - start, nil
 }
 
-// giveBack gives the space of what was read back to the program, and notes what whoever takes the ring over must know.
+// giveBack frees the space of the records that were read, and leaves marks for a later recorder.
 func (r *ring) giveBack(s *Session) {
 	if r.pos == r.head.tail.Load() {
 		return
@@ -301,7 +302,7 @@ func (r *ring) giveBack(s *Session) {
 	r.handed = r.seq
 }
 
-// leave hands on the enclosing call that never returned.
+// leave delivers the enclosing call as one that never returned.
 func (r *ring) leave(sink probe.Sink) error {
 	c := r.outer
 	if r.outer = nil; c == nil {
@@ -315,8 +316,8 @@ const (
 	truncated   = "ring truncated by the program"
 )
 
-// giveUp reads no more of a ring that the program has damaged. Its thread does not wait for room there. Of a truncated ring at
-// least one call is lost, and those that were seen in it. Calls that an overwritten ring still holds are counted in finish.
+// giveUp stops reading a damaged ring. Its thread no longer waits for room there. A truncated ring has lost at least one
+// call, and all that its header had counted. finish counts the calls that are left in an overwritten ring.
 func (r *ring) giveUp(s *Session, sink probe.Sink, why string) error {
 	r.head.givenUp.Store(1)
 	r.done, r.gone = true, probe.Now()
@@ -332,12 +333,12 @@ func (r *ring) giveUp(s *Session, sink probe.Sink, why string) error {
 	return sink.Gap(&g)
 }
 
-// unmeasured returns how many tasks of a ring's threads were to be measured and were not, for one reason.
+// unmeasured returns how many tasks of a ring's threads were not measured for a reason.
 func (r *ring) unmeasured(s *Session, why probe.Untimed) uint64 {
 	return s.clamp(touched(s, func() uint64 { return r.head.untimed[why].Load() }))
 }
 
-// ThreadName is what a thread was called when it made its first call, "" where that is not known.
+// ThreadName returns the name of a thread at its first call, "" if unknown.
 func (s *Session) ThreadName(pid, tid int) string {
 	return s.rings.names[threadID{uint32(pid), uint32(tid)}]
 }

@@ -10,30 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program may lock itself in by a filter of system calls (seccomp). The shim makes none from then on: see probe/shim/filter.c. It can't make
-// rings for new threads either, so the recorder does that, in the file `pool.N` that the shim has mapped before.
+// A program may filter its system calls (seccomp). From then on the shim makes none: see probe/shim/filter.c. So it can't make
+// rings for new threads either. The recorder makes them ahead, in the file `pool.N` that the shim mapped before.
 
 const (
-	// readyRings is how many rings such a process finds ready for its next threads.
+	// readyRings is the number of rings kept ready for a process's next threads.
 	readyRings = 4
-	// filterEvery is how often it is looked whether a process has set a filter in a way that the shim does not see, since Linux 5.9. Of one with very many threads
-	// a look takes long, and is taken the more seldom.
+	// filterEvery is the interval of looks for filters that the shim did not notice, on Linux 5.9 and later. It is longer for
+	// processes with many threads, where a look takes long.
 	filterEvery = 250 * time.Millisecond
-	// leftEvery is how often it is looked whether threads that have rings have ended.
+	// leftEvery is the interval of looks for threads that have ended.
 	leftEvery = 20 * time.Millisecond
 )
 
-// filter is what is known of a process's filters.
+// filter is the filter state of a process.
 type filter struct {
-	known bool // to the shim too
+	known bool // the process has a filter, and the shim knows
 	next  time.Time
-	pool  *os.File // nil: not opened yet
+	pool  *os.File // nil: not yet opened
 }
 
-// rangeBytes is how far the rings of a pool are apart.
+// rangeBytes is the distance between two rings in a pool.
 func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.rings.bytes) }
 
-// watchFilter looks whether a process has set a filter, and tells its shim.
+// watchFilter checks whether a process has set a filter, and informs its shim.
 func (s *Session) watchFilter(m *member) {
 	if m.filter.known || m.live == nil || m.said == nil || m.said.untraced != 0 {
 		return
@@ -54,7 +54,7 @@ func (s *Session) watchFilter(m *member) {
 	s.processes.filtered = append(s.processes.filtered, m)
 }
 
-// filters returns how many filters the thread of a process has that has most, 0 where the kernel does not say.
+// filters returns the largest number of filters on any thread, 0 if the kernel does not report it.
 func filters(pid int) int {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
 	most := 0
@@ -71,7 +71,7 @@ func filters(pid int) int {
 	return most
 }
 
-// refill makes rings for the next threads of processes that make none themselves.
+// refill makes rings ahead for processes with filters.
 func (s *Session) refill() {
 	if n := s.files.ctl.filtered.Load(); n != s.processes.filterReports {
 		s.processes.filterReports = n
@@ -112,7 +112,7 @@ func (s *Session) refill() {
 	}
 }
 
-// left reports whether the thread that has a ring is gone, and all that it wrote was read.
+// left reports whether the owner of a ring has ended and all its records were read.
 func (s *Session) left(i int, m *member) bool {
 	if i >= len(s.rings.bySlot) || s.rings.bySlot[i] == nil || s.rings.bySlot[i].mem == nil || s.rings.bySlot[i].done {
 		return false
@@ -121,7 +121,7 @@ func (s *Session) left(i int, m *member) bool {
 	return r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
 }
 
-// makeReady makes a ring of a process's pool, by its number. False where there is no room.
+// makeReady makes a ring in a process's pool. It returns false if there is no room.
 func (s *Session) makeReady(m *member, number uint32) bool {
 	if m.filter.pool == nil {
 		f, err := os.OpenFile(s.files.path("pool.", m.number-1), os.O_RDWR, 0)
@@ -149,7 +149,7 @@ func (s *Session) makeReady(m *member, number uint32) bool {
 	return true
 }
 
-// takeSlot takes a slot as a thread does.
+// takeSlot takes a slot in the way threads do.
 func (s *Session) takeSlot() (uint32, bool) {
 	if s.files.ctl.nextSlot.Load() < maxSlots {
 		if n := s.files.ctl.nextSlot.Add(1) - 1; n < maxSlots {
@@ -164,7 +164,7 @@ func (s *Session) takeSlot() (uint32, bool) {
 	return 0, false
 }
 
-// dropPool gives back the rings that nobody has taken, of a process that is gone. Those that a thread has had are released before.
+// dropPool frees the unused rings of a dead process and its pool. The used ones have been released.
 func (s *Session) dropPool(m *member) {
 	for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
 		if sl := &s.files.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {

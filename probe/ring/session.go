@@ -1,8 +1,11 @@
 // Package ring is the recorder's side of the shared memory that the shim (probe/shim) writes.
 //
-// Package record creates a Session, or opens one that another recorder has left, calls Drain until the programs have
-// ended, then Finish and Close. The records go to a probe.Sink. The package never loads the shim into a program and never
-// writes a trace.
+// A session is a folder on a tmpfs with a control file, a file for each process, and a ring for each thread that calls the
+// runtime. Package record creates a Session, or opens one that an earlier recorder has left. It calls Drain until the
+// programs have ended, Reap for processes that ended, then Finish and Close. The records go to a probe.Sink.
+//
+// Programs can damage the shared files. The package gives up a damaged ring and counts the loss; it never crashes on it.
+// It never loads the shim into a program and never writes a trace.
 package ring
 
 import (
@@ -18,57 +21,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Policy is what a program does when its ring is full.
+// Policy decides how a program behaves if its ring is full.
 type Policy uint32
 
 const (
-	Drop  Policy = 0 // the call is lost, and counted
-	Block Policy = 1 // the program waits while the recorder is alive
+	Drop  Policy = 0 // lose the call and count it
+	Block Policy = 1 // wait while the recorder is alive
 )
 
-// DefaultDir is where sessions are made: their files are memory there.
+// DefaultDir is the parent folder of sessions. Files there are in memory.
 const DefaultDir = "/dev/shm"
 
-// Options are the parameters of a Session; nil means the defaults.
+// Options are the parameters of a Session. A nil *Options means the defaults.
 type Options struct {
 	Policy Policy
-	// RingBytes is the size of a thread's ring, rounded up to a power of two; 0 means 8 MiB.
+	// RingBytes is each thread's ring size, rounded up to a power of two; 0 means 8 MiB.
 	RingBytes int
-	// MemoryLimit is the size of all rings together; 0 means a quarter of what the tmpfs and the memory cgroup of the
-	// recorder have left, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
+	// MemoryLimit bounds all rings together. 0 means a quarter of the memory left in the tmpfs and in the recorder's memory
+	// cgroup, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
 	MemoryLimit uint64
-	// ArenaBytes is the memory for large payloads on their way, shared by all threads, rounded down to MiB; 0 means 256 MiB
-	// where PayloadLimit lets large payloads through, but at most a quarter of MemoryLimit. -1 means none.
+	// ArenaBytes sizes the buffer for large payloads, rounded down to MiB. All threads share it. 0 means 256 MiB if
+	// PayloadLimit allows large payloads, but at most a quarter of MemoryLimit. -1 means none.
 	ArenaBytes int64
-	// PayloadLimit is the size in bytes up to which a payload is captured; 0 captures none.
+	// PayloadLimit is the largest payload to capture, in bytes; 0 captures none.
 	PayloadLimit uint64
-	// VirtualFrom has calls take place in the virtual time of a simulator, which begins at this moment of CLOCK_MONOTONIC; 0 for real time.
+	// VirtualFrom starts a simulator's virtual time at this CLOCK_MONOTONIC time; 0 means real time.
 	VirtualFrom int64
-	// NoTaskIDs leaves out the runtime's own ids of streams and tasks, which take a query of the runtime for each task.
+	// NoTaskIDs leaves out the runtime's stream and task ids, which take a query for each task.
 	NoTaskIDs bool
-	// PayloadLeast is the size in bytes below which payloads are not captured: with it, token ids and the like stay out.
+	// PayloadLeast is the smallest payload to capture, in bytes. It keeps out token ids, for example.
 	PayloadLeast uint64
-	// VisibleLimit is the size in bytes up to which memory that the program and the device access without a call is captured at
-	// synchronizations; 0 captures none of it.
+	// VisibleLimit is the largest range, in bytes, to capture at synchronizations from memory that program and device
+	// access without a call; 0 captures none.
 	VisibleLimit uint64
-	// StackFrames is how much to keep of the stack that each call was made from, at most 64; 0 means nothing.
+	// StackFrames limits the return addresses kept for each call, at most 64.
 	StackFrames int
-	// TimeEvery is of how many tasks of a thread one has its time on the device measured, on average; 0 measures none.
+	// TimeEvery measures the device time of one task in N, on average; 0 measures none.
 	TimeEvery int
-	// TimeGap is the least time between two such tasks of a thread.
+	// TimeGap is the minimum time between two measured tasks of a thread.
 	TimeGap time.Duration
-	// Dir is the folder to make the session in; "" means DefaultDir.
+	// Dir is the parent folder for Create; "" means DefaultDir.
 	Dir string
-	// Mode is that of the files; 0 means 0600, for the user of this process alone.
+	// Mode is the file mode; 0 means 0600.
 	Mode os.FileMode
-	// Waiting makes a session in which nothing is recorded until Go.
+	// Waiting starts with recording paused, until Go.
 	Waiting bool
 }
 
-// A Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
-// Close. Another may call Beat and Waiting.
+// Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
+// Close. Others may call Beat and Waiting.
 type Session struct {
-	// Handed is how many calls earlier recorders had taken out of the rings when this one opened the session.
+	// Handed is the number of calls that earlier recorders had read when Open returned.
 	Handed uint64
 
 	model     *api.Model
@@ -78,7 +81,7 @@ type Session struct {
 	processes processes
 	losses    losses
 	pace      pace
-	quiet     int64 // Open: when the recorder before was last alive, CLOCK_MONOTONIC
+	quiet     int64 // last heartbeat of the earlier recorder, CLOCK_MONOTONIC; 0 after Create
 }
 
 func newSession(m *api.Model, dir string, o *Options) *Session {
@@ -120,8 +123,8 @@ func Prepare(m *api.Model, dir string, opts *Options) error {
 	return s.Close()
 }
 
-// Open takes over a session that Prepare has made or that an earlier recorder has left. The options replace those of the
-// earlier recorder, except for the sizes of rings and memory.
+// Open takes over a session from Prepare or from an earlier recorder. The options replace those of the earlier recorder,
+// except for the sizes of rings and memory. It fails with ErrTaken or ErrVersion.
 func Open(m *api.Model, dir string, opts *Options) (*Session, error) {
 	o := opts.orDefaults()
 	s := newSession(m, dir, o)
@@ -147,7 +150,7 @@ func (o *Options) orDefaults() *Options {
 	return &own
 }
 
-// create makes the files of a session. Programs find the session once its control file has its name.
+// create makes the files of a session. Programs find the session when the control file gets its final name.
 func create(m *api.Model, dir string, o *Options) (*Session, error) {
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
@@ -247,7 +250,7 @@ func (s *Session) take(o *Options) error {
 	return nil
 }
 
-// configure says what programs are to write from here on.
+// configure sets the options that programs read from the control file.
 func (s *Session) configure(o *Options) {
 	c := s.files.ctl
 	c.policy.Store(uint32(o.Policy))
@@ -260,11 +263,11 @@ func (s *Session) configure(o *Options) {
 	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)
 }
 
-// Dir is the session's folder, which the environment of the program names in ACLTRACE_SESSION.
+// Dir returns the session's folder. Programs get it in ACLTRACE_SESSION.
 func (s *Session) Dir() string { return s.files.dir }
 
-// CheckShim returns an error where a shim, the content of its file, is of another build than this program: what it wrote would
-// not be understood, and it writes nothing.
+// CheckShim returns an error if shim, the content of the library, is from another build than this program. Such a shim
+// records nothing, because its layout or its function numbers differ.
 func CheckShim(shim []byte, m *api.Model) error {
 	build := fmt.Sprintf("acltrace shim: ring %d, functions %016x", layoutVersion, m.Checksum())
 	if !bytes.Contains(shim, []byte(build)) {
@@ -273,13 +276,13 @@ func CheckShim(shim []byte, m *api.Model) error {
 	return nil
 }
 
-// Policy is what programs do when a ring is full: Drop, too, after a program has waited in vain.
+// Policy returns the current policy. It becomes Drop after a program has waited in vain.
 func (s *Session) Policy() Policy {
 	return touched(s, func() Policy { return Policy(s.files.ctl.policy.Load()) })
 }
 
-// Cost is what recording adds to a launch with 64 bytes of arguments, in nanoseconds, as the first process of the session has
-// measured it; 0 where none has.
+// Cost returns the nanoseconds that recording adds to a launch with 64 bytes of arguments. The first process measures it; 0
+// means not yet measured.
 func (s *Session) Cost() float64 {
 	ticks := touched(s, func() float64 { return float64(s.files.ctl.cost.Load()) })
 	if s.clock.counter {
@@ -288,10 +291,10 @@ func (s *Session) Cost() float64 {
 	return ticks
 }
 
-// ClockJumps is how often the processor's counter was found to have jumped.
+// ClockJumps returns how many jumps of the processor's counter were detected.
 func (s *Session) ClockJumps() int { return s.clock.jumps }
 
-// Off ends the recording; programs run on without it.
+// Off ends the recording. Programs run on.
 func (s *Session) Off() {
 	s.touch(func() {
 		s.files.ctl.policy.Store(uint32(Drop))
@@ -299,8 +302,8 @@ func (s *Session) Off() {
 	})
 }
 
-// Wait has programs record nothing from here on, but the process with the id where that is not 0. A call that has begun
-// is still recorded. It may be called from any goroutine that no other does so from at the time.
+// Wait pauses recording in all processes except the one with PID but (0: in all). Calls in progress are still recorded.
+// Wait and Go must not run concurrently.
 func (s *Session) Wait(but int) {
 	s.touch(func() {
 		s.files.ctl.only.Store(uint32(but))
@@ -309,7 +312,7 @@ func (s *Session) Wait(but int) {
 	})
 }
 
-// Go has programs record again after Wait.
+// Go resumes recording after Wait.
 func (s *Session) Go() {
 	s.touch(func() {
 		s.files.ctl.off.CompareAndSwap(offWaiting, 0)
@@ -318,13 +321,13 @@ func (s *Session) Go() {
 	})
 }
 
-// Waiting reports whether programs record nothing for now, but the process with the id.
+// Waiting reports whether recording is paused, and the PID that is exempt.
 func (s *Session) Waiting() (but int, waiting bool) {
 	s.touch(func() { but, waiting = int(s.files.ctl.only.Load()), s.files.ctl.off.Load() == offWaiting })
 	return but, waiting
 }
 
-// still tells the threads that have rings whether they record.
+// still updates the flags that running threads read.
 func (s *Session) still() {
 	only, waiting := s.Waiting()
 	quiet := uint32(quietNo)
@@ -348,18 +351,17 @@ func (s *Session) still() {
 	s.files.ctl.quiet.Store(quiet)
 }
 
-// Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else
-// the recorder does, or programs that wait for it stop waiting.
+// Beat is the recorder's heartbeat. Call it at least four times a second, or programs stop waiting for room in their rings.
 func (s *Session) Beat() { s.touch(func() { s.files.ctl.heartbeat.Store(probe.Now()) }) }
 
-// Keep has Close leave the session's files, for Open, with nothing recorded any more.
+// Keep ends the recording and lets Close leave the files, for a later Open.
 func (s *Session) Keep() {
 	s.Off()
 	s.files.keep = true
 }
 
-// Close gives the memory back. Programs that still run record nothing any more; but the memory of a session
-// that was opened by Open stays as it is, for who opens it next.
+// Close unmaps and removes the session; programs record nothing from then on. After Open, Prepare or Keep it leaves the
+// files for the next recorder.
 func (s *Session) Close() error {
 	if s.files.keep {
 		s.unmap()
@@ -389,15 +391,15 @@ func (s *Session) unmap() {
 	s.files.unmap()
 }
 
-// ErrTaken is returned, wrapped, where another recorder drains a session.
+// ErrTaken is returned, wrapped, if another recorder has the session.
 var ErrTaken = errors.New("another recorder has it")
 
-// ErrVersion is returned, wrapped, for a session that an acltrace made whose rings look otherwise, or whose functions
-// are numbered otherwise, as those of another runtime are.
+// ErrVersion is returned, wrapped, if the session has another layout or other function numbers. Another version of acltrace
+// made it, or it is for another runtime.
 var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime (--api): make it anew")
 
-// Begun is when what the rings hold may have begun, on CLOCK_MONOTONIC in nanoseconds: when the first process came, or
-// when another recorder has read them last.
+// Begun returns the earliest possible time of a record, CLOCK_MONOTONIC: the first process's start, or the earlier
+// recorder's last heartbeat.
 func (s *Session) Begun() int64 {
 	s.touch(s.look)
 	first := probe.Now()

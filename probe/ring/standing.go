@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Standing returns the calls that have begun and not returned, of each thread the outermost, as far as the rings have been drained. The goroutine
-// that drains calls it.
+// Standing returns the calls in progress, for each thread the outermost one, as far as the rings have been drained. It must
+// run on the goroutine that drains.
 func (s *Session) Standing() []probe.Call {
 	return touched(s, func() []probe.Call {
 		var calls []probe.Call
@@ -26,7 +26,7 @@ func (s *Session) Standing() []probe.Call {
 	})
 }
 
-// peek reads the record of the call that the ring's thread is in, nil if it is in none.
+// peek decodes the record of the thread's call in progress, nil if there is none. It does not move the read position.
 func (r *ring) peek(s *Session) *probe.Call {
 	if r.pos >= r.head.head.Load() {
 		return nil
@@ -38,7 +38,7 @@ func (r *ring) peek(s *Session) *probe.Call {
 		return nil
 	}
 	was := *r
-	defer func() { *r = was }() // it is read again when the call has returned
+	defer func() { *r = was }() // drain decodes it again when the call has returned
 	c, err := r.call(s, b[:size], stateEntered)
 	if err != nil {
 		return nil

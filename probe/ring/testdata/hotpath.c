@@ -1,7 +1,7 @@
 /*
- * hotpath N: launches N kernels where the kernel of the system kills whoever makes a system call, other than to exit. What comes
- * before is not watched: a thread's first call makes its ring. Launch I has I % 4 attributes, of which the first in the list is I,
- * I % 75 half words of arguments, each I, and I % 3 placeholders.
+ * hotpath N: launches N kernels in a process that the kernel kills at any system call except exit. Two launches come before
+ * that, since a thread's first call makes its ring. Launch I has I % 4 attributes, the first with value I; I % 75 32-bit
+ * arguments, each I; and I % 3 placeholders.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,7 +13,7 @@
 
 #include "acl/acl.h"
 
-/* Not the strict mode, which takes the counter away too. */
+/* Strict mode would disable the counter as well. */
 static int alone(void)
 {
 	struct sock_filter rule[] = {
@@ -23,7 +23,7 @@ static int alone(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 	struct sock_fprog filter = {sizeof rule / sizeof *rule, rule};
-	/* Without the C library, so that the shim does not learn of it. */
+	/* Bypasses the C library, so that the shim does not notice. */
 	long r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #if defined(__x86_64__)
 	if (r == 0)
