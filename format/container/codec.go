@@ -10,7 +10,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// A Codec says how the stored bytes of a chunk were packed.
+// A Codec is the packing of a chunk's stored bytes.
 type Codec uint8
 
 const (
@@ -41,11 +41,11 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// frameHead is the length of what precedes a frame: its raw and its stored length.
+// frameHead is the length of a frame's head: its raw and its stored length.
 const frameHead = 8
 
-// compress appends raw to dst, packed by c in frames that end at ends, the last one at the end of raw. It returns None
-// with the bytes as they are when packing does not make them fewer.
+// compress appends raw to dst, packed by c in frames that end at ends; the last frame ends with raw. If packing does not
+// reduce the size, it appends the raw bytes and returns None.
 func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 	at := len(dst)
 	if c != None {
@@ -72,8 +72,8 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	at := head + frameHead
 	dst = pack(append(dst, make([]byte, frameHead)...), raw, c)
 	shift := 0
-	// Numbers of two or four bytes whose lower ones are noise look like noise as a whole. Only entropy coding makes use
-	// of what the upper ones have.
+	// Numbers of two or four bytes with noise in the lower bytes look like noise as a whole. Only entropy coding can use
+	// the redundancy of the upper bytes.
 	if c == Zstd && len(dst)-at > len(raw)*2/5 {
 		p := bufPool.Get().(*[]byte)
 		shift = lanes(raw)
@@ -95,14 +95,14 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	return dst
 }
 
-// In the upper bits of a frame's raw length is the logarithm of the number of planes.
+// The upper bits of a frame's raw length hold the logarithm of the number of planes.
 const (
 	planesShift = 28
 	maxPlanes   = 3
 )
 
-// lanes returns the logarithm of the number of planes that suits numbers whose lower bytes are noise: 2 where a sample
-// shows one byte of every four to be nearly always the same, else 1.
+// lanes returns the logarithm of the best number of planes for numbers with noisy lower bytes: 2 if one byte in four
+// is nearly constant in a sample, else 1.
 func lanes(b []byte) int {
 	const sample = 1 << 10
 	if len(b) > sample {
@@ -131,7 +131,7 @@ func planes(dst, b []byte, shift int) []byte {
 	return dst
 }
 
-// pack appends raw to dst, packed by c, or at least as many bytes of anything when that makes no fewer.
+// pack appends raw to dst, packed by c. If packing does not reduce the size, it appends at least len(raw) arbitrary bytes.
 func pack(dst, raw []byte, c Codec) []byte {
 	if c == Zstd {
 		return zstdEncoder().EncodeAll(raw, dst)
@@ -148,7 +148,7 @@ func pack(dst, raw []byte, c Codec) []byte {
 	return dst[:at+n]
 }
 
-// Compresses reports whether packing b is worth the time, judged by a sample of it.
+// Compresses reports if packing b is worth the time, judged by a sample.
 func Compresses(b []byte) bool {
 	const part, parts = 4 << 10, 4
 	if len(b) <= part*parts {

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Numbers with noise in their lower bytes are stored in as many planes as suit them, and come back.
+// Numbers with noise in their lower bytes are stored in the right number of planes, and are read back.
 func TestPlanes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	two := []byte{7, 7, 7} // what precedes numbers need not keep them aligned
+	two := []byte{7, 7, 7} // bytes before the numbers need not keep them aligned
 	four := bytes.Clone(two)
 	for range 30_000 {
 		two = binary.LittleEndian.AppendUint16(two, uint16(rng.Uint32N(3<<8)))

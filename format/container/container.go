@@ -1,13 +1,13 @@
-// Package container is the outer layer of a trace file: a file header, and after it chunks, each with a 64-byte header
-// that carries its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index
-// and an end close the file; checkpoints on the way hold parts of the index. The package knows no events: a chunk is a
+// Package container is the outer layer of a trace file: a file header, then chunks, each with a 64-byte header
+// that has its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index
+// and an end close the file; checkpoints hold parts of the index. The package knows no events: a chunk is a
 // type, a range of times and bytes.
 //
-// A Writer is made by Create, takes chunks from any goroutine, and is finished by Finish. A file that never got that far is
-// read all the same: Open then starts from the last
-// checkpoint, walks what follows from chunk to chunk, and searches for the next whole header behind bytes that are none. A
-// File is safe for use from several goroutines. Nothing here ever maps a file, changes a file that it reads, or trusts a length
-// in it before it has compared it with a bound.
+// Create makes a Writer, which takes chunks from any goroutine; Finish completes the file. An unfinished file can
+// be read too: Open then starts from the last
+// checkpoint, walks from chunk to chunk, and searches for the next whole header after invalid bytes. A
+// File is safe for use from several goroutines. This package never maps a file, never changes a file that it reads, and compares every
+// length with a bound before it trusts it. Package format is its only user.
 //
 // SPEC.md in the folder above describes every byte.
 package container
@@ -44,23 +44,23 @@ const (
 	chunkMagic = "ACLK"
 )
 
-// A Type says what a chunk holds. Types from 0x80 on are experimental and never given a meaning here.
+// A Type is the kind of a chunk's content. Types from 0x80 on are experimental and never given a meaning here.
 type Type uint8
 
 const (
-	Meta       Type = 1  // JSON: what was recorded, where and how; the last one counts
+	Meta       Type = 1  // JSON: origin of the recording; the last one counts
 	Schema     Type = 2  // JSON: functions, parameters, enums; the last one counts
-	Events     Type = 3  // tables of calls and of the data that belongs to them
+	Events     Type = 3  // tables of calls and of their data
 	Dict       Type = 4  // JSON: entries of the process and thread tables
-	State      Type = 5  // reserved: live objects, a place to start from
+	State      Type = 5  // reserved: live objects, to start in the middle
 	Blob       Type = 6  // contents of payloads
-	BlobMap    Type = 7  // tables: which payload lies where
+	BlobMap    Type = 7  // tables: places of payloads
 	Clock      Type = 8  // reserved: relations between clocks
-	Checkpoint Type = 9  // entries for the chunks since the checkpoint before, written once these are on the disk
+	Checkpoint Type = 9  // entries for the chunks since the previous checkpoint, written once these are on the disk
 	Index      Type = 10 // an entry for every chunk before it
-	End        Type = 11 // where the index is; the last 128 bytes of a finished file
-	Gap        Type = 12 // tables: calls that are known to be missing
-	Summary    Type = 13 // tables: what the event chunks hold, and totals
+	End        Type = 11 // place of the index; the last 128 bytes of a finished file
+	Gap        Type = 12 // tables: calls known to be missing
+	Summary    Type = 13 // tables: contents of event chunks, and totals
 )
 
 var typeNames = [...]string{1: "meta", "schema", "events", "dict", "state", "blob", "blobmap", "clock", "checkpoint", "index", "end", "gap", "summary"}
@@ -72,15 +72,15 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
-// Known reports whether this version gives the type a meaning.
+// Known reports if this version gives the type a meaning.
 func (t Type) Known() bool { return t >= Meta && int(t) < len(typeNames) }
 
-// Flags of a chunk. Bits that are not named here are zero in a version 1 file and ignored by its reader.
+// Flags of a chunk. All other bits are zero in a version 1 file and ignored by its reader.
 type Flags uint8
 
 const (
-	Ancillary     Flags = 1 << 0 // a reader that does not know the type loses nothing that it would need
-	SelfContained Flags = 1 << 1 // needs nothing but schema, dict and blobmap chunks to be understood
+	Ancillary     Flags = 1 << 0 // a reader that skips the type misses no recorded fact
+	SelfContained Flags = 1 << 1 // understandable with schema, dict and blobmap chunks alone
 	BeforeLoss    Flags = 1 << 2 // calls are missing between this chunk and the next
 )
 
@@ -88,16 +88,16 @@ const (
 type FileHeader struct {
 	Major    uint16
 	Minor    uint16
-	Incompat uint32 // features that a reader must know; none are defined, an unknown bit means that the file is refused
+	Incompat uint32 // features that a reader must know; none are defined, a file with an unknown bit is refused
 	Compat   uint32 // features that a reader may ignore
 	Session  [16]byte
 	WallNS   int64 // nanoseconds since 1970 UTC at the moment MonoNS was read
-	MonoNS   int64 // nanoseconds of CLOCK_MONOTONIC; times in the file count from here
+	MonoNS   int64 // nanoseconds of CLOCK_MONOTONIC; origin of times in the file
 
 	length uint32
 }
 
-// Tag is the part of the session that every chunk repeats, so that a stale or foreign chunk is not taken for one of this file.
+// Tag is the part of the session that every chunk repeats, to recognize stale and foreign chunks.
 func (h *FileHeader) Tag() uint32 { return binary.LittleEndian.Uint32(h.Session[:4]) }
 
 // A Header describes one chunk.
@@ -108,22 +108,22 @@ type Header struct {
 	StoredLen uint32 // bytes in the file, without header and padding
 	RawLen    uint32 // bytes after unpacking
 	Seq       uint64 // number of the chunk in the file, from 0; a hole means lost chunks
-	TMin      int64  // nanoseconds; earliest and latest time of what is inside
+	TMin      int64  // nanoseconds; earliest and latest time in the chunk
 	TMax      int64
-	Records   uint32 // number of calls in an events chunk, of rows or entries in others
+	Records   uint32 // number of calls in an events chunk, of rows or entries in other chunks
 	Shard     uint32 // reserved for the producer, 0
 	Tag       uint32
-	Dropped   uint32 // calls known to be lost since the chunk before, at most 2^32-1
+	Dropped   uint32 // calls known to be lost since the previous chunk, at most 2^32-1
 	CRC       uint32 // CRC32C of the stored bytes
 }
 
-// An Entry is a chunk and its place.
+// An Entry is a chunk with its offset.
 type Entry struct {
 	Offset int64
 	Header
 }
 
-// end is the offset behind the stored bytes, next the offset of the following chunk.
+// end is the offset after the stored bytes, next the offset of the following chunk.
 func (e *Entry) end() int64  { return e.Offset + HeaderLen + int64(e.StoredLen) }
 func (e *Entry) next() int64 { return align(e.end()) }
 
@@ -149,7 +149,7 @@ func (h *FileHeader) encode() []byte {
 	return b
 }
 
-// decodeFileHeader reads the fields; ok tells whether the checksum vouches for them.
+// decodeFileHeader reads the fields; ok reports if the checksum is right.
 func decodeFileHeader(b []byte) (h FileHeader, ok bool) {
 	le := binary.LittleEndian
 	h.Major = le.Uint16(b[8:])

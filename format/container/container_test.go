@@ -51,8 +51,8 @@ func contents(t *testing.T, f *File) (events [][]byte, checkpoints []Entry) {
 	return events, checkpoints
 }
 
-// A file without an end is opened from its last checkpoint; that this happens is shown by the header of a chunk before
-// it, which is not looked at then. A damaged checkpoint costs nothing.
+// A file without an end is opened from its last checkpoint. A damaged header before it shows that: it
+// is not read then. A damaged checkpoint costs nothing.
 func TestCheckpoints(t *testing.T) {
 	path, bodies := checkpointed(t, 100)
 	b, err := os.ReadFile(path)
@@ -95,7 +95,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// Frames are unpacked where they are asked for, and no others.
+// Only requested frames are unpacked.
 func TestUnpack(t *testing.T) {
 	path, bodies := checkpointed(t, 60)
 	f, err := Open(path)
@@ -135,11 +135,11 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// What a checkpoint names survives a loss of power: a disk that has kept all that it was told to keep, and of the rest
-// any pages in any order, has every chunk that a whole checkpoint on it names.
+// Chunks in a checkpoint survive a loss of power. Take a disk that has kept all synchronized data and any
+// other pages in any order: it has every chunk that a whole checkpoint on it names.
 func TestPowerLoss(t *testing.T) {
 	const page = 512
-	type sync struct{ kept, done int64 } // what lay in the file when it began, and when it had ended
+	type sync struct{ kept, done int64 } // length of the file when it began and when it ended
 	var syncs []sync
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	var w *Writer
@@ -150,7 +150,7 @@ func TestPowerLoss(t *testing.T) {
 		}
 		return info.Size()
 	}
-	var until atomic.Int64 // where the writer goes on to while the disk writes; 0 before it does
+	var until atomic.Int64 // target of the writer while the disk writes; 0 before
 	o := &Options{CheckpointChunks: 6, datasync: func(f *os.File) error {
 		begin := size(f)
 		until.Store(begin + 900)

@@ -11,17 +11,17 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// A Content is what a chunk holds, unpacked frame by frame where it is asked for. The zero value is empty and ready for
-// File.ReadContent, which uses its memory again. It belongs to one goroutine at a time.
+// A Content is a chunk's content, unpacked frame by frame on request. The zero value is empty and ready for
+// File.ReadContent, which reuses its memory. It belongs to one goroutine at a time.
 type Content struct {
 	stored []byte // with the header of the chunk
 	raw    []byte
 	frames []frame
 	codec  Codec
-	planes []byte // a frame before its planes are put together
+	planes []byte // buffer for a frame's planes
 }
 
-// A frame is a part of the content that is packed by itself.
+// A frame is a part of the content that is packed separately.
 type frame struct {
 	end    int // in the content
 	stored []byte
@@ -29,17 +29,17 @@ type frame struct {
 	ready  bool // unpacked
 }
 
-// Slack is the number of bytes that a Content leaves behind its bytes, within their capacity.
+// Slack is the spare capacity, in bytes, after a Content's bytes.
 const Slack = 8
 
 var errUnpacked = errors.New("unpacked length differs from the header")
 
-// ReadContent reads and verifies the chunk into c, and unpacks nothing. An ErrCorrupt is noted in Damage; any other
+// ReadContent reads and verifies the chunk into c, and unpacks nothing. An ErrCorrupt is added to Damage; any other
 // error comes from the file system.
 func (f *File) ReadContent(e *Entry, c *Content) error {
 	c.frames, c.raw = c.frames[:0], c.raw[:0]
 	need := HeaderLen + int(e.StoredLen)
-	// The entry may come from a hostile index: never allocate for bytes that the file does not have.
+	// The entry may come from a hostile index: never allocate more than the file has.
 	if e.Offset < 0 || e.end() > f.size {
 		return f.Corrupt(e, "lies behind the end of the file")
 	}
@@ -55,7 +55,7 @@ func (f *File) ReadContent(e *Entry, c *Content) error {
 		return f.Corrupt(e, "checksum of the content differs")
 	}
 	if h, ok := decodeHeader(b); !ok || h != e.Header {
-		// The index has the same header and the content is what was written: nothing is lost, but the file is not sound.
+		// The index has the same header and the content is right: nothing is lost, but the file is damaged.
 		_ = f.Corrupt(e, "header differs from the index; content is whole")
 	}
 	if err := c.open(stored, e.Codec, int(e.RawLen)); err != nil {
@@ -64,7 +64,7 @@ func (f *File) ReadContent(e *Entry, c *Content) error {
 	return nil
 }
 
-// Read reads, verifies and unpacks the chunk into buf's memory where that is large enough. Errors are those of ReadContent.
+// Read reads, verifies and unpacks the chunk into buf's memory if that is large enough. Errors are those of ReadContent.
 func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
 	c := contentPool.Get().(*Content)
 	defer contentPool.Put(c)
@@ -85,7 +85,7 @@ func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
 
 var contentPool = sync.Pool{New: func() any { return new(Content) }}
 
-// open finds the frames and verifies that they add up to the length in the header, so that a forged length costs no allocation.
+// open finds the frames and verifies that they add up to the header's length, so a forged length costs no allocation.
 func (c *Content) open(stored []byte, codec Codec, rawLen int) error {
 	c.codec = codec
 	switch codec {
@@ -104,7 +104,7 @@ func (c *Content) open(stored []byte, codec Codec, rawLen int) error {
 			shift := raw >> planesShift
 			raw &= 1<<planesShift - 1
 			stored = stored[frameHead:]
-			// The best that lz4 can do is 255:1; a claim beyond it is not worth an allocation.
+			// LZ4 reaches at most 255:1; a larger claim is forged.
 			if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || shift > maxPlanes || codec == LZ4 && uint64(raw) > 255*uint64(n)+64 {
 				return errUnpacked
 			}
@@ -127,17 +127,17 @@ func (c *Content) open(stored []byte, codec Codec, rawLen int) error {
 	return nil
 }
 
-// Set makes c hold bytes as they are, as if they had been read from a chunk.
+// Set makes c hold unpacked bytes, as if they had been read from a chunk.
 func (c *Content) Set(raw []byte) {
 	c.frames = c.frames[:0]
 	c.raw = append(append(c.raw[:0], raw...), make([]byte, Slack)...)[:len(raw)]
 }
 
-// Bytes returns the content, of which only what Unpack was asked for is set. It is valid until the next ReadContent.
+// Bytes returns the content. Only ranges requested with Unpack are set. It is valid until the next ReadContent.
 func (c *Content) Bytes() []byte { return c.raw }
 
-// Unpack sets the bytes from a place up to another, and those that share frames with them. An error means that the
-// content can't be what was written.
+// Unpack sets the bytes in [from, to), and others in the same frames. An error means that the
+// content is invalid.
 func (c *Content) Unpack(from, to int) error {
 	begin := 0
 	for i := range c.frames {
@@ -156,7 +156,7 @@ func (c *Content) Unpack(from, to int) error {
 	return nil
 }
 
-// Frame unpacks the byte at a place and returns the end of the frame that it is in, which is set from there on.
+// Frame unpacks the frame at offset at, and returns the frame's end.
 func (c *Content) Frame(at int) (end int, err error) {
 	for i := range c.frames {
 		if f := &c.frames[i]; f.end > at {
@@ -227,7 +227,7 @@ func unplanes(b, from []byte, shift int) {
 	}
 }
 
-// unplanes2 puts two planes together, four bytes of each at a time.
+// unplanes2 joins two planes, four bytes of each at a time.
 func unplanes2(b, even, odd []byte) {
 	for len(b) >= 8 && len(even) >= 4 && len(odd) >= 4 {
 		binary.LittleEndian.PutUint64(b, spread(binary.LittleEndian.Uint32(even))|spread(binary.LittleEndian.Uint32(odd))<<8)
@@ -242,7 +242,7 @@ func unplanes2(b, even, odd []byte) {
 	}
 }
 
-// spread moves the four bytes of x apart, to the even bytes of the result.
+// spread moves the four bytes of x to the even bytes of the result.
 func spread(x uint32) uint64 {
 	y := uint64(x)
 	y = (y | y<<16) & 0x0000ffff0000ffff

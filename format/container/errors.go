@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrNotTrace is returned for a file that is something else.
+// ErrNotTrace is returned for a file with another format.
 type ErrNotTrace struct {
 	Path  string
-	Found string // what the file starts with, in words
+	Found string // start of the file, in words
 }
 
 func (e *ErrNotTrace) Error() string {
@@ -20,7 +20,7 @@ type ErrVersion struct {
 	Path     string
 	Major    uint16
 	Minor    uint16
-	Incompat uint32 // the feature bits that are not known here
+	Incompat uint32 // unknown feature bits
 }
 
 func (e *ErrVersion) Error() string {
@@ -30,15 +30,15 @@ func (e *ErrVersion) Error() string {
 	return fmt.Sprintf("%s: trace format version %d.%d is newer than this acltrace can read (%d.x); upgrade acltrace", e.Path, e.Major, e.Minor, Major)
 }
 
-// ErrTruncated is returned for a file that ends before anything in it can be read.
+// ErrTruncated is returned for a file that ends before its first chunk.
 var ErrTruncated = errors.New("trace is cut off")
 
-// ErrCorrupt names a place in a file whose bytes are not what was written.
+// ErrCorrupt is a damaged place in a file.
 type ErrCorrupt struct {
 	Path   string
 	Offset int64  // of the chunk, in bytes from the start of the file
-	Chunk  Type   // 0 when the type can't be told
-	Seq    uint64 // sequence number of the chunk, where the type can be told
+	Chunk  Type   // 0 if the type is unknown
+	Seq    uint64 // sequence number of the chunk, if the type is known
 	What   string
 }
 

@@ -25,20 +25,20 @@ type File struct {
 	damage []ErrCorrupt
 }
 
-// A Recovery says what a file without a readable end still held.
+// A Recovery describes a file without a readable end.
 type Recovery struct {
 	Chunks     int    `json:"chunks"`       // whole chunks found
-	LostBytes  int64  `json:"lost_bytes"`   // bytes that belong to none of them
-	LostChunks uint64 `json:"lost_chunks"`  // chunks that the sequence numbers show to be missing
-	LastTime   int64  `json:"last_time_ns"` // latest time in any chunk found, nanoseconds
+	LostBytes  int64  `json:"lost_bytes"`   // bytes that belong to no chunk
+	LostChunks uint64 `json:"lost_chunks"`  // missing chunks by the sequence numbers
+	LastTime   int64  `json:"last_time_ns"` // latest time in any whole chunk, nanoseconds
 	Reason     string `json:"reason"`       // why the index was not used
 }
 
-// Open opens the file by its index, or walks it when it has none.
+// Open opens the file by its index, or walks through it if it has none.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err // it says what was tried, and with which file
+		return nil, err // the error names the operation and the file
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -74,10 +74,10 @@ func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-// Path is the name that the file was opened by.
+// Path is the name under which the file was opened.
 func (f *File) Path() string { return f.path }
 
-// Size is the length of the file in bytes when it was opened.
+// Size is the length of the file in bytes at Open.
 func (f *File) Size() int64 { return f.size }
 
 // Header returns the file header.
@@ -86,17 +86,17 @@ func (f *File) Header() FileHeader { return f.header }
 // Entries returns the chunks in file order, without index and end. The slice must not be changed.
 func (f *File) Entries() []Entry { return f.entries }
 
-// Recovery is nil when the file has its end and its index.
+// Recovery is nil if the file has its end and its index.
 func (f *File) Recovery() *Recovery { return f.recovery }
 
-// Damage returns the places found damaged so far; chunks are only looked at when they are read.
+// Damage returns the damaged places found so far; chunks are checked when they are read.
 func (f *File) Damage() []ErrCorrupt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]ErrCorrupt(nil), f.damage...)
 }
 
-// Corrupt notes damage found in chunk e, once for each chunk, and returns it as an error.
+// Corrupt records damage in chunk e, once for each chunk, and returns it as an error.
 func (f *File) Corrupt(e *Entry, what string) error {
 	c := ErrCorrupt{Path: f.path, Offset: e.Offset, Chunk: e.Type, Seq: e.Seq, What: what}
 	f.note(c)
@@ -114,7 +114,7 @@ func (f *File) note(c ErrCorrupt) {
 	f.damage = append(f.damage, c)
 }
 
-// Padding verifies that the bytes between the chunk and the next are zero.
+// Padding verifies that the bytes between the chunk and the next one are zero.
 func (f *File) Padding(e *Entry) error {
 	n := min(e.next(), f.size) - e.end()
 	var b [8]byte
@@ -130,7 +130,7 @@ func (f *File) Padding(e *Entry) error {
 	return nil
 }
 
-// Tail verifies the chunks that Entries leaves out: index and end, which Open has read where it could, and their padding.
+// Tail verifies the chunks that Entries leaves out, index and end, and their padding.
 func (f *File) Tail() error {
 	next := int64(f.header.length)
 	if n := len(f.entries); n > 0 {
@@ -142,7 +142,7 @@ func (f *File) Tail() error {
 			return err
 		}
 		if e.end() > f.size && f.recovery != nil {
-			return nil // half a chunk, where the writer died
+			return nil // half a chunk at the end: the writer died
 		}
 		if _, err := f.Read(&e, nil); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (f *File) readHeader() error {
 		f.note(ErrCorrupt{Path: f.path, What: "file header makes no sense"})
 		return &ErrCorrupt{Path: f.path, What: "file header makes no sense"}
 	case next:
-		// The chunk behind it vouches for the file. What the header alone knew is taken from where it is repeated.
+		// The next chunk confirms the file. Fields that only the header has are taken from their copies.
 		f.note(ErrCorrupt{Path: f.path, What: "checksum of the file header differs; content is whole"})
 		f.header.Major, f.header.Incompat, f.header.length = Major, 0, FileHeaderLen
 		binary.LittleEndian.PutUint32(f.header.Session[:], chunk.Tag)
@@ -218,7 +218,7 @@ func describe(b []byte) string {
 
 const noEnd = "the file has no end"
 
-// readIndex reads the end and the index. It returns why it could not, or an empty string.
+// readIndex reads the end and the index. It returns the reason for a failure, or an empty string.
 func (f *File) readIndex() string {
 	b := make([]byte, HeaderLen+endLen)
 	at := f.size - int64(len(b))
@@ -235,7 +235,7 @@ func (f *File) readIndex() string {
 	le := binary.LittleEndian
 	end := b[HeaderLen:]
 	off, chunks, total, size := le.Uint64(end), le.Uint32(end[8:]), le.Uint64(end[16:]), le.Uint64(end[24:])
-	// Every entry stands for a chunk of at least a header, which bounds what a hostile end can ask for.
+	// Every entry needs a chunk of at least a header, which bounds the claims of a hostile end.
 	if size != uint64(f.size) || off < uint64(f.header.length) || off > uint64(at) || total > uint64(f.size)/HeaderLen || uint64(chunks) > total {
 		return "the end contradicts the file"
 	}
@@ -260,7 +260,7 @@ func (f *File) readIndex() string {
 	return ""
 }
 
-// appendEntries adds the entries in raw, which name chunks before end and go on where entries end.
+// appendEntries adds the entries in raw. They name chunks before end and continue the list entries.
 func (f *File) appendEntries(entries []Entry, raw []byte, end int64) ([]Entry, bool) {
 	if len(raw)%entryLen != 0 {
 		return entries, false
@@ -287,7 +287,7 @@ func (f *File) headerAt(off int64) (Entry, error) {
 	return Entry{Offset: off, Header: h}, nil
 }
 
-// walk goes from chunk to chunk. Where there is no whole header it searches on 8-byte steps, at which all chunks begin,
+// walk goes from chunk to chunk. After an invalid header it searches in 8-byte steps, the alignment of chunks,
 // for the next one with a higher sequence number.
 func (f *File) walk(reason string) error {
 	rec := &Recovery{Reason: reason}
@@ -340,7 +340,7 @@ func (f *File) walk(reason string) error {
 	return nil
 }
 
-// A scanner finds chunk headers, reading the file in windows only where it has to search.
+// A scanner finds chunk headers. It reads the file in windows, and only to search.
 type scanner struct {
 	f   *File
 	buf []byte
@@ -376,20 +376,20 @@ func (s *scanner) find(off int64, seq uint64) (Entry, bool, error) {
 	return Entry{}, false, nil
 }
 
-// chunk accepts a header that belongs to this file, comes later than what was found, and whose bytes are all there.
+// chunk accepts a header that belongs to this file, has a later sequence number, and whose bytes are all in the file.
 func (s *scanner) chunk(b []byte, off int64, seq uint64) (Entry, bool) {
 	h, ok := decodeHeader(b)
 	e := Entry{Offset: off, Header: h}
 	if !ok || h.Tag != s.f.header.Tag() || h.Seq < seq || e.end() > s.f.size {
 		return e, false
 	}
-	// A header can't stand for more chunks before it than there is room for: guards the sequence against a forged jump.
+	// Earlier chunks need room in the file: this bounds a forged jump of the sequence.
 	return e, h.Seq <= uint64(off)/HeaderLen
 }
 
-// checkpoints returns the entries of the chunks that the last checkpoint and those before it name, nothing when any of them is damaged.
+// checkpoints returns the entries in the last checkpoint and all earlier ones, nothing if any of them is damaged.
 func (s *scanner) checkpoints() ([]Entry, error) {
-	// So far from the end a checkpoint would lie, and as much again for what was written while the disk was slow.
+	// The distance of checkpoints, twice: data written while the disk was slow may follow the last one.
 	const far = 128 << 20
 	last, ok, err := s.lastCheckpoint(max(s.f.size-far, int64(s.f.header.length)))
 	if err != nil || !ok {
@@ -437,7 +437,7 @@ func ignoreCorrupt(err error) error {
 	return err
 }
 
-// lastCheckpoint searches backwards, to a place in the file.
+// lastCheckpoint searches backwards, down to an offset.
 func (s *scanner) lastCheckpoint(to int64) (Entry, bool, error) {
 	const window = 1 << 20
 	buf := make([]byte, min(window+HeaderLen, s.f.size))

@@ -13,43 +13,43 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
-// A Chunk is what Append takes.
+// A Chunk is the argument of Append.
 type Chunk struct {
 	Type    Type
 	Flags   Flags
-	Codec   Codec // wanted; None is used when it does not make the bytes fewer
+	Codec   Codec // wanted; None is used if packing does not reduce the size
 	TMin    int64
 	TMax    int64
 	Records uint32
 	Dropped uint32
 	Raw     []byte
-	// Frames are the places in Raw at which packing begins anew, ascending, so that a reader can stop there.
+	// Frames are the places in Raw at which a new frame begins, ascending, so a reader can stop there.
 	Frames []int
 }
 
-// Options change what Create does; nil stands for the zero value.
+// Options change Create; nil means the zero value.
 type Options struct {
-	CheckpointBytes  int64 // of the file between two checkpoints, 64 MiB when 0
-	CheckpointChunks int   // the same in chunks, 256 when 0
-	// First, where it is not nil, makes durable what chunks refer to in another file, before a checkpoint says that they are.
+	CheckpointBytes  int64 // file bytes between two checkpoints, 64 MiB if 0
+	CheckpointChunks int   // the same in chunks, 256 if 0
+	// First, if not nil, makes data in another file durable before a checkpoint covers chunks that refer to it.
 	First func() error
-	// Before, where it is not nil, is called when Create has the file to itself and has changed nothing of it. Its
+	// Before, if not nil, is called when Create has the file to itself and has changed nothing. Its
 	// error leaves an older file as it is.
 	Before func() error
-	// Whole has the file get its name when Finish has written all of it, see package whole: until then, and after an
-	// error or Abort, an older file is as it was. Proof, where it is not nil, is called before that with the name that
-	// the file has, and its error is one of Finish.
+	// Whole: the file gets its name when Finish has written everything, see package atomicfile. Until then, and after an
+	// error or Abort, an older file stays. Proof, if not nil, is called before that with the current
+	// name of the file; Finish returns its error.
 	Whole bool
 	Proof func(path string) error
 
-	datasync func(*os.File) error // that of the operating system when nil
+	datasync func(*os.File) error // the operating system's if nil
 }
 
 // A Writer writes one file, from any number of goroutines.
 type Writer struct {
 	path string
 	tag  uint32
-	part *atomicfile.File // nil where it has its name already
+	part *atomicfile.File // nil if the file has its name already
 
 	mu      sync.Mutex
 	f       *os.File
@@ -59,20 +59,20 @@ type Writer struct {
 	closed  bool
 
 	o          Options
-	lastOff    int64 // of the last checkpoint, 0 for none
-	covered    int   // entries that checkpoints have
-	coveredOff int64 // length of the file when the last checkpoint was begun
+	lastOff    int64 // offset of the last checkpoint, 0 for none
+	covered    int   // entries in checkpoints
+	coveredOff int64 // length of the file at the start of the last checkpoint
 	syncing    bool
 	syncErr    error
 	background sync.WaitGroup
 
-	reserved int64 // the file system has promised room up to here; -1 where it makes no promises
-	closing  bool  // what is written may use the room that is kept for the end
+	reserved int64 // the file system has reserved space up to here; -1 if it can't reserve
+	closing  bool  // appends may use the space that is kept for the end
 }
 
 var bufPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// Create makes the file, readable by its owner only, or empties one that is there, and writes the file header. It fails when another
+// Create makes the file, readable by its owner only, or empties an existing one, and writes the file header. It fails if another
 // Writer, in this process or any other, has the file open.
 func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	if o == nil {
@@ -96,13 +96,13 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 		return nil, errors.Join(err, part.Drop())
 	}
 	if empty {
-		err = errors.Join(err, os.Remove(path)) // nobody is to take it for a trace
+		err = errors.Join(err, os.Remove(path)) // the file is no trace
 	}
 	f.Close()
 	return nil, err
 }
 
-// create opens the file to write into, and tells whether it has made it.
+// create opens the file for writing, and reports if it has made it.
 func create(path string, all bool) (f *os.File, part *atomicfile.File, made bool, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && (all || !info.IsDir()) {
 		return nil, nil, false, notRegular(path)
@@ -119,8 +119,8 @@ func create(path string, all bool) (f *os.File, part *atomicfile.File, made bool
 
 func notRegular(path string) error { return fmt.Errorf("%s is not a regular file; name one", path) }
 
-// begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is
-// in the file and that nobody else writes it.
+// begin writes the file header into a file that may be new. If it fails, empty reports that the file is
+// empty and has no other writer.
 func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 	info, err := w.f.Stat()
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 	if !info.Mode().IsRegular() {
 		return false, fmt.Errorf("create trace: %w", notRegular(w.path))
 	}
-	// The lock comes before anything that changes the file: it may be a trace that is being written.
+	// Lock before any change: another process may be writing the file.
 	if err := atomicfile.Lock(w.f); err != nil {
 		return false, fmt.Errorf("create trace: %s %w: %w", w.path, atomicfile.ErrTaken, err)
 	}
@@ -138,7 +138,7 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 			return made, err
 		}
 	}
-	// A file that was there may be open to others; what will be in it is not for them.
+	// An existing file may be readable by others; the new content must not be.
 	if err := w.f.Chmod(0o600); err != nil {
 		return made, fmt.Errorf("create trace: %w", err)
 	}
@@ -151,7 +151,7 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 	return false, nil
 }
 
-// Append packs the chunk and writes it. After an error the file ends where it ended before, and Append may be tried again.
+// Append packs the chunk and writes it. After an error the file ends at its previous end, and Append may be repeated.
 func (w *Writer) Append(c *Chunk) (Entry, error) {
 	if len(c.Raw) > MaxRaw {
 		return Entry{}, fmt.Errorf("%s: %s chunk of %d bytes is larger than %d", w.path, c.Type, len(c.Raw), MaxRaw)
@@ -180,15 +180,15 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 		return Entry{}, err
 	}
 	if _, err := w.f.WriteAt(buf, w.off); err != nil {
-		// Best effort: a reader finds its way past half a chunk too, and the next one is written over it.
+		// Best effort: a reader skips half a chunk, and the next one is written over it.
 		_ = w.f.Truncate(w.off)
-		w.reserved = min(w.reserved, w.off) // what lies behind is given back by that
+		w.reserved = min(w.reserved, w.off) // truncation frees the space after it
 		return Entry{}, fmt.Errorf("write trace: %w", err)
 	}
 	w.off += int64(len(buf))
 	w.seq++
 	w.entries = append(w.entries, e)
-	// The index stands for all checkpoints: one that began behind it would come behind the end, or when the file is closed.
+	// The index replaces all checkpoints: one that began now would end up after the end, or after the close.
 	if !w.syncing && !w.closing && (len(w.entries)-w.covered >= w.o.CheckpointChunks || w.off-w.coveredOff >= w.o.CheckpointBytes) {
 		w.syncing = true
 		n, off := len(w.entries), w.off
@@ -197,15 +197,15 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	return e, nil
 }
 
-// What is kept free for the end of the file, for what a writer of events writes there and for an entry of each chunk;
-// and how much room is asked for at once.
+// Space kept for the end of the file, for the last chunks of a writer of events, and for each chunk's entry;
+// and the size of one reservation.
 const (
 	endRoom   = 256 << 10
 	roomAhead = 4 << 20
 )
 
-// room has the file system promise room for n bytes and, behind them, for the end of the file: a disk that is full must
-// not cost the index and the account of what could not be written.
+// room reserves n bytes and space for the end of the file. A full disk must
+// not cost the index and the count of unwritten calls.
 func (w *Writer) room(n int64) error {
 	if w.closing || w.reserved < 0 {
 		return nil
@@ -231,15 +231,15 @@ func (w *Writer) room(n int64) error {
 	return nil
 }
 
-// Closing lets what is appended from now on have the room that was kept for the end of the file.
+// Closing lets all later appends use the space that was kept for the end of the file.
 func (w *Writer) Closing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closing = true
 }
 
-// checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs
-// beside Append, which never waits for the disk. What an error leaves out the next checkpoint has.
+// checkpoint makes the first n chunks durable, which end at off, and then appends the checkpoint. It runs
+// beside Append, which never waits for the disk. After an error the next checkpoint covers these chunks.
 func (w *Writer) checkpoint(n int, off int64) {
 	var err error
 	if w.o.First != nil {
@@ -281,11 +281,11 @@ func (w *Writer) Size() int64 {
 	return w.off
 }
 
-// Sync makes what was written survive a loss of power.
+// Sync makes all written data durable.
 func (w *Writer) Sync() error { return w.f.Sync() }
 
-// Finish writes index and end, and closes the file. The Writer is of no use afterwards, even when it fails; the file is then
-// readable as one that was cut off, unless it was to be Whole.
+// Finish writes index and end, and closes the file. The Writer is unusable afterwards, even after an error. The file is then
+// readable like a truncated one, unless it was to be Whole.
 func (w *Writer) Finish() error {
 	w.background.Wait()
 	w.Closing()
@@ -335,7 +335,7 @@ func (w *Writer) finish() error {
 	return err
 }
 
-// Abort closes the file as it is, and removes it where it was to be Whole.
+// Abort closes the file in its current state, and removes it if it was to be Whole.
 func (w *Writer) Abort() error {
 	w.background.Wait()
 	w.mu.Lock()
@@ -347,7 +347,7 @@ func (w *Writer) Abort() error {
 	return errors.Join(w.release(), w.f.Close())
 }
 
-// release gives back the room behind the end of the file.
+// release frees the reserved space after the end of the file.
 func (w *Writer) release() error {
 	if w.reserved <= w.off {
 		return nil
