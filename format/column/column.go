@@ -2,8 +2,8 @@
 // encodings, and groups such columns into tables.
 //
 // It is the schema-agnostic half of the trace format: a table is a kind, an id, a number of rows and columns
-// that are named by a field number, and nothing here knows what a field means. A column carries its encoding
-// and its length in bytes, so that a reader steps over an encoding or a field that it does not know.
+// with field numbers, and the meaning of a field is unknown here. A column carries its encoding
+// and its length in bytes, so a reader can skip unknown encodings and fields.
 //
 // An Encoder or a Decoder owns scratch memory: each belongs to one goroutine at a time. Nothing here does I/O,
 // and no input makes it panic or allocate more than the number of rows that the caller has agreed to.
@@ -15,7 +15,7 @@ import (
 	"fmt"
 )
 
-// An Encoding says how the body of a column is laid out. The numbers are part of the file format.
+// An Encoding is the layout of a column's body. The numbers are part of the file format.
 type Encoding uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	RunLength Encoding = 7  // uvarint number of runs, a column of values, a column of lengths
 	Bytes     Encoding = 8  // a column of lengths, then the byte strings without gaps
 	Presence  Encoding = 9  // uvarint number of present rows, a bitmap (bit i%8 of byte i/8), a column of their values
-	Dict      Encoding = 10 // uvarint number of values, a column of values, a column of positions in it
+	Dict      Encoding = 10 // uvarint number of values, a column of values, a column of positions among them
 )
 
 func (e Encoding) String() string {
@@ -40,13 +40,13 @@ func (e Encoding) String() string {
 	return fmt.Sprintf("encoding %d", uint8(e))
 }
 
-// maxDepth bounds columns inside columns. A writer nests twice at most; a third level leaves room to grow.
+// maxDepth bounds the nesting of columns. A writer nests twice at most; a third level is reserved for later versions.
 const maxDepth = 4
 
 var (
-	// ErrMalformed is returned for bytes that are no column or table, or whose content contradicts their length.
+	// ErrMalformed is returned for bytes that are not a column or table, or whose content contradicts their length.
 	ErrMalformed = errors.New("malformed column")
-	// ErrUnknown is returned for an encoding that this version does not know. The column can be stepped over.
+	// ErrUnknown is returned for an unknown encoding. The column can be skipped.
 	ErrUnknown = errors.New("unknown column encoding")
 )
 
@@ -57,7 +57,7 @@ type Column struct {
 	Body  []byte
 }
 
-// Const reports the value that all rows share, if the column is stored as a constant.
+// Const returns the common value of all rows, if the column is stored as a constant.
 func (c Column) Const() (uint64, bool) {
 	if c.Enc != Const {
 		return 0, false
@@ -71,14 +71,14 @@ type Table struct {
 	Kind  uint64
 	ID    uint64
 	Rows  uint64
-	Width uint64 // number of words a row has; columns of a zero word are left out, so the columns can't tell
+	Width uint64 // words in a row; explicit because columns of zero words are left out
 	body  []byte
 }
 
-// Len is the number of bytes of the columns that are left.
+// Len is the number of bytes in the remaining columns.
 func (t *Table) Len() int { return len(t.body) }
 
-// Next takes the next column off the table. At the end it returns false and no error.
+// Next returns the next column of the table. At the end it returns false and no error.
 func (t *Table) Next() (Column, bool, error) {
 	if len(t.body) == 0 {
 		return Column{}, false, nil
@@ -96,7 +96,7 @@ func (t *Table) Next() (Column, bool, error) {
 	return c, true, nil
 }
 
-// WholeTableHead and WholeColumnHead report whether b has all bytes that NextTable and Table.Next look at, but for those of the columns.
+// WholeTableHead and WholeColumnHead report if b has all bytes that NextTable and Table.Next read, except the columns themselves.
 func WholeTableHead(b []byte) bool { return headLen(b, 5) > 0 }
 
 func WholeColumnHead(b []byte) bool {
@@ -104,8 +104,8 @@ func WholeColumnHead(b []byte) bool {
 	return field > 0 && field < len(b) && headLen(b[field+1:], 1) > 0
 }
 
-// headLen is the length of a number of uvarints, 0 when not all are there. One that can't be is taken for whole, since
-// more bytes would not help it.
+// headLen is the length of some uvarints, 0 if they are incomplete. An invalid uvarint counts as complete, because
+// more bytes would not complete it.
 func headLen(b []byte, numbers int) int {
 	for i, x := range b {
 		if x < 0x80 {
@@ -120,7 +120,7 @@ func headLen(b []byte, numbers int) int {
 	return 0
 }
 
-// NextTable takes the next table off b and returns what follows it.
+// NextTable returns the first table of b and the bytes after it.
 func NextTable(b []byte) (t Table, rest []byte, err error) {
 	var size uint64
 	for _, p := range []*uint64{&t.Kind, &t.ID, &t.Rows, &t.Width, &size} {

@@ -160,7 +160,7 @@ func FuzzColumnDecode(f *testing.F) {
 			f.Add(uint16(len(v)), e.Append(nil, v))
 		}
 	}
-	f.Add(uint16(10), []byte{0, 0}) // a constant without its value
+	f.Add(uint16(10), []byte{0, 0}) // a constant without a value
 	f.Fuzz(func(t *testing.T, n uint16, b []byte) {
 		c, _, err := parse(append(b, make([]byte, Pad)...)[:len(b)])
 		if err != nil {
@@ -179,7 +179,7 @@ func FuzzColumnDecode(f *testing.F) {
 			vector = d.Vector(&v, int(n), c, &scratch)
 		}
 		metrics.Read(s)
-		// Columns nest, and each level has memory for two. What the fuzzer itself allocates meanwhile counts too.
+		// Columns nest, and each level has memory for two. The fuzzer's own allocations count too.
 		if used := s[0].Value.Uint64() - before; used > 4<<20+3*maxDepth*8*2*uint64(n) {
 			t.Fatalf("%d bytes allocated for %d rows", used, n)
 		}
@@ -192,7 +192,7 @@ func FuzzColumnDecode(f *testing.F) {
 			if !slices.Equal(got, dst) || v.At(int(n)-1) != dst[n-1] || v.At(int(n)/2) != dst[n/2] {
 				t.Fatalf("vector %d, words %d", got, dst)
 			}
-			// What decodes must come back when it is encoded again.
+			// Decoded values must be the same after encoding and decoding again.
 			again, _, err := parse(e.Append(nil, dst))
 			if err != nil || d.Words(got, int(n), again) != nil || !slices.Equal(got, dst) {
 				t.Fatal("encoding again gives other values")
@@ -213,7 +213,7 @@ func FuzzColumnDecode(f *testing.F) {
 	})
 }
 
-// A Vector has what Words has, at every row and in every stretch of them, cut to any size.
+// A Vector returns the values of Words, for every row and range, cut to any size.
 func TestVector(t *testing.T) {
 	var e Encoder
 	var d Decoder

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A Decoder turns columns back into words. The zero value is ready.
+// A Decoder turns columns back into words. The zero value is ready to use.
 type Decoder struct {
 	scratch [maxDepth][2][]uint64
 }
@@ -47,8 +47,8 @@ func (d *Decoder) Present(c Column, n int) (bitmap []byte, inner Column, count i
 	return bitmap, inner, int(k), nil
 }
 
-// Strings decodes a Bytes column of n rows: the lengths go to lens, which must hold n, and the strings lie one after another in
-// the data returned, which shares memory with the column.
+// Strings decodes a Bytes column of n rows: it stores the lengths in lens, which must have room for n, and returns the
+// concatenated strings, which share memory with the column.
 func (d *Decoder) Strings(lens []uint64, n int, c Column) (data []byte, err error) {
 	if c.Enc != Bytes {
 		if c.Enc > Dict {
@@ -76,7 +76,7 @@ func (d *Decoder) Strings(lens []uint64, n int, c Column) (data []byte, err erro
 	return data, nil
 }
 
-// words decodes as many rows as dst has, which is at least one.
+// words decodes len(dst) rows, at least one.
 func (d *Decoder) words(dst []uint64, c Column, depth int) error {
 	switch {
 	case depth >= maxDepth || c.Enc == Bytes:
@@ -242,7 +242,7 @@ func (d *Decoder) sparse(dst []uint64, c Column, depth int) error {
 	return nil
 }
 
-// pair decodes the two columns that make up b.
+// pair decodes the two columns in b.
 func (d *Decoder) pair(x, y []uint64, b []byte, depth int) error {
 	c, b, err := parse(b)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A Ref writes a word that has a meaning for the file alone, such as an offset, in another way; ok is false for a word that is as it is.
+// A Ref writes a word with a file-specific meaning, such as an offset, in another form; ok is false for other words.
 type Ref func(x uint64) (text string, ok bool)
 
 // AppendText appends a column of n rows in words, such as "for8 5: 5 6 9", "delta 7 (const 1)" or "dict 2 (fixed64
-// 0x124000000000 7) (for8 0: 0 1 1)". An encoding that is not known is shown as bytes.
+// 0x124000000000 7) (for8 0: 0 1 1)". An unknown encoding is written as bytes.
 func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 	var d Decoder
 	values := func() ([]byte, error) {
@@ -78,7 +78,7 @@ func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 		dst = append(append(dst, ' '), hex.EncodeToString(bitmap)...)
 		rest, err = nested(rest[len(bitmap):], count)
 	case Bytes:
-		if n > 8*len(c.Body)+64 { // more than empty strings in a few runs are not worth their memory
+		if n > 8*len(c.Body)+64 { // more empty strings than a few runs justify
 			return dst, ErrMalformed
 		}
 		lens := make([]uint64, n)
@@ -103,7 +103,7 @@ func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 	return dst, err
 }
 
-// AppendAuto appends words without an encoding; ParseText chooses the one that looks smallest.
+// AppendAuto appends words without an encoding; ParseText chooses the smallest by estimate.
 func AppendAuto(dst []byte, w []uint64, ref Ref) []byte {
 	return appendValues(append(dst, "auto"...), w, ref)
 }
@@ -122,7 +122,7 @@ func appendValues(dst []byte, w []uint64, ref Ref) []byte {
 	return dst
 }
 
-// AppendWord appends a word as people read it: decimal, negative where it is one just below 2^64, hexadecimal where it
+// AppendWord appends a word in readable form: decimal, negative if it is just below 2^64, hexadecimal if it
 // looks like an address.
 func AppendWord(dst []byte, x uint64) []byte {
 	switch {
@@ -150,8 +150,8 @@ func (e Encoding) name() string {
 	return fmt.Sprintf("encoding:%d", uint8(e))
 }
 
-// ParseText appends the column of n rows that a text describes, without a field number. resolve finds what a word
-// stands for that is no number; nil knows none.
+// ParseText appends the column of n rows that a text describes, without a field number. resolve returns the value of a word
+// that is not a number; nil resolves none.
 func (e *Encoder) ParseText(dst []byte, text string, n int, resolve func(string) (uint64, error)) ([]byte, error) {
 	p := textParser{e: e, rest: text, resolve: resolve}
 	dst, err := p.column(dst, n, 0)
@@ -204,7 +204,7 @@ func (p *textParser) word() (uint64, error) {
 }
 
 func (p *textParser) words(n int) ([]uint64, error) {
-	// A text has at least two characters for each word: nothing is allocated that is not there.
+	// A text has at least two characters for each word: memory is bounded by the text.
 	if n > len(p.rest)/2+1 {
 		return nil, fmt.Errorf("%d words are expected", n)
 	}
@@ -365,7 +365,7 @@ func parseEncoding(name string) (Encoding, error) {
 	return 0, fmt.Errorf("%q is no encoding", name)
 }
 
-// Text adds a column that a text describes to the open table, as ParseText has it.
+// Text adds a column in the text form of ParseText to the open table.
 func (e *Encoder) Text(field uint64, text string, n int, resolve func(string) (uint64, error)) error {
 	col, err := e.ParseText(nil, text, n, resolve)
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"unsafe"
 )
 
-// A Vector is a column of words that can be asked for any row. It stays as it is in the file wherever rows can be found
-// there without decoding those before them: a few bytes a row, one value for all of them, a run, a position in a
-// dictionary. A block of such columns stays in the processor's cache, and what nobody asks for is never decoded. The
+// A Vector is a column of words with random access. It stays in its file form if rows can be found
+// without decoding earlier ones: a few bytes a row, one value for all, a run, a position in a
+// dictionary. A block of such columns fits the processor's cache, and unused columns are never decoded. The
 // zero value has no rows; see Const.
 type Vector struct {
 	form   form
 	width  int    // bytes of a row
-	bytes  []byte // of plain and dictionary: with 8 bytes from the beginning of every row on
-	base   uint64 // added to what a row has
-	mask   uint64 // of the bits of a row
+	bytes  []byte // plain and dictionary: at least 8 readable bytes from the start of every row
+	base   uint64 // added to the value of a row
+	mask   uint64 // the bits of a row
 	values []uint64
-	ends   []uint64 // of runs: the row behind each
+	ends   []uint64 // runs: the row after each
 	last   int      // the run that was found last
 }
 
@@ -29,16 +29,16 @@ const (
 	steps               // base + i·mask, which is 0 for a constant
 	indexed             // values[base + row]
 	runs                // values[k] for the rows below ends[k]
-	sums                // values[i/sumRows], and base + each row from i/sumRows·sumRows up to the one before i
+	sums                // values[i/sumRows] + base + rows from i/sumRows·sumRows up to i-1
 )
 
-// sumRows is the number of rows between two sums that are kept.
+// sumRows is the number of rows between two stored sums.
 const sumRows = 32
 
-// Pad is the number of bytes that must follow a table in its memory, within the capacity of the slice, for Vector to be able to use it.
+// Pad is the number of bytes that must follow a table in its slice's capacity before a Vector can use it.
 const Pad = 8
 
-// At returns row i, which must be one of the rows of the column. Fill is much faster for many.
+// At returns row i, which must exist. Fill is much faster for many rows.
 func (v *Vector) At(i int) uint64 {
 	if v.form > plain {
 		return v.at(i)
@@ -62,7 +62,7 @@ func (v *Vector) at(i int) uint64 {
 	return v.values[v.run(i)]
 }
 
-// run finds the run that row i is in, which mostly is the one that was found last.
+// run finds the run of row i, usually the one that was found last.
 func (v *Vector) run(i int) int {
 	if k := v.last; uint64(i) >= v.ends[k] || k > 0 && uint64(i) < v.ends[k-1] {
 		v.last, _ = slices.BinarySearch(v.ends, uint64(i)+1)
@@ -73,13 +73,13 @@ func (v *Vector) run(i int) int {
 // Const makes all rows of v the same.
 func (v *Vector) Const(x uint64) { *v = Vector{form: steps, base: x} }
 
-// Constant reports whether all rows are the same because the column is stored so.
+// Constant reports if the column is stored as a constant.
 func (v *Vector) Constant() (uint64, bool) { return v.base, v.form == steps && v.mask == 0 }
 
-// Words makes v consist of words, which it shares.
+// Words makes v a vector of the given words, which it shares.
 func (v *Vector) Words(w []uint64) { *v = Vector{bytes: WordBytes(w), mask: ^uint64(0), width: 8} }
 
-// Below reports whether all n rows are less than limit.
+// Below reports if all n rows are less than limit.
 func (v *Vector) Below(limit uint64, n int) bool {
 	if x, ok := v.Constant(); ok {
 		return n == 0 || x < limit
@@ -103,8 +103,8 @@ func (v *Vector) Below(limit uint64, n int) bool {
 	return true
 }
 
-// bytesBelow reports whether all bytes are less than limit, which is 1 to 128, eight at a time: a byte that is not gets
-// its highest bit set by what is added.
+// bytesBelow reports if all bytes are less than limit, 1 to 128, eight at a time: the addition sets the
+// highest bit of a byte that is not.
 func bytesBelow(b []byte, limit byte) bool {
 	const ones = 0x0101010101010101
 	add, over := uint64(128-limit)*ones, uint64(0)
@@ -123,12 +123,12 @@ func bytesBelow(b []byte, limit byte) bool {
 	return over&(0x80*ones) == 0
 }
 
-// Word is what a row may be cut to.
+// Word is a type to which rows can be cut.
 type Word interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int64
 }
 
-// Fill sets dst to as many rows of v, from a row on, each cut to the size of T.
+// Fill sets dst to rows of v, starting at a row, each cut to the size of T.
 func Fill[T Word](dst []T, v *Vector, from int) {
 	switch v.form {
 	case plain:
@@ -186,8 +186,8 @@ func fillPlain[T Word](dst []T, v *Vector, from int) {
 	}
 }
 
-// Times turns rows of two columns into times: start has how long after the end before it a call began, dur how long it
-// took. It sets begins and ends, which are of one length, for the rows from one on, where the end before is last, and
+// Times turns rows of two columns into times: start has the time from the previous end to a call's beginning, dur the call's
+// duration. It fills begins and ends, of equal length, for the rows from a given one on. last is the end before them; Times
 // returns the last end.
 func Times(begins, ends []int64, start, dur *Vector, from int, last int64) int64 {
 	begins = begins[:len(ends)]
@@ -212,7 +212,7 @@ func Times(begins, ends []int64, start, dur *Vector, from int, last int64) int64
 	return last
 }
 
-// rows returns where n rows of plain form lie, each with 8 bytes that can be read.
+// rows returns the bytes of n rows in plain form, each with 8 readable bytes.
 func (v *Vector) rows(from, n int) unsafe.Pointer {
 	b := v.bytes[from*v.width:]
 	_ = b[(n-1)*v.width+7]
@@ -250,7 +250,7 @@ func fillSums[T Word](dst []T, v *Vector, from int) {
 	}
 }
 
-// Ascending reports whether the n rows are known not to descend, and returns the last one then.
+// Ascending reports if the n rows are known to be in ascending order, and returns the last one if so.
 func (v *Vector) Ascending(n int) (last uint64, ok bool) {
 	if n == 0 {
 		return 0, true
@@ -273,12 +273,12 @@ func (v *Vector) Ascending(n int) (last uint64, ok bool) {
 	return v.At(n - 1), true
 }
 
-// Scatter sets dst[0], dst[stride], dst[2·stride] and so on to n rows of v, from a row on.
+// Scatter sets dst[0], dst[stride], dst[2·stride] and so on to n rows of v, starting at a row.
 func (v *Vector) Scatter(dst []uint64, stride, from, n int) {
 	if n <= 0 {
 		return
 	}
-	// This one look at the bounds stands for one at each row, which would be a third of the work.
+	// One bounds check here replaces one at each row, which would be a third of the work.
 	dst = dst[:(n-1)*stride+1]
 	to, step := unsafe.Pointer(unsafe.SliceData(dst)), uintptr(stride)*8
 	at := uintptr(0)
@@ -340,7 +340,7 @@ func scatterIndexed(to unsafe.Pointer, step uintptr, b []byte, values []uint64) 
 		}
 		return
 	}
-	// Of the capacity only what is a value is ever asked for: the positions are below the number of values.
+	// Positions are below the number of values, so spare capacity is never read.
 	table := (*[256]uint64)(values[:256])
 	for ; i+4 <= len(b); i += 4 {
 		x := b[i : i+4 : i+4]
@@ -351,7 +351,7 @@ func scatterIndexed(to unsafe.Pointer, step uintptr, b []byte, values []uint64) 
 	}
 }
 
-// put and put4 store words a step apart, from a place on, and return the place that follows. A pointer to there might be one to nowhere.
+// put and put4 store words at a stride, starting at an offset, and return the next offset. A pointer there might be out of bounds.
 func put(to unsafe.Pointer, at, step uintptr, x uint64) uintptr {
 	*(*uint64)(unsafe.Add(to, at)) = x
 	return at + step
@@ -365,7 +365,7 @@ func put4(to unsafe.Pointer, at, step uintptr, a, b, c, d uint64) uintptr {
 	return at + 4*step
 }
 
-// Count adds to each of counts the number of the n rows that are its place, and reports whether all rows are such places.
+// Count increments counts[row] for each of the n rows, and reports if all rows are within counts.
 func (v *Vector) Count(counts []uint32, n int) bool {
 	if n == 0 {
 		return true
@@ -391,8 +391,8 @@ func (v *Vector) Count(counts []uint32, n int) bool {
 	return true
 }
 
-// countBytes is Count for bytes, eight at once where they are alike. Else neighbours are counted in different places:
-// one count waits for the one before it in the same place.
+// countBytes is Count for bytes, eight at once if they are equal. Otherwise neighbours are counted in different arrays:
+// an increment waits for the previous one of the same counter.
 func countBytes(counts []uint32, b []byte) bool {
 	const ones = 0x0101010101010101
 	var all, p, q, r [256]uint32
@@ -425,7 +425,7 @@ func countBytes(counts []uint32, b []byte) bool {
 	return true
 }
 
-// Vector makes v the n rows of c, which are at least one. What has to be decoded for that goes into scratch, which is
+// Vector makes v the n rows of c, at least one. Decoded values are stored in scratch, which
 // grown as needed and belongs to v from then on. Errors are those of Words.
 func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	if x, ok := c.Const(); ok {
@@ -464,7 +464,7 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	return nil
 }
 
-// sum makes of v, which has the steps between n rows, the rows, of which x is the first.
+// sum turns the n-1 steps in v into n rows, of which x is the first.
 func (v *Vector) sum(n int, x uint64, scratch *[]uint64) {
 	v.form, v.values = sums, grow(scratch, (n+sumRows-1)/sumRows)
 	for k := range v.values {
@@ -483,7 +483,7 @@ func (v *Vector) sum(n int, x uint64, scratch *[]uint64) {
 	}
 }
 
-// inPlace makes v the n rows of c where these lie in c one behind the other.
+// inPlace makes v the n rows of c if they are contiguous in c.
 func inPlace(v *Vector, n int, c Column) bool {
 	width := 0
 	switch c.Enc {
@@ -510,7 +510,7 @@ func inPlace(v *Vector, n int, c Column) bool {
 	return true
 }
 
-// dictVector returns false for a dictionary whose positions do not lie one behind the other.
+// dictVector returns false for a dictionary whose positions are not contiguous.
 func (d *Decoder) dictVector(v *Vector, n int, c Column, scratch *[]uint64) (bool, error) {
 	size, b, ok := uvarint(c.Body)
 	if !ok || size == 0 || size > uint64(n) {
@@ -565,9 +565,9 @@ func (d *Decoder) runsVector(v *Vector, n int, c Column, scratch *[]uint64) erro
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// WordBytes returns words as the bytes that they are in a file: the memory of the words itself where the processor
-// keeps them so, which nearly all do. Content is decoded into words, since columns are words; copying it once more for
-// every call would cost as much as decoding it.
+// WordBytes returns words as bytes in file order: the words' own memory if the processor
+// is little-endian, as nearly all are. Content is decoded into words because columns are words; another copy for
+// every call would cost as much as decoding.
 func WordBytes(w []uint64) []byte {
 	if !littleEndian {
 		b := make([]byte, 0, len(w)*8)
