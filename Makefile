@@ -24,7 +24,7 @@ ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The shim links no library. Its constructor copies a path (session.c), and its destructor stores a word (process.c).
-SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
+SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Iprobe/shim -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
 # Atomic operations must be instructions, because calls would need a library.
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
 # Each runtime has a shim: the common sources and its own.
