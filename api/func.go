@@ -42,6 +42,8 @@ type Meaning struct {
 	// PollsCallbacks: the call waits for a function of the program that a stream calls, and runs it on the calling thread.
 	// It fails if there is none.
 	PollsCallbacks bool
+	// ParamSizes: the call returns the offset and the size of one parameter of a kernel.
+	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread named by a parameter of the call, "" for none.
 	Subscribes string
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.

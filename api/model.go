@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -15,8 +16,9 @@ type Enum struct {
 
 // EnumValue is one name of an enumeration.
 type EnumValue struct {
-	Name  string
-	Value int64
+	Name     string
+	Value    int64
+	Complete bool // a query that returns it found all work complete
 }
 
 // Layout is what is shown of a structure: some of its members or, where one says by its value what the others are, that one
@@ -63,6 +65,7 @@ type Model struct {
 	byName map[string]*Func
 	errs   map[int64]string
 	enums  map[string]map[int64]string
+	done   map[string]int64 // by enumeration: see Complete
 }
 
 // Checksum tells models apart whose functions have other numbers or other arguments: what the one has recorded the other would
@@ -92,12 +95,15 @@ func (m *Model) Init() *Model {
 			m.errs[e.Value] = e.Name
 		}
 	}
-	m.enums = make(map[string]map[int64]string, len(m.Enums))
+	m.enums, m.done = make(map[string]map[int64]string, len(m.Enums)), map[string]int64{}
 	for _, e := range m.Enums {
 		names := make(map[int64]string, len(e.Values))
 		for _, v := range e.Values {
 			if _, ok := names[v.Value]; !ok {
 				names[v.Value] = v.Name
+			}
+			if v.Complete {
+				m.done[e.Type] = v.Value
 			}
 		}
 		m.enums[e.Type] = names
@@ -175,48 +181,55 @@ func (m *Model) Fill(onStream bool) (f *Func, value int) {
 	return nil, -1
 }
 
-// Upload returns the first function that puts the copy of a number of bytes from the host to the device on a stream, with the words that it
-// takes where they are not the addresses and the stream; nil where there is none.
+// Upload returns the first function that puts a copy of n bytes from the host to the device on a stream, and the words of
+// the call without the addresses and the stream. It returns nil if there is none.
 func (m *Model) Upload(n uint64) (f *Func, words []uint64) {
 	for i := range m.Funcs {
-		f, words = &m.Funcs[i], make([]uint64, m.Funcs[i].Words)
-		roles := map[Role]int{}
-		for k := range f.Params {
-			q := &f.Params[k]
-			if q.ItemSizes >= 0 || q.Words != 1 || q.Size.Pitch >= 0 {
-				roles[q.Role]++
-			}
-			roles[q.Role]++
-			if q.Role != Value {
-				continue
-			}
-			if words[q.Word] = n; q.Type != "size_t" {
-				words[q.Word] = m.enumValue(q.Type, "_HOST_TO_DEVICE")
-			}
-			if words[q.Word] == 0 {
-				roles[Value] = 1 << 8
-			}
+		f = &m.Funcs[i]
+		if f.Task != Copy || f.Stream < 0 || !f.RetError || !f.Plain() {
+			continue
 		}
-		if f.Task == Copy && f.Stream >= 0 && f.RetError && f.Plain() && roles[Reads] == 1 && roles[Writes] == 1 && roles[Use] == 1 && roles[Value] < 1<<8 && len(f.Params) == 3+roles[Value] {
+		if words := f.upload(n); words != nil {
 			return f, words
 		}
 	}
 	return nil, nil
 }
 
-// enumValue returns the value of an enumeration whose name ends so, 0 where there is none.
-func (m *Model) enumValue(ctype, suffix string) uint64 {
-	for _, e := range m.Enums {
-		if e.Type != ctype {
-			continue
+// upload returns the words for Upload, nil unless the parameters are one source, one destination, one stream, sizes and a
+// direction.
+func (f *Func) upload(n uint64) []uint64 {
+	var from, to *Param
+	roles := map[Role]int{}
+	for i := range f.Params {
+		p := &f.Params[i]
+		if p.ItemSizes >= 0 || p.Size.Pitch >= 0 {
+			return nil
 		}
-		for _, v := range e.Values {
-			if strings.HasSuffix(v.Name, suffix) {
-				return uint64(v.Value)
-			}
+		switch roles[p.Role]++; p.Role {
+		case Reads:
+			from = p
+		case Writes:
+			to = p
 		}
 	}
-	return 0
+	if roles[Reads] != 1 || roles[Writes] != 1 || roles[Use] != 1 || len(f.Params) != 3+roles[Value] {
+		return nil
+	}
+	words := make([]uint64, f.Words)
+	up := from.Hosts.Bits &^ to.Hosts.Bits // values of a direction that only the source has on the host
+	for i := range f.Params {
+		switch p := &f.Params[i]; {
+		case p.Role != Value:
+		case p.Type == "size_t":
+			words[p.Word] = n
+		case up != 0 && int(from.Hosts.Param) == i:
+			words[p.Word] = uint64(bits.TrailingZeros16(up))
+		default:
+			return nil
+		}
+	}
+	return words
 }
 
 // Func returns the function with the given id, nil where there is none.
@@ -291,3 +304,9 @@ func (m *Model) Layout(ctype string) *Layout {
 
 // EnumName returns the name of a value of an enumeration type, "" where it has none.
 func (m *Model) EnumName(ctype string, v int64) string { return m.enums[ctype][v] }
+
+// Complete returns the value of an enumeration by which a query reports that all work is complete.
+func (m *Model) Complete(ctype string) (value int64, ok bool) {
+	value, ok = m.done[ctype]
+	return value, ok
+}

@@ -49,6 +49,8 @@ type Param struct {
 	RefCounted bool
 	// HostVisible marks an allocation that the program accesses without a call.
 	HostVisible bool
+	// Flags marks the flags of the stream that the call makes, or of the record of an event.
+	Flags bool
 	// Hosts says which values of another parameter declare the memory of a Reads or Writes to be the host's.
 	Hosts Kinds
 

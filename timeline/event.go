@@ -52,8 +52,8 @@ func word(b []byte) uint64 {
 
 // complete reports whether a value of a status type says that what was asked about is complete.
 func complete(m *api.Model, ctype string, v int64) bool {
-	name := m.EnumName(trimPointer(ctype), v)
-	return len(name) > 9 && name[len(name)-9:] == "_COMPLETE"
+	done, ok := m.Complete(trimPointer(ctype))
+	return ok && v == done
 }
 
 // Use returns the object that a parameter names.

@@ -12,7 +12,6 @@ package timeline
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -235,7 +234,7 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 	o.Device = s.currentDevice(process, c.Thread).device
 	if p.Object == api.Stream && s.model.NonBlocking != 0 {
 		f := s.model.Func(api.ID(c.Func))
-		flags := slices.IndexFunc(f.Params, func(q api.Param) bool { return strings.EqualFold(q.Name, "flags") })
+		flags := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Flags })
 		o.NonBlocking = flags >= 0 && c.Args[f.Params[flags].Word]&s.model.NonBlocking != 0
 	}
 	y := unpublished{o, c.End, c.Thread}

@@ -4225,7 +4225,7 @@ var Model = (&api.Model{
 					Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.2.0-beta.1",
 			Doc: "aclrtRecordEvent plus a flag; EXTERNAL makes the record visible outside a captured graph.", Words: 3,
@@ -8874,7 +8874,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Offset and size of one kernel parameter.", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{ParamSizes: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 361, Name: "aclrtFunctionGetAvailDynUbufPerBlock", Layer: "acl", Return: "aclError",
@@ -13935,19 +13936,27 @@ var Model = (&api.Model{
 		{Type: "aclrtTsId", Values: []api.EnumValue{{Name: "ACL_TS_ID_AICORE"}, {Name: "ACL_TS_ID_AIVECTOR", Value: 1}, {Name: "ACL_TS_ID_RESERVED", Value: 2}}},
 		{
 			Type:   "aclrtEventStatus",
-			Values: []api.EnumValue{{Name: "ACL_EVENT_STATUS_COMPLETE"}, {Name: "ACL_EVENT_STATUS_NOT_READY", Value: 1}, {Name: "ACL_EVENT_STATUS_RESERVED", Value: 2}},
+			Values: []api.EnumValue{{Name: "ACL_EVENT_STATUS_COMPLETE", Complete: true}, {Name: "ACL_EVENT_STATUS_NOT_READY", Value: 1}, {Name: "ACL_EVENT_STATUS_RESERVED", Value: 2}},
 		},
 		{
 			Type:   "aclrtEventRecordedStatus",
-			Values: []api.EnumValue{{Name: "ACL_EVENT_RECORDED_STATUS_NOT_READY"}, {Name: "ACL_EVENT_RECORDED_STATUS_COMPLETE", Value: 1}},
+			Values: []api.EnumValue{{Name: "ACL_EVENT_RECORDED_STATUS_NOT_READY"}, {Name: "ACL_EVENT_RECORDED_STATUS_COMPLETE", Value: 1, Complete: true}},
 		},
 		{
-			Type:   "aclrtEventWaitStatus",
-			Values: []api.EnumValue{{Name: "ACL_EVENT_WAIT_STATUS_COMPLETE"}, {Name: "ACL_EVENT_WAIT_STATUS_NOT_READY", Value: 1}, {Name: "ACL_EVENT_WAIT_STATUS_RESERVED", Value: 65535}},
+			Type: "aclrtEventWaitStatus",
+			Values: []api.EnumValue{
+				{Name: "ACL_EVENT_WAIT_STATUS_COMPLETE", Complete: true},
+				{Name: "ACL_EVENT_WAIT_STATUS_NOT_READY", Value: 1},
+				{Name: "ACL_EVENT_WAIT_STATUS_RESERVED", Value: 65535},
+			},
 		},
 		{
-			Type:   "aclrtStreamStatus",
-			Values: []api.EnumValue{{Name: "ACL_STREAM_STATUS_COMPLETE"}, {Name: "ACL_STREAM_STATUS_NOT_READY", Value: 1}, {Name: "ACL_STREAM_STATUS_RESERVED", Value: 65535}},
+			Type: "aclrtStreamStatus",
+			Values: []api.EnumValue{
+				{Name: "ACL_STREAM_STATUS_COMPLETE", Complete: true},
+				{Name: "ACL_STREAM_STATUS_NOT_READY", Value: 1},
+				{Name: "ACL_STREAM_STATUS_RESERVED", Value: 65535},
+			},
 		},
 		{Type: "aclrtCallbackBlockType", Values: []api.EnumValue{{Name: "ACL_CALLBACK_NO_BLOCK"}, {Name: "ACL_CALLBACK_BLOCK", Value: 1}}},
 		{

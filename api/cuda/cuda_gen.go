@@ -906,7 +906,10 @@ var Model = (&api.Model{
 			ID: 5069, Name: "cuModuleGetTexRef", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pTexRef", Type: "CUtexref*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hmod", Type: "CUmodule", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hmod", Type: "CUmodule", Word: 1, Words: 1, Width: 8, Object: "binary",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "name", Type: "const char*", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 3,
@@ -916,7 +919,10 @@ var Model = (&api.Model{
 			ID: 5070, Name: "cuModuleGetSurfRef", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pSurfRef", Type: "CUsurfref*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hmod", Type: "CUmodule", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hmod", Type: "CUmodule", Word: 1, Words: 1, Width: 8, Object: "binary",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "name", Type: "const char*", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
@@ -1235,7 +1241,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "12.4", Doc: "tells where a parameter of a kernel lies in its block, and its size", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{ParamSizes: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5088, Name: "cuMemGetInfo_v2", Layer: "cuda", Return: "CUresult",
@@ -1396,7 +1403,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "device", Type: "CUdevice", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
-					Name: "callback", Type: "CUasyncCallbackHandle", Word: 1, Words: 1, Width: 8,
+					Name: "callback", Type: "CUasyncCallbackHandle", Word: 1, Words: 1, Width: 8, Object: "async callback",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -2529,7 +2536,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "mapInfoList", Type: "CUarrayMapInfo*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "count", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "11.1", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -3124,7 +3134,7 @@ var Model = (&api.Model{
 					Name: "phStream", Type: "CUstream*", Words: 1, Width: 8, Role: 2, Object: "stream",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "Flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "Flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "2.0", Doc: "makes a stream", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
@@ -3136,7 +3146,7 @@ var Model = (&api.Model{
 					Name: "phStream", Type: "CUstream*", Words: 1, Width: 8, Role: 2, Object: "stream",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "priority", Type: "int", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "5.5", Doc: "makes a stream with a priority", Words: 3,
@@ -3570,7 +3580,7 @@ var Model = (&api.Model{
 					Name: "hStream", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "11.1", Doc: "records an event on a stream, with flags", Words: 3,
 			Meaning: api.Meaning{Task: 4, Entry: -1, Selects: -1, Device: -1, Stream: 1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
@@ -3948,7 +3958,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "12.4", Doc: "tells where a parameter of a function lies in its block, and its size", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{ParamSizes: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5254, Name: "cuFuncIsLoaded", Layer: "cuda", Return: "CUresult",
@@ -4112,7 +4123,7 @@ var Model = (&api.Model{
 		{
 			ID: 5263, Name: "cuParamSetSize", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "numbytes", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
@@ -4121,7 +4132,7 @@ var Model = (&api.Model{
 		{
 			ID: 5264, Name: "cuParamSeti", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "offset", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "value", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -4131,7 +4142,7 @@ var Model = (&api.Model{
 		{
 			ID: 5265, Name: "cuParamSetf", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "offset", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "value", Type: "float", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -4141,7 +4152,7 @@ var Model = (&api.Model{
 		{
 			ID: 5266, Name: "cuParamSetv", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "offset", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "ptr", Type: "void*", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "numbytes", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
@@ -4151,14 +4162,14 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5267, Name: "cuLaunch", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params:   []api.Param{{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5268, Name: "cuLaunchGrid", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "grid_width", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "grid_height", Type: "int", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -4168,10 +4179,13 @@ var Model = (&api.Model{
 		{
 			ID: 5269, Name: "cuLaunchGridAsync", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "f", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "grid_width", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "grid_height", Type: "int", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 4,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -4179,9 +4193,12 @@ var Model = (&api.Model{
 		{
 			ID: 5270, Name: "cuParamSetTexRef", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hfunc", Type: "CUfunction", Words: 1, Width: 8, Object: "function", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "texunit", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -5794,7 +5811,10 @@ var Model = (&api.Model{
 		{
 			ID: 5351, Name: "cuUserObjectRetain", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "object", Type: "CUuserObject", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "object", Type: "CUuserObject", Words: 1, Width: 8, Object: "user object",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "count", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "11.3", Words: 2,
@@ -5803,7 +5823,10 @@ var Model = (&api.Model{
 		{
 			ID: 5352, Name: "cuUserObjectRelease", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "object", Type: "CUuserObject", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "object", Type: "CUuserObject", Words: 1, Width: 8, Object: "user object",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "count", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "11.3", Words: 2,
@@ -5812,8 +5835,11 @@ var Model = (&api.Model{
 		{
 			ID: 5353, Name: "cuGraphRetainUserObject", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "graph", Type: "CUgraph", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "object", Type: "CUuserObject", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "graph", Type: "CUgraph", Words: 1, Width: 8, Object: "graph", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "object", Type: "CUuserObject", Word: 1, Words: 1, Width: 8, Object: "user object",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -5823,8 +5849,11 @@ var Model = (&api.Model{
 		{
 			ID: 5354, Name: "cuGraphReleaseUserObject", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "graph", Type: "CUgraph", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "object", Type: "CUuserObject", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "graph", Type: "CUgraph", Words: 1, Width: 8, Object: "graph", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "object", Type: "CUuserObject", Word: 1, Words: 1, Width: 8, Object: "user object",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "11.3", Words: 3,
@@ -6091,8 +6120,14 @@ var Model = (&api.Model{
 		{
 			ID: 5367, Name: "cuTexRefSetArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hArray", Type: "CUarray", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "hArray", Type: "CUarray", Word: 1, Words: 1, Width: 8, Object: "array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "Flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 3,
@@ -6101,9 +6136,12 @@ var Model = (&api.Model{
 		{
 			ID: 5368, Name: "cuTexRefSetMipmappedArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
-					Name: "hMipmappedArray", Type: "CUmipmappedArray", Word: 1, Words: 1, Width: 8,
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "hMipmappedArray", Type: "CUmipmappedArray", Word: 1, Words: 1, Width: 8, Object: "mipmapped array",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "Flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
@@ -6115,7 +6153,10 @@ var Model = (&api.Model{
 			ID: 5369, Name: "cuTexRefSetAddress_v2", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "ByteOffset", Type: "size_t*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "dptr", Type: "CUdeviceptr", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "bytes", Type: "size_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -6125,7 +6166,10 @@ var Model = (&api.Model{
 		{
 			ID: 5370, Name: "cuTexRefSetAddress2D_v3", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{
 					Name: "desc", Type: "const CUDA_ARRAY_DESCRIPTOR*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
@@ -6139,7 +6183,10 @@ var Model = (&api.Model{
 		{
 			ID: 5371, Name: "cuTexRefSetFormat", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "fmt", Type: "CUarray_format", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "NumPackedComponents", Type: "int", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -6149,7 +6196,10 @@ var Model = (&api.Model{
 		{
 			ID: 5372, Name: "cuTexRefSetAddressMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "dim", Type: "int", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "am", Type: "CUaddress_mode", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -6159,7 +6209,10 @@ var Model = (&api.Model{
 		{
 			ID: 5373, Name: "cuTexRefSetFilterMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "fm", Type: "CUfilter_mode", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
@@ -6168,7 +6221,10 @@ var Model = (&api.Model{
 		{
 			ID: 5374, Name: "cuTexRefSetMipmapFilterMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "fm", Type: "CUfilter_mode", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
@@ -6177,7 +6233,10 @@ var Model = (&api.Model{
 		{
 			ID: 5375, Name: "cuTexRefSetMipmapLevelBias", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "bias", Type: "float", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
@@ -6186,7 +6245,10 @@ var Model = (&api.Model{
 		{
 			ID: 5376, Name: "cuTexRefSetMipmapLevelClamp", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "minMipmapLevelClamp", Type: "float", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "maxMipmapLevelClamp", Type: "float", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -6196,7 +6258,10 @@ var Model = (&api.Model{
 		{
 			ID: 5377, Name: "cuTexRefSetMaxAnisotropy", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "maxAniso", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
@@ -6205,7 +6270,10 @@ var Model = (&api.Model{
 		{
 			ID: 5378, Name: "cuTexRefSetBorderColor", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "pBorderColor", Type: "float*", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "8.0", Words: 2,
@@ -6214,7 +6282,10 @@ var Model = (&api.Model{
 		{
 			ID: 5379, Name: "cuTexRefSetFlags", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "Flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
@@ -6224,7 +6295,10 @@ var Model = (&api.Model{
 			ID: 5380, Name: "cuTexRefGetAddress_v2", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pdptr", Type: "CUdeviceptr*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.2", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6233,7 +6307,10 @@ var Model = (&api.Model{
 			ID: 5381, Name: "cuTexRefGetArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "phArray", Type: "CUarray*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6242,7 +6319,10 @@ var Model = (&api.Model{
 			ID: 5382, Name: "cuTexRefGetMipmappedArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "phMipmappedArray", Type: "CUmipmappedArray*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6251,7 +6331,10 @@ var Model = (&api.Model{
 			ID: 5383, Name: "cuTexRefGetAddressMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pam", Type: "CUaddress_mode*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "dim", Type: "int", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 3,
@@ -6261,7 +6344,10 @@ var Model = (&api.Model{
 			ID: 5384, Name: "cuTexRefGetFilterMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pfm", Type: "CUfilter_mode*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6271,7 +6357,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "pFormat", Type: "CUarray_format*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "pNumChannels", Type: "int*", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6280,7 +6369,10 @@ var Model = (&api.Model{
 			ID: 5386, Name: "cuTexRefGetMipmapFilterMode", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pfm", Type: "CUfilter_mode*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6289,7 +6381,10 @@ var Model = (&api.Model{
 			ID: 5387, Name: "cuTexRefGetMipmapLevelBias", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pbias", Type: "float*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6299,7 +6394,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "pminMipmapLevelClamp", Type: "float*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "pmaxMipmapLevelClamp", Type: "float*", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 2, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6308,7 +6406,10 @@ var Model = (&api.Model{
 			ID: 5389, Name: "cuTexRefGetMaxAnisotropy", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pmaxAniso", Type: "int*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6317,7 +6418,10 @@ var Model = (&api.Model{
 			ID: 5390, Name: "cuTexRefGetBorderColor", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pBorderColor", Type: "float*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "8.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6326,7 +6430,10 @@ var Model = (&api.Model{
 			ID: 5391, Name: "cuTexRefGetFlags", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pFlags", Type: "uint32_t*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Word: 1, Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6339,15 +6446,26 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5393, Name: "cuTexRefDestroy", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params: []api.Param{
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
 			RetWidth: 4, RetError: true, Since: "2.0", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5394, Name: "cuSurfRefSetArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hSurfRef", Type: "CUsurfref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hArray", Type: "CUarray", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hSurfRef", Type: "CUsurfref", Words: 1, Width: 8, Object: "surface reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "hArray", Type: "CUarray", Word: 1, Words: 1, Width: 8, Object: "array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "Flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
@@ -6357,7 +6475,10 @@ var Model = (&api.Model{
 			ID: 5395, Name: "cuSurfRefGetArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "phArray", Type: "CUarray*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hSurfRef", Type: "CUsurfref", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hSurfRef", Type: "CUsurfref", Word: 1, Words: 1, Width: 8, Object: "surface reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6656,7 +6777,12 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5411, Name: "cuGraphicsUnregisterResource", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params: []api.Param{
+				{
+					Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
@@ -6664,7 +6790,10 @@ var Model = (&api.Model{
 			ID: 5412, Name: "cuGraphicsSubResourceGetMappedArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pArray", Type: "CUarray*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "resource", Type: "CUgraphicsResource", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "resource", Type: "CUgraphicsResource", Word: 1, Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "arrayIndex", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "mipLevel", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
@@ -6675,7 +6804,10 @@ var Model = (&api.Model{
 			ID: 5413, Name: "cuGraphicsResourceGetMappedMipmappedArray", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{Name: "pMipmappedArray", Type: "CUmipmappedArray*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "resource", Type: "CUgraphicsResource", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "resource", Type: "CUgraphicsResource", Word: 1, Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "5.0", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6685,7 +6817,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "pDevPtr", Type: "CUdeviceptr*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "pSize", Type: "size_t*", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "resource", Type: "CUgraphicsResource", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "resource", Type: "CUgraphicsResource", Word: 2, Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.2", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6693,7 +6828,10 @@ var Model = (&api.Model{
 		{
 			ID: 5415, Name: "cuGraphicsResourceSetMapFlags_v2", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "6.5", Words: 2,
@@ -6707,7 +6845,10 @@ var Model = (&api.Model{
 					Name: "resources", Type: "CUgraphicsResource*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6720,7 +6861,10 @@ var Model = (&api.Model{
 					Name: "resources", Type: "CUgraphicsResource*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -6986,7 +7130,7 @@ var Model = (&api.Model{
 					Name: "greenCtx", Type: "CUgreenCtx", Word: 1, Words: 1, Width: 8, Role: 1, Object: "green context",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "priority", Type: "int", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "12.5", Words: 4,
@@ -7008,7 +7152,10 @@ var Model = (&api.Model{
 		{
 			ID: 5437, Name: "cuGraphicsResourceSetMapFlags", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "resource", Type: "CUgraphicsResource", Words: 1, Width: 8, Object: "graphics resource",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 2,
@@ -7095,7 +7242,10 @@ var Model = (&api.Model{
 		{
 			ID: 5441, Name: "cuTexRefSetAddress2D_v2", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hTexRef", Type: "CUtexref", Words: 1, Width: 8, Object: "texture reference",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 				{
 					Name: "desc", Type: "const CUDA_ARRAY_DESCRIPTOR*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
@@ -7637,7 +7787,10 @@ var Model = (&api.Model{
 				},
 				{Name: "failIdx", Type: "size_t*", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.8", Words: 5,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -7651,7 +7804,10 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.0", Words: 4,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -7663,7 +7819,10 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "errorIndex", Type: "size_t*", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "stream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "stream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.8", Words: 5,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -8593,7 +8752,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "mapInfoList", Type: "CUarrayMapInfo*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "count", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "11.1", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -9097,7 +9259,7 @@ var Model = (&api.Model{
 					Name: "hStream", Type: "CUstream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream",
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Flags: true, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "11.1", Doc: "records an event on a stream, with flags", Words: 3,
 			Meaning:      api.Meaning{Task: 4, Entry: -1, Selects: -1, Device: -1, Stream: 1, OwnStream: true, Graph: -1, Names: -1},
@@ -9395,7 +9557,10 @@ var Model = (&api.Model{
 					Name: "resources", Type: "CUgraphicsResource*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -9408,7 +9573,10 @@ var Model = (&api.Model{
 					Name: "resources", Type: "CUgraphicsResource*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "3.0", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -9514,7 +9682,10 @@ var Model = (&api.Model{
 				},
 				{Name: "failIdx", Type: "size_t*", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.8", Words: 5,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -9528,7 +9699,10 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 3, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.0", Words: 4,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -9640,7 +9814,10 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "errorIndex", Type: "size_t*", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "stream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "stream", Type: "CUstream", Word: 4, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.8", Words: 5,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -10982,7 +11159,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "op", Type: "CUDA_MEMCPY3D_BATCH_OP*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -11193,7 +11373,7 @@ var Model = (&api.Model{
 		{
 			ID: 5642, Name: "cuStreamBeginCaptureToCig", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Object: "stream", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
 					Name: "streamCigCaptureParams", Type: "CUstreamCigCaptureParams*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
@@ -11204,7 +11384,7 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5643, Name: "cuStreamEndCaptureToCig", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params:   []api.Param{{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Object: "stream", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
@@ -11279,7 +11459,12 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5646, Name: "cuLogsUnregisterCallback", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "callback", Type: "CUlogsCallbackHandle", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params: []api.Param{
+				{
+					Name: "callback", Type: "CUlogsCallbackHandle", Words: 1, Width: 8, Object: "log callback",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
 			RetWidth: 4, RetError: true, Since: "12.9", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
@@ -11341,13 +11526,23 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5652, Name: "cuCoredumpDeregisterStartCallback", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "callback", Type: "CUcoredumpCallbackHandle", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params: []api.Param{
+				{
+					Name: "callback", Type: "CUcoredumpCallbackHandle", Words: 1, Width: 8, Object: "core dump callback",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5653, Name: "cuCoredumpDeregisterCompleteCallback", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "callback", Type: "CUcoredumpCallbackHandle", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params: []api.Param{
+				{
+					Name: "callback", Type: "CUcoredumpCallbackHandle", Words: 1, Width: 8, Object: "core dump callback",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
@@ -11458,7 +11653,10 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "op", Type: "CUDA_MEMCPY3D_BATCH_OP*", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
-				{Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "hStream", Type: "CUstream", Word: 2, Words: 1, Width: 8, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 3,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
@@ -11483,7 +11681,7 @@ var Model = (&api.Model{
 		{
 			ID: 5664, Name: "cuStreamBeginCaptureToCig_ptsz", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
-				{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Object: "stream", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
 					Name: "streamCigCaptureParams", Type: "CUstreamCigCaptureParams*", Word: 1, Words: 1, Width: 8,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
@@ -11494,7 +11692,7 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 5665, Name: "cuStreamEndCaptureToCig_ptsz", Layer: "cuda", Return: "CUresult",
-			Params:   []api.Param{{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			Params:   []api.Param{{Name: "hStream", Type: "CUstream", Words: 1, Width: 8, Object: "stream", Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 1,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},

@@ -3,7 +3,6 @@ package uprobe
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/kernelbin"
@@ -99,7 +98,7 @@ func (k *kernels) call(f *api.Func, c *probe.Call) {
 			k.load(f, c, handleOf{pid, h})
 		}
 	}
-	if source == api.Function && strings.HasSuffix(f.Name, "GetParamInfo") {
+	if f.ParamSizes {
 		k.told(f, c, from, ok)
 	}
 }

@@ -246,7 +246,7 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	if out < 0 || p.c.Args[f.Params[out].Word] == 0 {
 		return words
 	}
-	complete, known := p.completeValue(f.Params[out].Type)
+	complete, known := p.Model.Complete(strings.TrimRight(f.Params[out].Type, "*"))
 	v, has := p.stored(out)
 	if !known || !has {
 		return words
@@ -255,12 +255,12 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
 	}
-	if uint64(uint32(v)) != complete {
+	if int64(int32(v)) != complete {
 		p.asks(key)
 		return words
 	}
 	p.takeBack(key)
-	in.Op, in.Len, in.Width = plan.OpUntil, complete, uint64(min(f.Params[out].Elem, 8))
+	in.Op, in.Len, in.Width = plan.OpUntil, uint64(complete), uint64(min(f.Params[out].Elem, 8))
 	return append(words, words[f.Params[out].Word])
 }
 
@@ -279,21 +279,6 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 		in.Op = plan.OpUntil
 	}
 	return words
-}
-
-// completeValue is the value of an enumeration that says that what was asked about is complete.
-func (p *compiler) completeValue(ctype string) (uint64, bool) {
-	for _, e := range p.Model.Enums {
-		if e.Type != strings.TrimRight(ctype, "*") {
-			continue
-		}
-		for _, v := range e.Values {
-			if strings.HasSuffix(v.Name, "_COMPLETE") {
-				return uint64(v.Value), true
-			}
-		}
-	}
-	return 0, false
 }
 
 // param is the operands for the words of a parameter; what the call needs besides goes before or after it.

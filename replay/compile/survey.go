@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -197,12 +196,6 @@ func comparedBits(f *api.Func) uint8 {
 	switch {
 	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
 		return 0
-	case strings.HasSuffix(f.Return, "*"), strings.Contains(f.Return, "64"), f.Return == "size_t", f.Return == "double":
-		return 64
-	case f.Return == "bool", strings.Contains(f.Return, "int8"), f.Return == "char":
-		return 8
-	case strings.Contains(f.Return, "16"):
-		return 16
 	}
-	return 32
+	return uint8(8 * f.RetWidth)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -89,7 +88,7 @@ func newShadow(s *timeline.State, r *format.Reader, late map[uint64][]format.Dat
 	}
 	sh.accesses.shadow = sh
 	for name, n := range r.Meta().Coverage.PassedBy {
-		if f := s.Model().Lookup(name); n > 0 && f != nil && slices.ContainsFunc(f.Params, func(p api.Param) bool { return strings.HasSuffix(p.Type, "Stream") }) {
+		if f := s.Model().Lookup(name); n > 0 && f != nil && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Stream }) {
 			sh.unseen = name + " was called and is not in the trace"
 		}
 	}

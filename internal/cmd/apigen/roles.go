@@ -36,7 +36,7 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 }
 
 // flags are the words after a role, see flag.
-const flags = "volatile|machine|always|words|dropped|held|extent|token|hosted|cookie"
+const flags = "volatile|machine|always|words|dropped|held|extent|token|hosted|cookie|flags"
 
 var (
 	roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (` + flags + `))?$`)
@@ -89,6 +89,8 @@ func (m *model) flag(p *api.Param, flag, base string) error {
 		p.Addresses = true
 	case "dropped":
 		p.OmitOnReplay = true
+	case "flags":
+		p.Flags = true
 	case "cookie":
 		p.Cookie = true
 	case "token":

@@ -52,6 +52,7 @@ type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
 	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
 	Begins, Reports, Meets                                                bool
+	ParamSizes                                                            bool `yaml:"param_sizes"`
 	api.CaptureRules                                                      `yaml:",inline"`
 	Keeps                                                                 []string
 	Params                                                                map[string]string
@@ -63,6 +64,7 @@ type document struct {
 	Variants    []string
 	Aliases     map[string]string
 	Unmodelled  map[string][]string // by the reason why, patterns of names
+	Complete    []string            // values of enumerations
 	Copies      map[string]block
 	Directions  map[string]direction
 	Tagged      map[string]tagged
@@ -148,6 +150,11 @@ func (m *model) applyFunctions(doc *document) error {
 		}
 		f.Simulated = doc.Layer.Simulated
 	}
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; !f.Modelled {
+			m.handles(f)
+		}
+	}
 	for _, name := range doc.Simulated {
 		f := m.find(name)
 		if f == nil {
@@ -158,8 +165,38 @@ func (m *model) applyFunctions(doc *document) error {
 	return nil
 }
 
+// handles sets the objects of the handles that a function without semantics takes.
+func (m *model) handles(f *api.Func) {
+	for i := range f.Params {
+		if p := &f.Params[i]; m.handle(p.Type) {
+			p.Object = m.object(strings.TrimSuffix(p.Type, "*"))
+		}
+	}
+}
+
+// completes marks the values by which queries report that all work is complete.
+func (m *model) completes(names []string) error {
+	for _, name := range names {
+		found := false
+		for _, e := range m.Enums {
+			for i := range e.Values {
+				if v := &e.Values[i]; v.Name == name {
+					v.Complete, found = true, true
+				}
+			}
+		}
+		if !found {
+			return fmt.Errorf("complete: no value %s", name)
+		}
+	}
+	return nil
+}
+
 // applyGroups applies the keys about several functions at once. They follow from those about single functions.
 func (m *model) applyGroups(doc *document) error {
+	if err := m.completes(doc.Complete); err != nil {
+		return err
+	}
 	if err := m.vary(doc.Variants); err != nil {
 		return err
 	}
@@ -248,7 +285,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 			return err
 		}
 	}
-	f.Initializes, f.PollsCallbacks, f.Collective = s.Begins, s.Reports, s.Meets
+	f.Initializes, f.PollsCallbacks, f.Collective, f.ParamSizes = s.Begins, s.Reports, s.Meets, s.ParamSizes
 	f.Keeps, f.Modelled = s.Keeps, true
 	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
 		f.ReplayError = s.Replay

@@ -64,18 +64,14 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 	return near, far
 }
 
-// completeValue is the value of an enumeration that says that what was asked about is complete.
+// completeValue returns the name of the value by which a query reports that all work is complete.
 func (m *model) completeValue(ctype string) (string, error) {
 	for _, e := range m.Enums {
-		if e.Type == strings.TrimSuffix(ctype, "*") {
-			for _, v := range e.Values {
-				if strings.HasSuffix(v.Name, "_COMPLETE") {
-					return v.Name, nil
-				}
-			}
+		if i := slices.IndexFunc(e.Values, func(v api.EnumValue) bool { return v.Complete }); i >= 0 && e.Type == strings.TrimSuffix(ctype, "*") {
+			return e.Values[i].Name, nil
 		}
 	}
-	return "", fmt.Errorf("no value of %s says complete", ctype)
+	return "", fmt.Errorf("complete: no value of %s", ctype)
 }
 
 // wrapper collects the statements of one wrapper.
@@ -380,7 +376,7 @@ func (c *wrapper) task() {
 		event := f.Params[f.Event].Name
 		add(&c.hooks, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
 		ok := "ok"
-		if k := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Name == "flags" || p.Name == "flag" }); k >= 0 {
+		if k := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Flags }); k >= 0 {
 			ok = fmt.Sprintf("ok && !shim_graph_external(%s, %s)", event, f.Params[k].Name)
 		}
 		add(&c.after, "shim_event_recorded(%s, number, %s, %s, until);", event, ok, c.stream)
