@@ -1,15 +1,14 @@
-// Package atomicfile makes files and folders that have their names once they are whole. Half a trace, or half of most that is
-// made of one, can be read, and would be taken for all of it where whoever wrote it was killed or found the disk full;
-// and what had the name before would be gone.
+// Package atomicfile writes files and directories that get their final name only when they are complete.
 //
-// Until they are kept, they lie beside their names, with Suffix. Who is killed leaves that behind, and who makes the
-// same file next removes it. It is locked while it is written, so that two don't write the same.
+// Create opens path+Suffix, Keep renames it to path, and Drop removes it. A crash leaves the partial file, and the next
+// Create of the same path removes it. The partial file is locked, so a second writer fails. Devices and pipes are written in
+// place.
 //
-// What others read while it grows, as a recording, has its name from the beginning: Open makes it. If an older file has the name, a
-// Successor takes it over as soon as there is something to read.
+// A recording is read while it grows, so it has its name from the start: Open makes it. If an older file has the name, a
+// Successor replaces it as soon as the new file has content.
 //
-// Files are readable by their owner alone. Folders may be writable by others, as /tmp is: what is written goes into a new
-// file, never through a link or into a file that another user has put there. Package private refuses such folders for code.
+// New files are readable by their owner only. Directories may be shared, such as /tmp: the package never writes through a
+// link or into a file of another user. Package private checks directories with code. All functions are safe for concurrent use.
 package atomicfile
 
 import (
@@ -24,30 +23,30 @@ import (
 	"syscall"
 )
 
-// Suffix ends the name of what is not whole.
+// Suffix ends the name of a partial file.
 const Suffix = ".acltrace-part"
 
-// A File is written under another name until Keep gives it its own. Drop removes what was not kept.
+// A File has a temporary name until Keep renames it. Drop removes a File that was not kept.
 type File struct {
 	*os.File
-	path   string // that it is to have
-	direct bool   // it is a device or a pipe, which has no parts
+	path   string // final name
+	direct bool   // device or pipe, written in place
 	done   bool
 }
 
 var (
-	mu   sync.Mutex               // names are given and taken back under it
-	open = map[any]func() error{} // what has no name yet, and what removes it
+	mu   sync.Mutex               // held while files are renamed or removed
+	open = map[any]func() error{} // partial files and folders, with the function that removes them
 )
 
-// Before, where a test has set it, is called when what is written is about to get its name.
+// Before is called before a file or folder is kept, if a test has set it.
 var Before func()
 
-// Create makes a file with the permissions of the one that has the name, which stays until Keep, if it belongs to this user, else
-// for its owner alone. It fails where the name can't be given to another file, and where somebody else is writing the file.
+// Create makes a file that replaces path at Keep. It has the permissions of the replaced file if that belongs to this user,
+// otherwise 0600. Create fails if path can't be replaced or another process is writing it.
 func Create(path string) (*File, error) { return CreateAs(path, "") }
 
-// CreateAs is Create with the name that the file has while it is not whole, in the same folder.
+// CreateAs is Create with a temporary name of the caller, which must be in the same folder.
 func CreateAs(path, part string) (*File, error) {
 	direct, err := device(path)
 	if err != nil {
@@ -57,7 +56,7 @@ func CreateAs(path, part string) (*File, error) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 		return &File{File: f, path: path, direct: true}, err
 	}
-	if path, err = behind(path); err != nil {
+	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
 	perm, err := replaceable(path)
@@ -87,7 +86,7 @@ func begun(made any, remove func() error) {
 	open[made] = remove
 }
 
-// device reports whether a name is of something that is written to as it comes, and not of a file.
+// device reports whether path is written in place: a device, pipe or socket, not a regular file.
 func device(path string) (bool, error) {
 	is, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,17 +95,17 @@ func device(path string) (bool, error) {
 	if err != nil || is.Mode().IsRegular() {
 		return false, err
 	}
-	// A pipe that is opened by its name, which /dev/stdout is not, has a reader who has made it.
+	// A named pipe has a reader, who made it. /dev/stdout is a link and not affected.
 	if at, err := os.Lstat(path); err == nil && at.Mode()&fs.ModeNamedPipe != 0 && foreign(at) {
 		return false, notOwn(path)
 	}
 	return true, nil
 }
 
-// behind follows symbolic links, other than those of other users: the file that they lead to is replaced, not they.
-func behind(path string) (string, error) {
+// resolve follows symbolic links, so that Keep replaces their target. It refuses links of other users.
+func resolve(path string) (string, error) {
 	at := path
-	for range 40 { // as many as Linux follows
+	for range 40 { // the limit of Linux
 		to, err := os.Readlink(at)
 		if err != nil {
 			break
@@ -121,13 +120,13 @@ func behind(path string) (string, error) {
 	}
 	was, err := os.Stat(path)
 	if is, err2 := os.Stat(at); err == nil && (err2 != nil || !os.SameFile(was, is)) {
-		return path, nil // one of /proc, which only looks like a name
+		return path, nil // a magic link in /proc, whose text is not a path
 	}
 	return at, nil
 }
 
-// replaceable returns the permissions of the file that another one is to take the place of, or of a new one, and an error
-// where it may not: the file can't be written, or is being written.
+// replaceable returns the permissions for the file that replaces path. It fails if path can't be written or another process
+// is writing it.
 func replaceable(path string) (perm fs.FileMode, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,17 +144,17 @@ func replaceable(path string) (perm fs.FileMode, err error) {
 		return 0, err
 	}
 	if foreign(info) {
-		return 0o600, nil // who has put it there may read it
+		return 0o600, nil // not the permissions of another user's file
 	}
 	return info.Mode().Perm(), nil
 }
 
-// ErrTaken is wrapped where a file is being written by another process.
+// ErrTaken is wrapped by the error about a file that another process is writing.
 var ErrTaken = errors.New("is being written by another process; wait for it or choose another name")
 
 func taken(path string, err error) error { return fmt.Errorf("%s %w: %w", path, ErrTaken, err) }
 
-// notOwn is the error about what another user has put where a file is to be.
+// notOwn is the error about a file of another user at path.
 func notOwn(path string) error {
 	return fmt.Errorf("%s is not yours: remove it or choose another name", path)
 }
@@ -179,11 +178,11 @@ func take(path string) (*os.File, error) {
 		if same, err := named(path, f); same || err != nil {
 			return f, err
 		}
-		f.Close() // somebody has taken it for what was left
+		f.Close() // another process removed the new file as a leftover
 	}
 }
 
-// removeLeft removes what somebody who was killed has left of a file.
+// removeLeft removes a partial file that a killed process left.
 func removeLeft(path string) error {
 	at, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,14 +205,14 @@ func removeLeft(path string) error {
 	if err := Lock(f); err != nil {
 		return taken(path, err)
 	}
-	// Whoever had it may have given it its name meanwhile, or removed it.
+	// Its writer may have renamed or removed it before releasing the lock.
 	if same, err := named(path, f); !same || err != nil {
 		return err
 	}
 	return os.Remove(path)
 }
 
-// named reports whether a name is that of an open file.
+// named reports whether path names the open file f.
 func named(path string, f *os.File) (bool, error) {
 	is, err := f.Stat()
 	if err != nil {
@@ -226,9 +225,9 @@ func named(path string, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(is, at), err
 }
 
-// Open opens a file to write in place, for what others read while it grows, or makes it.
+// Open opens or makes a file that is written in place and may be read while it grows.
 func Open(path string) (f *os.File, made bool, err error) {
-	if path, err = behind(path); err != nil {
+	if path, err = resolve(path); err != nil {
 		return nil, false, err
 	}
 	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
@@ -245,7 +244,7 @@ func Open(path string) (f *os.File, made bool, err error) {
 	return f, false, nil
 }
 
-// Fresh makes a file for its owner alone, in place of one that has the name. The folder must be this user's.
+// Fresh makes a file with permissions 0600 and replaces an existing one. The folder must belong to this user.
 func Fresh(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -253,7 +252,7 @@ func Fresh(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 }
 
-// naming has an error speak of the file that was asked for, where it is of the folder.
+// naming replaces the partial name in an error by path, if the partial file does not exist.
 func naming(err error, path string) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) && !exists(e.Path) {
 		return &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
@@ -266,16 +265,16 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Path is the name that the file is to have. Name is the one that it has until then.
+// Path returns the final name. Name returns the temporary one.
 func (f *File) Path() string { return f.path }
 
-// Close does nothing: writers that close what they have written leave it to Keep.
+// Close does nothing, because writers close their file before the caller decides. Keep and Drop close it.
 func (f *File) Close() error { return nil }
 
-// Keep gives the file its name.
+// Keep renames the file to its final name.
 func (f *File) Keep() error { return Keep(f) }
 
-// Drop removes the file, unless it was kept.
+// Drop removes the file unless it was kept.
 func (f *File) Drop() error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -291,17 +290,17 @@ func (f *File) drop() error {
 	if f.direct {
 		return f.File.Close()
 	}
-	return errors.Join(f.remove(), f.File.Close()) // in this order: without its lock it may be another's
+	return errors.Join(f.remove(), f.File.Close()) // remove first: without the lock another writer could own the name
 }
 
-// Keep gives files their names, all or, where one can't have its own, mostly none.
+// Keep renames files to their final names. It checks all before the first rename, so an error usually leaves none renamed.
 func Keep(files ...*File) error { return keep(files, false) }
 
-// KeepTogether is Keep for files of which one is of no use without the others. What had their names goes first: who is
-// killed in between leaves no file of before beside one of now.
+// KeepTogether is Keep for files that are useless without each other. It removes all replaced files first, so a crash never
+// leaves an old file beside a new one.
 func KeepTogether(files ...*File) error { return keep(files, len(files) > 1) }
 
-// between, where a test has set it, is called before each step by which files get their names.
+// between is called before each rename or removal, if a test has set it.
 var between = func() {}
 
 func keep(files []*File, together bool) error {
@@ -345,7 +344,7 @@ func keep(files []*File, together bool) error {
 	return err
 }
 
-// WriteFile makes a file of what is in it.
+// WriteFile replaces the file at path by one with the content b.
 func WriteFile(path string, b []byte) error {
 	f, err := Create(path)
 	if err != nil {
@@ -357,8 +356,8 @@ func WriteFile(path string, b []byte) error {
 	return errors.Join(err, f.Drop())
 }
 
-// EndOnSignals has the signals that ask a program to end do so as ever, behind removing what is not whole, until stop is
-// called. It is for what has nothing else to undo.
+// EndOnSignals removes partial files when a signal ends the program, until stop is called. The program then dies from the
+// signal as usual. Programs with other clean-up work handle signals themselves.
 func EndOnSignals() (stop func()) {
 	c, done := make(chan os.Signal, 1), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -369,7 +368,7 @@ func EndOnSignals() (stop func()) {
 	go func() {
 		select {
 		case s := <-c:
-			mu.Lock() // for good: nothing gets its name any more
+			mu.Lock() // never unlocked: no file is kept any more
 			for _, remove := range open {
 				_ = remove()
 			}

@@ -18,7 +18,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// has checks what a file holds, and what lies in its folder.
+// has checks the content of a file and of its folder.
 func has(t *testing.T, path, text string, beside ...string) {
 	t.Helper()
 	if b, err := os.ReadFile(path); err != nil || string(b) != text {
@@ -67,7 +67,7 @@ func TestKeepAndDrop(t *testing.T) {
 	}
 }
 
-// A new file was readable by all, with the umask of most machines: a trace and what is made of it hold the program's data.
+// With a usual umask, new files were readable by all users, although traces and exports contain the program's data.
 func TestPermissions(t *testing.T) {
 	for _, perm := range []os.FileMode{0, 0o600, 0o640, 0o666} {
 		path := filepath.Join(t.TempDir(), "run")
@@ -89,7 +89,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// What had the name of a part was written into: another user could put a file there that he can read, or a link.
+// An existing file or link with the partial name was written to, so another user could read the data.
 func TestPartIsNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	put(t, path+Suffix, "left")
@@ -117,7 +117,7 @@ func TestPartIsNew(t *testing.T) {
 	has(t, victim, "precious")
 }
 
-// Links, pipes and files that another user had put where a file was to be were followed, written to and emptied.
+// Links, pipes and files of another user at the final name were followed, written to and emptied.
 func TestWhatOthersPutThere(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of another user")
@@ -143,7 +143,7 @@ func TestWhatOthersPutThere(t *testing.T) {
 				}
 			}
 			err := WriteFile(path, []byte("new"))
-			if name == "file" { // which is replaced, not written
+			if name == "file" { // replaced, not written
 				if st, serr := os.Stat(path); err != nil || serr != nil || st.Mode().Perm() != 0o600 || st.Sys().(*syscall.Stat_t).Uid != 0 {
 					t.Errorf("%v: the file of another user is now %v, %v", err, st, serr)
 				}
@@ -161,7 +161,7 @@ func TestWhatOthersPutThere(t *testing.T) {
 	}
 }
 
-// Whoever is killed while several files get their names leaves none of before beside one of now.
+// A kill while several files are renamed must not leave an old file beside a new one.
 func TestKeepTogether(t *testing.T) {
 	defer func() { between = func() {} }()
 	steps := 0
@@ -204,7 +204,7 @@ func TestKeepTogether(t *testing.T) {
 	}
 }
 
-// What can't be replaced is said before anything is written, or at the end, and stays.
+// A file that can't be replaced is reported by Create, or else by Keep, and stays unchanged.
 func TestNotReplaceable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	put(t, path, "before")
@@ -235,7 +235,7 @@ func TestNotReplaceable(t *testing.T) {
 	}
 }
 
-// Links stay what they are, whether what they lead to is there or not.
+// Links stay, whether their target exists or not.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
@@ -257,7 +257,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What is no file is written to as it comes, and stays.
+// Devices and pipes are written in place, and stay.
 func TestDevices(t *testing.T) {
 	if err := WriteFile(os.DevNull, []byte("new")); err != nil {
 		t.Error(err)
@@ -313,7 +313,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A bundle, whose Makefile is executed, was made in folders in which anybody could replace it.
+// A bundle has a Makefile that users execute, but it was made in folders where other users could replace it.
 func TestFolderOfOthersIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "open")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {
@@ -330,7 +330,7 @@ func TestFolderOfOthersIsRefused(t *testing.T) {
 	}
 }
 
-// What was moved aside counts up from the highest number, and files with like names are none of it.
+// Numbers increase from the highest one, and files with similar names are ignored.
 func TestMoveAside(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -354,7 +354,7 @@ func TestMoveAside(t *testing.T) {
 	}
 }
 
-// A symbolic link to a trace was written through: the file that it leads to is moved aside, beside itself, and the link leads to the new one.
+// A symbolic link to a trace was written through. Its target must be moved aside, and the link must lead to the new file.
 func TestSucceedLink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "run.aclt"), filepath.Join(t.TempDir(), "link")
@@ -382,7 +382,7 @@ func TestSucceedLink(t *testing.T) {
 	}
 }
 
-// The older file is removed, or another is written in its place, before its successor takes the name.
+// Another process removes or replaces the older file before the successor takes the name.
 func TestSucceedWhatChanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, writing := range []bool{false, true} {

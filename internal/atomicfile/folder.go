@@ -9,18 +9,18 @@ import (
 	"github.com/acltrace/acltrace/internal/private"
 )
 
-// partFolder holds what a folder is to have.
+// partFolder is the temporary subfolder with the content of a Folder.
 const partFolder = "acltrace-part"
 
-// A Folder gets all that is in it at once. Until Keep it has nothing but a folder "acltrace-part", with what was made.
+// A Folder gets its content at Keep. Until then it contains only the subfolder "acltrace-part", in which the content is made.
 type Folder struct {
 	lock *os.File
-	made bool // it was not there before
+	made bool // Mkdir made the folder
 	done bool
 }
 
-// Mkdir makes a folder, or takes one of this user's that is there and empty, but for what is left of a Folder. Its content may be
-// executed: nobody else may be able to change it.
+// Mkdir makes a folder, or takes an empty one of this user, and removes the leftover of a crash. The content may be executed,
+// so nobody else may be able to change it.
 func Mkdir(path string) (*Folder, error) {
 	made := !exists(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -64,10 +64,10 @@ func (f *Folder) begin() error {
 	return os.Mkdir(f.Name(), 0o700)
 }
 
-// Name is the folder to write into.
+// Name returns the subfolder to write into.
 func (f *Folder) Name() string { return filepath.Join(f.lock.Name(), partFolder) }
 
-// Keep puts into the folder what was written, at the end what it is of no use without.
+// Keep moves the content into the folder. It moves the file named last at the end, as the sign that the folder is complete.
 func (f *Folder) Keep(last string) error {
 	if Before != nil {
 		Before()
@@ -97,7 +97,7 @@ func (f *Folder) Keep(last string) error {
 	return errors.Join(os.Remove(from), f.lock.Close())
 }
 
-// Drop removes what was not kept.
+// Drop removes the content unless it was kept, and the folder if Mkdir made it.
 func (f *Folder) Drop() error {
 	mu.Lock()
 	defer mu.Unlock()

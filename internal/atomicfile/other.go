@@ -11,7 +11,7 @@ const noFollow = 0
 
 func foreign(fs.FileInfo) bool { return false }
 
-// Lock does nothing where there is no flock: traces are written on Linux, elsewhere they are only read.
+// Lock does nothing: this system has no flock. Traces are written on Linux and only read elsewhere.
 func Lock(*os.File) error { return nil }
 
 func flush(*os.File) error { return nil }

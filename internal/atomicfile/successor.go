@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// A Successor takes the name of an older file once it has something to replace it with. Until then its owner writes to Name.
-// The older file stays, and is locked.
+// A Successor replaces an older file once the new one has content. Until then the new file is written as Name, and the older
+// one stays and is locked.
 type Successor struct {
 	path  string
 	older *os.File
 }
 
-// Succeed prepares to take the name of the file at path. It returns nil if there is no file, or an empty one, and fails if another
-// process writes it or the file belongs to another user.
+// Succeed locks the file at path, in order to replace it. It returns nil if there is no file, or an empty one. It fails if
+// another process writes the file, or if the file belongs to another user.
 func Succeed(path string) (*Successor, error) {
-	path, err := behind(path)
+	path, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,9 @@ func Succeed(path string) (*Successor, error) {
 // Name returns the name to write to until Take.
 func (s *Successor) Name() string { return s.path + Suffix }
 
-// Take moves the older file aside, gives its name to the new one, and returns the older file's new name, "" if it is gone. No moment is
-// without a file of that name, on file systems that have links. Another file may have come in the place of the older one: it is moved
-// instead, and Take fails if it is being written.
+// Take moves the older file aside, renames the new one to its name, and returns the older file's new name, "" if it is gone.
+// On file systems with links, a file of the name exists at every moment. If another file has replaced the older one, Take
+// moves that one. It fails if that file is being written.
 func (s *Successor) Take() (aside string, err error) {
 	if same, err := named(s.path, s.older); err != nil {
 		return "", err
@@ -75,10 +75,10 @@ func (s *Successor) Take() (aside string, err error) {
 // Leave unlocks the older file.
 func (s *Successor) Leave() error { return s.older.Close() }
 
-// MoveAside gives the file at path the next number that is free after the highest one, run.1.aclt for run.aclt, and returns its new name,
-// "" if there is no file. The file may keep the old name, too, until another takes it.
+// MoveAside renames the file at path to the next number: run.aclt to run.1.aclt, or one above the highest. It returns the new
+// name, "" if there is no file. The file may keep the old name, too, until another takes it.
 func MoveAside(path string) (string, error) {
-	path, err := behind(path)
+	path, err := resolve(path)
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +118,7 @@ func MoveBack(path, aside string) error {
 
 // Asides returns the files that were moved aside for the one at path, the oldest first.
 func Asides(path string) []string {
-	if to, err := behind(path); err == nil {
+	if to, err := resolve(path); err == nil {
 		path = to
 	}
 	ext := filepath.Ext(path)

@@ -10,16 +10,16 @@ import (
 
 const noFollow = syscall.O_NOFOLLOW
 
-// foreign reports whether a file belongs to another user, who is not root.
+// foreign reports whether a file belongs to another user than this one and root.
 func foreign(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
 }
 
-// Lock takes the writer's lock of a file, which the kernel gives back however the process ends.
+// Lock takes the writer's lock of a file. The kernel releases it when the process ends.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// flush tells what a file system says when a file is closed, as one of another machine that is full, and leaves the file open, with its lock.
+// flush returns the error that closing the file would return, such as a full network file system. It keeps file and lock open.
 func flush(f *os.File) error {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {
@@ -28,5 +28,5 @@ func flush(f *os.File) error {
 	return syscall.Close(fd)
 }
 
-// raise ends the program as a signal does that nobody handles.
+// raise ends the program by a signal without a handler.
 func raise(s os.Signal) { _ = syscall.Kill(syscall.Getpid(), s.(syscall.Signal)) }

@@ -1,7 +1,8 @@
-// Package elffile reads from ELF files what recording needs of them, in bounded time and memory. The files may be another user's, made by
-// hand: debug/elf unpacks compressed sections, copies a name for every symbol and may panic.
+// Package elffile reads headers, symbols, relocations and notes from ELF files in bounded time and memory.
 //
-// It reads the tables of 64-bit little-endian files, which all programs with a runtime are. Of other ELF files it has only the header.
+// The recorder and its tools use it on other users' programs, libraries and binaries, which may be crafted. Package
+// debug/elf does not suit them: it unpacks compressed sections, copies a name for every symbol and may panic. Tables are read
+// from 64-bit little-endian files only, and from other ELF files only the header. The package runs and loads nothing.
 package elffile
 
 import (
@@ -18,17 +19,17 @@ import (
 )
 
 const (
-	maxHeaders     = 1 << 16   // of programs, and of sections
-	maxSymbols     = 64 << 20  // bytes of a symbol table
-	maxStrings     = 256 << 20 // bytes of a string table
-	maxRelocations = 256 << 20 // bytes of all tables of relocations
-	maxDynamic     = 1 << 20   // bytes of a dynamic section
-	maxNote        = 1 << 10   // bytes of a note with a build id
-	maxName        = 4 << 10   // bytes of a string; longer ones are left out
-	maxListed      = 4 << 10   // strings of a dynamic tag
+	maxHeaders     = 1 << 16   // program headers, and section headers
+	maxSymbols     = 64 << 20  // bytes per symbol table
+	maxStrings     = 256 << 20 // bytes per string table
+	maxRelocations = 256 << 20 // bytes in all relocation tables
+	maxDynamic     = 1 << 20   // bytes per dynamic section
+	maxNote        = 1 << 10   // bytes per build id note
+	maxName        = 4 << 10   // bytes per string; longer ones are left out
+	maxListed      = 4 << 10   // strings per dynamic tag
 )
 
-// A File is an ELF file that is open for reading.
+// A File is an open ELF file.
 type File struct {
 	Class    elf.Class
 	Type     elf.Type
@@ -39,16 +40,16 @@ type File struct {
 	close    func() error
 }
 
-// A Symbol is one of a symbol table.
+// A Symbol is a symbol table entry.
 type Symbol struct {
 	elf.Sym64
 	Name []byte // valid until the iteration ends
 }
 
-// Defined reports whether the file itself has what the symbol names.
+// Defined reports whether the file defines the symbol.
 func (s *Symbol) Defined() bool { return elf.SectionIndex(s.Shndx) != elf.SHN_UNDEF }
 
-// Kind is what the symbol names.
+// Kind returns the symbol's type.
 func (s *Symbol) Kind() elf.SymType { return elf.ST_TYPE(s.Info) }
 
 // Open opens a regular file.
@@ -108,10 +109,10 @@ func New(r io.ReaderAt) (*File, error) {
 	return f, nil
 }
 
-// decode fills in a structure of fixed size from as many bytes.
+// decode fills a fixed-size structure from bytes.
 func decode(b []byte, to any) { _, _ = binary.Decode(b, binary.LittleEndian, to) }
 
-// headers reads a table of n headers, each of at least the size of a T.
+// headers reads a table with n headers. Each must have the size that T has.
 func headers[T elf.Prog64 | elf.Section64](r io.ReaderAt, at uint64, n, size uint16) ([]T, error) {
 	var one T
 	if n == 0 {
@@ -131,7 +132,7 @@ func headers[T elf.Prog64 | elf.Section64](r io.ReaderAt, at uint64, n, size uin
 	return all, nil
 }
 
-// read reads all of a part of a file, if it is not longer than a limit.
+// read reads n bytes. It fails if n exceeds a limit or the file is shorter.
 func read(r io.ReaderAt, at, n, limit uint64) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: a table of %d bytes, want at most %d", errDamaged, n, limit)
@@ -139,7 +140,7 @@ func read(r io.ReaderAt, at, n, limit uint64) ([]byte, error) {
 	if int64(at) < 0 || int64(at+n) < 0 {
 		return nil, errDamaged
 	}
-	// A file that ends before the part does not cost what the part would.
+	// ReadAll allocates only as much as the file has.
 	b, err := io.ReadAll(io.NewSectionReader(r, int64(at), int64(n)))
 	if err == nil && uint64(len(b)) < n {
 		err = fmt.Errorf("%w: it ends within a table", errDamaged)
@@ -147,7 +148,7 @@ func read(r io.ReaderAt, at, n, limit uint64) ([]byte, error) {
 	return b, err
 }
 
-// section returns the first section of a type.
+// section returns the first section with a type.
 func (f *File) section(t elf.SectionType) *elf.Section64 {
 	for i := range f.sections {
 		if s := &f.sections[i]; elf.SectionType(s.Type) == t {
@@ -157,7 +158,7 @@ func (f *File) section(t elf.SectionType) *elf.Section64 {
 	return nil
 }
 
-// data reads a section. Compressed ones are refused: those that a loader or a linker reads are not.
+// data reads a section. It refuses compressed ones, which no loader or linker accepts.
 func (f *File) data(s *elf.Section64, limit uint64) ([]byte, error) {
 	if elf.SectionFlag(s.Flags)&elf.SHF_COMPRESSED != 0 {
 		return nil, fmt.Errorf("%w: a compressed table", errDamaged)
@@ -165,7 +166,7 @@ func (f *File) data(s *elf.Section64, limit uint64) ([]byte, error) {
 	return read(f.r, s.Off, s.Size, limit)
 }
 
-// linked reads the string table of a section.
+// linked reads a section's string table.
 func (f *File) linked(s *elf.Section64) ([]byte, error) {
 	if uint64(s.Link) >= uint64(len(f.sections)) || elf.SectionType(f.sections[s.Link].Type) != elf.SHT_STRTAB {
 		return nil, fmt.Errorf("%w: a table without names", errDamaged)
@@ -173,7 +174,7 @@ func (f *File) linked(s *elf.Section64) ([]byte, error) {
 	return f.data(&f.sections[s.Link], maxStrings)
 }
 
-// text returns the string at a place of a string table, nil if there is none of at most maxName bytes.
+// text returns the string at an offset in a string table, nil if there is none or it exceeds maxName bytes.
 func text(table []byte, at uint64) []byte {
 	if at >= uint64(len(table)) {
 		return nil
@@ -186,7 +187,7 @@ func text(table []byte, at uint64) []byte {
 	return nil
 }
 
-// Symbols returns the symbols of a table, SHT_SYMTAB or SHT_DYNSYM, in their order from number 1 on. A file without the table has none.
+// Symbols returns the symbols in SHT_SYMTAB or SHT_DYNSYM with their numbers, from 1. A file without the table has none.
 func (f *File) Symbols(table elf.SectionType) (iter.Seq2[int, *Symbol], error) {
 	s := f.section(table)
 	if s == nil {
@@ -228,7 +229,7 @@ func (f *File) Exports(name string) bool {
 	return false
 }
 
-// Strings returns the strings of a tag of the dynamic section, such as DT_NEEDED.
+// Strings returns the strings for a tag in the dynamic section, such as DT_NEEDED.
 func (f *File) Strings(tag elf.DynTag) []string {
 	s := f.section(elf.SHT_DYNAMIC)
 	if s == nil {
@@ -253,13 +254,13 @@ func (f *File) Strings(tag elf.DynTag) []string {
 	return all
 }
 
-// A Relocation is a place in memory that the loader fills in.
+// A Relocation is a place in memory that the loader fills.
 type Relocation struct {
 	Offset uint64
-	Symbol int // its number in SHT_DYNSYM, 0 for none
+	Symbol int // number in SHT_DYNSYM, 0 for none
 }
 
-// Relocations returns the entries of the tables SHT_RELA.
+// Relocations returns the entries in all SHT_RELA tables.
 func (f *File) Relocations() iter.Seq[Relocation] {
 	return func(yield func(Relocation) bool) {
 		left := uint64(maxRelocations)
@@ -302,7 +303,7 @@ func (f *File) BuildID() string {
 	return ""
 }
 
-// BuildID returns the build id of a file in hexadecimal, "" if it has none or can't be read.
+// BuildID returns a file's build id in hexadecimal, "" if it has none or can't be read.
 func BuildID(path string) string {
 	f, err := Open(path)
 	if err != nil {
@@ -312,7 +313,7 @@ func BuildID(path string) string {
 	return f.BuildID()
 }
 
-// Interpreter returns the loader that a program names, "" if it names none.
+// Interpreter returns the path to the program's loader, "" if it has none.
 func (f *File) Interpreter() string {
 	for i := range f.Progs {
 		if p := &f.Progs[i]; elf.ProgType(p.Type) == elf.PT_INTERP {
@@ -326,7 +327,7 @@ func (f *File) Interpreter() string {
 	return ""
 }
 
-// Code returns where in the file the code at an address is, and at most n bytes of it.
+// Code returns the file offset for the code at an address, and at most n bytes from there.
 func (f *File) Code(addr uint64, n int) (offset uint64, code []byte, err error) {
 	for i := range f.Progs {
 		p := &f.Progs[i]

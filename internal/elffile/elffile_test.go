@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// everything reads all that a file has.
+// everything reads all parts of a file.
 func everything(f *File) (symbols int) {
 	for _, table := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		if all, err := f.Symbols(table); err == nil {
@@ -30,7 +30,7 @@ func everything(f *File) (symbols int) {
 	return symbols
 }
 
-// FuzzFile reads ELF files that are damaged or made by hand.
+// FuzzFile reads damaged and crafted ELF files.
 func FuzzFile(f *testing.F) {
 	for _, sections := range [][]elf.Section64{nil, tables(3, 40), tables(math.MaxInt64, math.MaxUint64), {{Type: uint32(elf.SHT_NOTE), Off: 64, Size: 40}}} {
 		f.Add(file(sections, make([]byte, 200)))
@@ -42,7 +42,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// file makes an ELF file of section headers and what follows them.
+// file makes an ELF file from section headers and the bytes after them.
 func file(sections []elf.Section64, content []byte) []byte {
 	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Shoff: 64, Shentsize: 64, Shnum: uint16(len(sections)), Phentsize: 56}
 	copy(h.Ident[:], elf.ELFMAG)
@@ -54,13 +54,13 @@ func file(sections []elf.Section64, content []byte) []byte {
 	return b.Bytes()
 }
 
-// tables are sections with n symbols and a string table of some length, both at the same place.
+// tables makes sections with n symbols and a string table, both at the same offset.
 func tables(n, names uint64) []elf.Section64 {
 	const at = 64 + 3*64
 	return []elf.Section64{{}, {Type: uint32(elf.SHT_DYNSYM), Off: at, Size: n * 24, Link: 2}, {Type: uint32(elf.SHT_STRTAB), Off: at, Size: names}}
 }
 
-// A library reads as debug/elf reads it.
+// The results match debug/elf.
 func TestFileIsReadAsByDebugElf(t *testing.T) {
 	path := os.Args[0]
 	for _, p := range []string{"/bin/sh", "/usr/bin/env"} {
@@ -96,7 +96,8 @@ func TestFileIsReadAsByDebugElf(t *testing.T) {
 	}
 }
 
-// A few KB of ELF file took all memory: tables said to have any size, sections were unpacked, and each symbol got a copy of one long name.
+// A crafted ELF file with a few KB took all memory: table sizes were not checked, sections were decompressed, and each symbol
+// got a copy of one long name.
 func TestSmallFileCostsLittle(t *testing.T) {
 	compressed := tables(2, 10)
 	compressed[1].Flags = uint64(elf.SHF_COMPRESSED)

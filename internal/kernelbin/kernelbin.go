@@ -1,6 +1,9 @@
-// Package kernelbin reads the binaries of kernels that a program loads: ELF files whose functions are the kernels, with a section of
-// metadata for each. It is used by the simulator, which loads them, and by the timeline, which names launches by what they hold.
-// A File is constant once it is parsed. Nothing here reads files of its own, or trusts them: Parse never panics.
+// Package kernelbin reads kernel binaries: ELF files whose functions are kernels, with a metadata section for each, and the
+// binaries of GPUs.
+//
+// The simulator uses it to load binaries, the timeline to name launches, and capture to find kernels' parameter sizes.
+// Callers pass the content; the package opens no files. Binaries are not trusted: Parse never panics. A File is constant after
+// Parse, and any goroutine may read it.
 package kernelbin
 
 import (
@@ -13,43 +16,43 @@ import (
 	"strings"
 )
 
-// MaxSize bounds the size in bytes of a section of metadata, and is a sound bound for a whole binary.
+// MaxSize limits the bytes of a metadata section. Callers use it for whole binaries, too.
 const MaxSize = 1 << 30
 
-// CoreSuffixes end the symbols of a kernel that was compiled for both kinds of cores.
+// CoreSuffixes end the symbols of kernels that are compiled for both core kinds.
 var CoreSuffixes = []string{"_mix_aic", "_mix_aiv"}
 
-// A File is what a binary tells of its kernels.
+// A File describes the kernels and variables in a binary.
 type File struct {
-	Kernels []string          // names without the suffixes of cores, sorted
+	Kernels []string          // names without CoreSuffixes, sorted
 	Entries map[uint64]string // names by tiling key, from the metadata
-	Symbols map[string]Symbol // with their suffixes
-	Args    map[string][]Arg  // of the kernels whose metadata says it
+	Symbols map[string]Symbol // by name with suffix
+	Args    map[string][]Arg  // from the metadata, by kernel
 
-	// Variables by name. Those of sections whose bytes are not in the file lie behind it: Empty bytes, all 0.
+	// Variables by name. Sections without bytes in the file are placed after its end. They have Empty bytes, all 0.
 	Variables map[string]Symbol
 	Empty     uint64
 }
 
-// A Symbol is where a function or a variable lies in its file.
+// A Symbol locates a function or a variable in its file.
 type Symbol struct{ Offset, Size uint64 }
 
-// emptyAlign is where each section begins that lies behind the file: at a multiple of it.
+// emptyAlign is the alignment of the sections after the end of the file.
 const emptyAlign = 512
 
-// An Arg is what the metadata says of an argument of a kernel.
+// An Arg describes a kernel argument.
 type Arg struct {
 	Kind  ArgKind
-	Level uint16 // of pointers between the argument and the data: 0 for a value
-	Size  uint64 // bytes, 0 where it is not told
+	Level uint16 // pointers between the argument and the data: 0 for a value
+	Size  uint64 // bytes, 0 if unknown
 }
 
-// ArgKind is what an argument is to a kernel.
+// ArgKind is the purpose of an argument.
 type ArgKind uint16
 
 var argKinds = map[ArgKind]string{1: "general", 2: "input", 3: "output", 4: "workspace", 5: "log", 6: "mc2", 7: "tiling", 10: "overflow", 11: "ffts", 12: "shape"}
 
-// General is the kind of what is neither a tensor nor made by the runtime: a number, where there is no pointer to it.
+// General arguments are neither tensors nor made by the runtime: numbers, if there is no pointer.
 const General ArgKind = 1
 
 func (k ArgKind) String() string {
@@ -59,9 +62,9 @@ func (k ArgKind) String() string {
 	return fmt.Sprintf("kind %d", uint16(k))
 }
 
-// Parse reads the names of the kernels in an ELF file, and their metadata.
+// Parse reads an ELF file's kernels, variables and metadata.
 func Parse(b []byte) (f *File, err error) {
-	// The package elf is careful, and a stranger's file is worth a second belt.
+	// Package elf should not panic, but the file is not trusted.
 	defer func() {
 		if r := recover(); r != nil {
 			f, err = nil, fmt.Errorf("damaged ELF file: %v", r)
@@ -79,13 +82,13 @@ func Parse(b []byte) (f *File, err error) {
 		}
 	}
 	f = &File{Entries: map[uint64]string{}, Symbols: map[string]Symbol{}, Args: map[string][]Arg{}, Variables: map[string]Symbol{}}
-	behind := map[elf.SectionIndex]uint64{} // where sections lie that are not in the file
+	after := map[elf.SectionIndex]uint64{} // offsets of sections without bytes in the file
 	for _, s := range syms {
 		if s.Section == elf.SHN_UNDEF || s.Name == "" {
 			continue
 		}
 		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && int(s.Section) < len(file.Sections) {
-			f.variable(file, s, uint64(len(b)), behind)
+			f.variable(file, s, uint64(len(b)), after)
 		}
 		if elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 			continue
@@ -113,11 +116,11 @@ func Parse(b []byte) (f *File, err error) {
 	return f, nil
 }
 
-// variable notes a variable of a file of so many bytes.
-func (f *File) variable(file *elf.File, s elf.Symbol, size uint64, behind map[elf.SectionIndex]uint64) {
+// variable adds a variable. The size is the file's.
+func (f *File) variable(file *elf.File, s elf.Symbol, size uint64, after map[elf.SectionIndex]uint64) {
 	section := file.Sections[s.Section]
 	value := s.Value
-	if file.Type != elf.ET_REL { // an address, of which the section begins at another
+	if file.Type != elf.ET_REL { // the value is an address
 		value -= min(value, section.Addr)
 	}
 	if value > section.Size || s.Size > section.Size-value || section.Size > MaxSize {
@@ -125,10 +128,10 @@ func (f *File) variable(file *elf.File, s elf.Symbol, size uint64, behind map[el
 	}
 	at := Symbol{section.Offset + value, s.Size}
 	if section.Type == elf.SHT_NOBITS {
-		begin, ok := behind[s.Section]
+		begin, ok := after[s.Section]
 		if !ok {
 			begin = (size + f.Empty + emptyAlign - 1) / emptyAlign * emptyAlign
-			behind[s.Section] = begin
+			after[s.Section] = begin
 			f.Empty = begin + section.Size - size
 		}
 		at.Offset = begin + value
@@ -145,14 +148,14 @@ func trimCore(name string) string {
 	return name
 }
 
-// Types of records in the metadata of a kernel, and of those in its record for tools.
+// Record types in a kernel's metadata, and field types in its record for tools.
 const (
 	metaTools = 4
 	metaEntry = 14 // the tiling key
 	toolsArg  = 5
 )
 
-// meta reads the metadata of a kernel: records of a type, a length and a value.
+// meta reads a kernel's metadata: records with type, length and value.
 func (f *File) meta(kernel string, d []byte) {
 	if !f.Has(kernel) {
 		return
@@ -173,8 +176,8 @@ func (f *File) meta(kernel string, d []byte) {
 	}
 }
 
-// args reads what tools are told of the arguments: for each a type, a number of words, and these: what it is, its size where that is
-// told, and more. The numbers begin with their highest byte.
+// args reads the argument list for tools. Each argument has a type, a word count and the words: kind, size if known, and
+// more. Numbers are big-endian.
 func args(d []byte) []Arg {
 	be := binary.BigEndian
 	var as []Arg
@@ -196,13 +199,13 @@ func args(d []byte) []Arg {
 	return as
 }
 
-// Has reports whether the file holds a kernel.
+// Has reports whether the file contains a kernel.
 func (f *File) Has(name string) bool {
 	_, ok := slices.BinarySearch(f.Kernels, name)
 	return ok
 }
 
-// ByEntry returns the kernel with a tiling key: by the metadata, else by the end of its name.
+// ByEntry returns the kernel with a tiling key, from the metadata or else from the end of its name.
 func (f *File) ByEntry(entry uint64) (string, bool) {
 	if n, ok := f.Entries[entry]; ok {
 		return n, true

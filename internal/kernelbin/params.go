@@ -11,13 +11,13 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxUnpacked bounds the size in bytes of what is packed in a binary.
+// MaxUnpacked limits the bytes of a decompressed entry.
 const MaxUnpacked = 256 << 20
 
 const emCUDA = 190
 
-// Params returns the sizes in bytes of the parameters of each kernel of a binary, by the name of the kernel: of PTX, a cubin, or a fat binary
-// with some of both, and of the ELF files that Parse reads, as far as these tell. A kernel with a parameter whose size it can't say is left out.
+// Params returns the parameter sizes in bytes of each kernel in a binary, by kernel name. It reads PTX, cubins, fat binaries
+// with both, and the ELF files that Parse reads. Kernels with a parameter of unknown size are left out.
 func Params(image []byte) map[string][]uint32 {
 	ps := params{}
 	ps.read(image)
@@ -37,7 +37,7 @@ func (ps params) read(b []byte) {
 	}
 }
 
-// fat reads a fat binary, which has the same kernels for several devices: the first entry that tells of any does for all.
+// fat reads a fat binary. Its entries have the same kernels for several devices, so the first readable one is enough.
 func (ps params) fat(b []byte) {
 	const (
 		asPTX, asCubin   = 1, 2
@@ -60,7 +60,7 @@ func (ps params) fat(b []byte) {
 		}
 		body, flags, whole := b[head:][:n], le.Uint64(b[atFlags:]), le.Uint64(b[atWhole:])
 		if flags&(packed|packed2) != 0 {
-			// What lies behind the block fills the last word up.
+			// Padding up to the last word follows the block.
 			body = unpack(body[:min(uint64(le.Uint32(b[16:])), n)], whole, flags&packed2 != 0)
 		}
 		if kind == asPTX || kind == asCubin {
@@ -70,7 +70,7 @@ func (ps params) fat(b []byte) {
 	}
 }
 
-// unpack returns what was packed, nil where it does not come to exactly so many bytes.
+// unpack decompresses a block, and returns nil unless the result has the given size.
 func unpack(b []byte, size uint64, asZstd bool) []byte {
 	if size == 0 || size > MaxUnpacked {
 		return nil
@@ -94,7 +94,7 @@ func unpack(b []byte, size uint64, asZstd bool) []byte {
 	return to
 }
 
-// elf reads an ELF file. Those for the GPU are read by hand: not all of them are what debug/elf takes.
+// elf reads an ELF file. Files for the GPU are read here, because debug/elf rejects some.
 func (ps params) elf(b []byte) {
 	const head, row, noBits = 64, 64, 8
 	le := binary.LittleEndian
@@ -134,7 +134,7 @@ func (ps params) elf(b []byte) {
 	}
 }
 
-// ascend takes what the metadata says for tools: pointers, and values whose size is told.
+// ascend reads the arguments from the metadata for tools: pointers, and values of known size.
 func (ps params) ascend(b []byte) {
 	f, err := Parse(b)
 	if err != nil {
@@ -157,7 +157,7 @@ kernels:
 	}
 }
 
-// infoParams reads what a cubin says of one kernel: records, each {format, attribute, size or value}, of which those of two attributes tell of a
+// infoParams reads a cubin's records about one kernel: {format, attribute, size or value}. Two attributes describe a
 // parameter.
 func infoParams(d []byte) ([]uint32, bool) {
 	const sized, param, largeParam, record = 4, 0x17, 0x45, 12
@@ -177,7 +177,7 @@ func infoParams(d []byte) ([]uint32, bool) {
 		}
 		ordinal, size := int(le.Uint16(r[4:])), uint32(le.Uint16(r[8:]))
 		if attribute == param {
-			size = uint32(le.Uint16(r[10:])) >> 2 // beside two bits of something else
+			size = uint32(le.Uint16(r[10:])) >> 2 // the low two bits have another meaning
 		}
 		if size == 0 || at[ordinal] != 0 {
 			return nil, false
@@ -193,7 +193,7 @@ func infoParams(d []byte) ([]uint32, bool) {
 	return sizes, true
 }
 
-// ptx reads words of a text in PTX.
+// ptx scans PTX text word by word.
 type ptx struct {
 	text []byte
 	at   int
@@ -203,7 +203,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c == '%' || c == '.'
 }
 
-// skip passes over what is no word: blanks, comments and strings.
+// skip skips blanks, comments and strings.
 func (p *ptx) skip() {
 	for t := p.text; p.at < len(t); {
 		switch c := t[p.at]; {
@@ -227,7 +227,7 @@ func (p *ptx) skip() {
 	}
 }
 
-// to goes on behind a text.
+// to moves past the next occurrence of a text.
 func (p *ptx) to(end string) {
 	if i := bytes.Index(p.text[p.at:], []byte(end)); i >= 0 {
 		p.at += i + len(end)
@@ -236,7 +236,7 @@ func (p *ptx) to(end string) {
 	}
 }
 
-// word returns the next word: a name, a directive or a number, or one other character. Empty at the end.
+// word returns the next name, directive, number or other character, "" at the end.
 func (p *ptx) word() string {
 	p.skip()
 	if p.at >= len(p.text) || p.text[p.at] == 0 {
@@ -249,7 +249,7 @@ func (p *ptx) word() string {
 	return string(p.text[begin:p.at])
 }
 
-// kernel goes on behind the next directive that begins a kernel.
+// kernel moves past the next directive that begins a kernel.
 func (p *ptx) kernel() bool {
 	directive := []byte(".entry")
 	for {
@@ -262,7 +262,7 @@ func (p *ptx) kernel() bool {
 		if !bytes.Contains(before, []byte("/*")) && !bytes.ContainsAny(line, `/"`) {
 			p.at += i
 		} else {
-			// It may be within a comment or a string.
+			// It may be part of a comment or a string.
 			for end := p.at + i; p.at < end; {
 				if p.skip(); p.at < end {
 					p.word()
@@ -282,7 +282,7 @@ func (ps params) ptx(p *ptx) {
 		sizes := []uint32{}
 		before := p.at
 		if p.word() != "(" {
-			p.at = before // a kernel without any
+			p.at = before // a kernel without parameters
 		} else if before = p.at; p.word() != ")" {
 			p.at = before
 			for more := true; more; {
@@ -298,7 +298,7 @@ func (ps params) ptx(p *ptx) {
 	}
 }
 
-// param reads one parameter, and says its size, 0 where it does not tell it, and whether there are more.
+// param reads one parameter. It returns the size, 0 if unknown, and whether more parameters follow.
 func (p *ptx) param() (size uint32, more bool) {
 	unit, count := uint64(0), uint64(1)
 	for {
@@ -326,7 +326,7 @@ func (p *ptx) param() (size uint32, more bool) {
 	}
 }
 
-// number reads a number, 0 for what is none, or is larger than any parameter.
+// number reads a number. It returns 0 for other text and for numbers larger than any parameter.
 func number(s string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimRight(s, "uU"), 0, 16)
 	if err != nil || strings.Contains(s, "_") {
@@ -335,7 +335,7 @@ func number(s string) uint64 {
 	return n
 }
 
-// typeSize is the size of a type such as .u32, .b8, .bf16 or .f16x2, 0 for none.
+// typeSize returns the bytes of a type such as .u32, .b8, .bf16 or .f16x2, 0 for other text.
 func typeSize(s string) uint64 {
 	s = s[1:]
 	bits := strings.TrimLeft(s, "usbf")

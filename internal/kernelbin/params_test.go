@@ -20,7 +20,7 @@ const text = `// .entry none(.param .u32 x)
 
 var want = map[string][]uint32{"first": {8, 24}, "second": {}}
 
-// fat is a fat binary with one text, packed in one way.
+// fat makes a fat binary with one compressed text.
 func fat(kind uint16, body []byte, flags, whole uint64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 16+64)

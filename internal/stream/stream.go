@@ -1,4 +1,7 @@
-// Package stream makes calls for benchmarks, the same ones every time: of decoding (New) and of training (NewTrain).
+// Package stream generates endless, reproducible call sequences for benchmarks: LLM decoding (New) and training (NewTrain).
+//
+// The benchmarks for recorder, file format and exporters use it, and internal/cmd/benchtrace. A Source belongs to one
+// goroutine. The calls match a schema but name no real objects, so they can't be replayed.
 package stream
 
 import (
@@ -8,9 +11,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Stream is a stream of calls as an LLM's decoding makes it: an iteration of 400 launches of 40 kernels, with copies
-// and synchronisations between, repeated with jitter in time. Argument blocks are 64 bytes, in which pointers differ by
-// layer and most else repeats per kernel.
+// A Stream resembles LLM decoding: an iteration with 400 launches of 40 kernels, copies and synchronizations, repeated with
+// jitter in time. Argument blocks have 64 bytes. Their pointers differ by layer, most other words repeat per kernel.
 type Stream struct {
 	calls []format.Call
 	rng   *rand.Rand
@@ -19,24 +21,24 @@ type Stream struct {
 	step  uint64
 }
 
-// A Source makes calls without end.
+// A Source generates calls without end.
 type Source interface {
-	// Next gives the next call; it is valid until the one after.
+	// Next returns the next call. It is valid until the next Next.
 	Next(c *format.Call)
-	// Now is a time at which all calls so far have ended, in nanoseconds.
+	// Now returns a time in nanoseconds at which all calls so far have ended.
 	Now() int64
 }
 
-// Shapes are the streams that there are.
+// Shapes are the kinds of sources, by name.
 var Shapes = map[string]func(*format.Schema) Source{
 	"decode": func(s *format.Schema) Source { return New(s) },
 	"train":  func(s *format.Schema) Source { return NewTrain(s) },
 }
 
-// Launch is the function that most calls are of.
+// Launch is the function that most calls use.
 const Launch = "aclrtLaunchKernelWithHostArgs"
 
-// Schema has the functions of a Stream, for a trace that nobody looks at.
+// Schema returns a minimal schema for a Stream. Traces with it are not meant for viewers.
 func Schema() *format.Schema {
 	return &format.Schema{API: "acl", Functions: []format.Function{
 		{ID: 1, Name: Launch, Ret: "aclError", Words: 8},
@@ -51,7 +53,7 @@ func Schema() *format.Schema {
 	}}
 }
 
-// New makes a Stream of functions of a schema, which must have all that Schema has.
+// New returns a Stream. The schema must have all functions of Schema.
 func New(schema *format.Schema) *Stream {
 	s := &Stream{rng: rand.New(rand.NewPCG(7, 1))}
 	const heap = 0x124000000000
@@ -92,7 +94,7 @@ func New(schema *format.Schema) *Stream {
 	return s
 }
 
-// Next gives the next call; it is valid until the one after.
+// Next implements Source.
 func (s *Stream) Next(c *format.Call) {
 	t := &s.calls[s.at]
 	noise := s.rng.Uint64()
@@ -103,7 +105,7 @@ func (s *Stream) Next(c *format.Call) {
 	c.End = s.now
 	if len(t.Data) > 0 {
 		t.Data[0].Time = 0
-		// One word counts the steps, as a position in the sequence does.
+		// One word counts the steps, like the position in a sequence.
 		binary.LittleEndian.PutUint64(t.Data[0].Bytes[32:], 4096+s.step)
 	}
 	if s.at++; s.at == len(s.calls) {
@@ -112,5 +114,5 @@ func (s *Stream) Next(c *format.Call) {
 	}
 }
 
-// Now is the time at which the last call has ended, in nanoseconds.
+// Now implements Source.
 func (s *Stream) Now() int64 { return s.now }

@@ -9,12 +9,12 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Train is a stream of calls as the training of a language model of 28 layers makes it. The order of the kernels,
-// their numbers of inputs, outputs and blocks, what other calls a step makes, and how long a launch takes come from the
-// profile of one step of such a training by one of four ranks: 2463 launches, of which most are of 20 kernels. What a
-// profile does not tell is assumed: lengths of tiling data, argument blocks in a pool of 32, calls by two threads, of
-// which one runs what goes backward, and a caching allocator that in a loop repeats itself: one output of fifty has
-// another address than in the step before.
+// A Train resembles training for a language model with 28 layers. It follows the profile of one step on one rank: 2,463
+// launches, which mostly use 20 kernels. The profile determines the kernel order, the input, output and block counts, the
+// other calls in a step, and the launch times.
+//
+// Assumptions: the tiling data lengths, a pool with 32 argument blocks, a second thread for the backward pass, and a caching
+// allocator that gives 2% of the outputs a new address in each step.
 type Train struct {
 	launch, create, record, wait, destroy, sync, copy, query uint16
 
@@ -22,17 +22,17 @@ type Train struct {
 	ops  []op
 	at   int
 	now  int64
-	task uint64 // number of the last one
-	slot uint64 // of the pool of argument blocks
+	task uint64 // last task id
+	slot uint64 // in the argument block pool
 
 	args  [8]uint64
 	outs  [1]format.Out
 	data  [1]format.Data
 	block []byte
-	ahead uint64 // buffer that the launch before has written
+	ahead uint64 // buffer that the previous launch wrote
 }
 
-// An op is a call of a step.
+// An op is one call in a step.
 type op struct {
 	fn      uint16
 	thread  uint32
@@ -41,8 +41,8 @@ type op struct {
 	handle  uint64
 	blocks  uint64
 	buffers []uint64 // addresses of inputs and outputs
-	shape   uint64   // what the tiling data depends on
-	event   uint64   // that the call makes
+	shape   uint64   // determines the tiling data
+	event   uint64   // made by the call
 }
 
 type kernel struct {
@@ -81,7 +81,7 @@ var kernels = []kernel{
 	{"NonZero", 4, 1, 1, 128},
 }
 
-// What a step launches: a kernel, and its number of blocks where that is not the usual one.
+// The kernels that a step launches, with the block count if it is unusual.
 const (
 	forward = `FlashAttentionScore MatMulV3 Add RmsNorm MatMulV3 SwiGlu MatMulV3 Add RmsNorm MatMulV3 Slice RmsNorm Slice RmsNorm
 		Cos Mul Cast Sin Mul Cast RotaryPositionEmbedding TensorMove Cos Mul Cast Sin Mul Cast RotaryPositionEmbedding TensorMove Slice`
@@ -93,15 +93,15 @@ const (
 	update = `Cast Mul Sub ApplyAdamWV2`
 )
 
-// A step has as many of each.
+// The count per step.
 const (
 	layers     = 28
 	checks     = 24
 	parameters = 57
 )
 
-// The time that a launch takes, and the time to the next call, in nanoseconds: quantiles. Of the first the profile has
-// mean, extremes and variance; of the second the sums.
+// Quantiles, in nanoseconds: the launch time and the time to the next call. They match the profile's mean, extremes and
+// variance for the first, and its sums for the second.
 var (
 	takes = quantiles{{0, 2960}, {0.05, 4300}, {0.25, 4900}, {0.5, 5500}, {0.75, 6200}, {0.95, 7900}, {0.995, 15000}, {1, 50580}}
 	gaps  = quantiles{{0, 3800}, {0.05, 8000}, {0.25, 12500}, {0.5, 17000}, {0.75, 29000}, {0.95, 75000}, {0.995, 250000}, {1, 700000}}
@@ -126,7 +126,7 @@ const (
 	argPool       = 0xffff80100000
 )
 
-// NewTrain makes a Train of functions of a schema, which must have all that Schema has.
+// NewTrain returns a Train. The schema must have all functions from Schema.
 func NewTrain(schema *format.Schema) *Train {
 	id := func(name string) uint16 { return schema.FuncByName(name).ID }
 	t := &Train{
@@ -158,7 +158,7 @@ func NewTrain(schema *format.Schema) *Train {
 
 func (t *Train) other(fn uint16, args ...uint64) { t.ops = append(t.ops, op{fn: fn, args: args}) }
 
-// add adds the launches of a layer or of a parameter, and now and then an event between two streams.
+// add adds a layer's or parameter's launches, and sometimes an event between two streams.
 func (t *Train) add(names string, thread uint32, number uint64) {
 	last := uint64(0)
 	for at, name := range strings.Fields(names) {
@@ -172,7 +172,7 @@ func (t *Train) add(names string, thread uint32, number uint64) {
 		if special {
 			n, err := strconv.ParseUint(blocks, 10, 32)
 			if err != nil {
-				panic(err) // only for a mistake above
+				panic(err) // the tables above are wrong
 			}
 			o.blocks = n
 		}
@@ -204,7 +204,7 @@ func (t *Train) add(names string, thread uint32, number uint64) {
 	}
 }
 
-// Next gives the next call; it is valid until the one after.
+// Next implements Source.
 func (t *Train) Next(c *format.Call) {
 	o := &t.ops[t.at]
 	t.at = (t.at + 1) % len(t.ops)
@@ -229,7 +229,7 @@ func (t *Train) Next(c *format.Call) {
 		case i == 0 && t.ahead != 0:
 			addr, t.ahead = t.ahead, 0
 		case i == k.in && t.rng.Uint32N(50) == 0:
-			addr += (1 + t.rng.Uint64N(3)) << 21 // what the allocator had free this time
+			addr += (1 + t.rng.Uint64N(3)) << 21 // another free block
 			t.ahead = addr
 		}
 		word(addr)
@@ -248,5 +248,5 @@ func (t *Train) Next(c *format.Call) {
 	c.Data = t.data[:]
 }
 
-// Now is the time at which the next call starts, in nanoseconds.
+// Now implements Source: the next call starts then.
 func (t *Train) Now() int64 { return t.now }
