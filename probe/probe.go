@@ -129,8 +129,12 @@ type Gap struct {
 	Reason   string
 }
 
-// Nested is the Gap reason for calls made inside other calls, for example by a signal handler.
-const Nested = "inside another call"
+const (
+	// RingFull is the Gap reason for calls that found no room.
+	RingFull = "ring full"
+	// Nested is the Gap reason for calls made inside other calls, for example by a signal handler.
+	Nested = "inside another call"
+)
 
 // TaskTime is the device time of a task, measured by one event before it and one after it.
 type TaskTime struct {

@@ -107,7 +107,7 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 		}
 		if lost > r.lost {
 			g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
-				Calls: lost - r.lost, Reason: "ring full"}
+				Calls: lost - r.lost, Reason: probe.RingFull}
 			if r.done {
 				g.From, g.To, g.Reason = r.gone, probe.Now(), writtenOver
 			}

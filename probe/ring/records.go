@@ -43,7 +43,7 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		if !s.possible(n) {
 			return errRing
 		}
-		g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
+		g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: probe.RingFull}
 		if le.Uint16(b[4:]) == lostNested {
 			g.Reason = probe.Nested
 		}

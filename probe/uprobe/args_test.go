@@ -14,8 +14,8 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-// The programs of uprobes read the arguments of every function of the model right, from registers and stack as a compiler leaves
-// them, on both processors.
+// The BPF programs read the arguments of every function in the model correctly, from registers and stack as compilers use them,
+// on both processors.
 func TestUprobeArgumentReaders(t *testing.T) {
 	for arch, tools := range map[string][]string{"amd64": {"cc"}, "arm64": {"aarch64-linux-gnu-gcc", "qemu-aarch64"}} {
 		t.Run(arch, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestUprobeArgumentReaders(t *testing.T) {
 	}
 }
 
-// argumentCalls returns C that calls a function with the signature of each of the model's, with its table for uprobes and the words
-// that it is to find.
+// argumentCalls returns C code that calls a function with each signature in the model, with its function table and the expected
+// words.
 func argumentCalls(arch string) (text string, n int) {
 	var protos, rows strings.Builder
 	for i := range acl.Model.Funcs {
@@ -79,7 +79,7 @@ func argumentCalls(arch string) (text string, n int) {
 	return protos.String() + "static const struct test tests[] = {\n" + rows.String() + "};\n", n
 }
 
-// argument returns a type like that of a parameter, a value of it and the words that the value is.
+// argument returns a C type like a parameter's, a value, and the value's words.
 func argument(p *api.Param, number int) (ctype, value string, words []string) {
 	word := func(k, width int) string {
 		v := uint64(0x8182838485868700) + uint64(number)*16 + uint64(k)
@@ -92,7 +92,7 @@ func argument(p *api.Param, number int) (ctype, value string, words []string) {
 		w := word(0, int(p.Width))
 		return fmt.Sprintf("uint%d_t", 8*p.Width), w, []string{w}
 	}
-	// A structure of words or, where that does not come out even, of half words.
+	// A structure of words, or of half words if its size is not a multiple of eight.
 	half := p.Width%8 != 0
 	left := int(p.Width)
 	var members []string

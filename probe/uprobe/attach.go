@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probed is what has probes. Libraries are added while Run reads.
+// probed holds the attached probes. Add may run concurrently with Run.
 type probed struct {
 	sync.Mutex
 	files          map[fileID]bool
@@ -20,7 +20,7 @@ type probed struct {
 	enters, leaves []link.Link
 }
 
-// put puts probes on places in a file.
+// put attaches the programs at sites in a file.
 func (u *Probes) put(path string, sites []site) error {
 	if err := u.room(len(sites)); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (u *Probes) put(path string, sites []site) error {
 	if err != nil {
 		return err
 	}
-	// The return first: an entry that is seen has its return seen too.
+	// Returns first, so that each recorded entry has its return.
 	if u.programs.exit != "" {
 		ls, err := u.attach(ex, u.programs.coll.Programs[u.programs.exit], sites, true)
 		u.probed.leaves = append(u.probed.leaves, ls...)
@@ -42,8 +42,7 @@ func (u *Probes) put(path string, sites []site) error {
 	return err
 }
 
-// room lets this process have as many files as probes on so many more functions take: two for the entry and two for the return of each,
-// where the kernel takes probes one by one.
+// room raises the file limit for more probes. Without uprobe_multi each entry takes two files, and each return two.
 func (u *Probes) room(functions int) error {
 	var limit unix.Rlimit
 	if u.programs.multi || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -95,7 +94,7 @@ func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret 
 		}
 		l, err := attach("", own, o)
 		if !u.programs.cookies {
-			own.Close() // the probe keeps it
+			own.Close() // the probe holds a reference
 		}
 		if errors.Is(err, unix.EACCES) {
 			return ls, fmt.Errorf("%s: this kernel attaches one by one, which takes CAP_SYS_ADMIN too: %w", s.symbol, err)
@@ -108,7 +107,7 @@ func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret 
 	return ls, nil
 }
 
-// has reports whether there are probes on a file.
+// has reports whether a file has probes.
 func (u *Probes) has(path string) bool {
 	file, err := identify(path)
 	return err == nil && u.hasFile(file)
@@ -120,7 +119,7 @@ func (u *Probes) hasFile(file fileID) bool {
 	return u.probed.files[file]
 }
 
-// detach takes the probes away, entries first, so that no call is seen half. The kernel waits for programs that run.
+// detach removes the probes, entries first, so that no call lacks its return. The kernel waits for running programs.
 func (u *Probes) detach() error {
 	u.probed.Lock()
 	defer u.probed.Unlock()

@@ -29,8 +29,8 @@ func (nobody) Payload(*probe.Payload) error   { return nil }
 func (nobody) Gap(*probe.Gap) error           { return nil }
 func (nobody) TaskTime(*probe.TaskTime) error { return nil }
 
-// emptyPair puts programs that do nothing on the entry and the return of the launch, at the address that the tracer chooses or, as
-// tools that know no better do, at the symbol. It returns what takes them away.
+// emptyPair attaches empty programs to entry and return of the launch, at acltrace's offset or, if naive, at the symbol. It
+// returns a function that detaches them.
 func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 	b.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "GPL",
@@ -66,7 +66,7 @@ func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 	}
 }
 
-// recorded puts the tracer's probes there.
+// recorded attaches acltrace's probes.
 func recorded(b *testing.B, lib string, opts *Options) (detach func()) {
 	b.Helper()
 	u, err := Attach(acl.Model, lib, opts)
@@ -86,8 +86,8 @@ func recorded(b *testing.B, lib string, opts *Options) (detach func()) {
 	}
 }
 
-// BenchmarkUprobe is what uprobes add to a launch with 64 bytes of arguments, in the program of the shim's benchmark: medians by its
-// own clock, and how many empty pairs at the best address that is. Ways take turns, for the machine is not the same all the time.
+// BenchmarkUprobe measures the time that uprobes add to a launch with 64 bytes of arguments, in the shim's benchmark program. It
+// prints medians, and multiples of an empty pair. The variants take turns, because the machine's speed varies.
 func BenchmarkUprobe(b *testing.B) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
-// A capability is a right of a process by the name that setcap gives it.
+// capability has the name that setcap uses.
 type capability struct {
 	bit  int
 	name string
@@ -23,18 +23,17 @@ type capability struct {
 
 var (
 	forUprobes = []capability{{unix.CAP_BPF, "cap_bpf"}, {unix.CAP_PERFMON, "cap_perfmon"}}
-	// The folder map_files of another user's process may be searched by its owner alone.
+	// Only the owner may search the map_files of a process.
 	forProcesses = []capability{{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"}, {unix.CAP_SYS_PTRACE, "cap_sys_ptrace"}, {unix.CAP_DAC_READ_SEARCH, "cap_dac_read_search"}}
 	forAll       = capability{unix.CAP_SYS_ADMIN, "cap_sys_admin"}
 	forMemory    = capability{unix.CAP_SYS_RESOURCE, "cap_sys_resource"}
 )
 
-// Without it the kernel counts the memory of uprobes as locked memory of the process.
+// Without it, the memory of BPF programs counts as locked memory of the process.
 var cgroupAccounting = &Feature{Name: "memory of programs counted in the control group", Linux: "5.11"}
 
-// MissingCapabilities returns what this process lacks to attach uprobes to the processes of any user, and all that it takes, as setcap
-// names it: that replaces what a file has by what it is told. oneByOne: as kernels do that attach each probe by a perf event, which
-// takes more.
+// MissingCapabilities returns the capabilities that this process lacks to attach uprobes to processes of any user, and all that
+// are needed, because setcap replaces the existing ones. With oneByOne it assumes perf events, which need more.
 func MissingCapabilities(oneByOne bool) (missing, all []string) {
 	have := capabilities()
 	want := slices.Concat(forUprobes, forProcesses)
@@ -42,7 +41,7 @@ func MissingCapabilities(oneByOne bool) (missing, all []string) {
 		want = slices.Concat([]capability{forAll}, forProcesses)
 	}
 	if oneByOne || have&(1<<forAll.bit) != 0 {
-		have |= 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE // that one stands for these
+		have |= 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE // implied by CAP_SYS_ADMIN
 	}
 	var locked unix.Rlimit
 	if !cgroupAccounting.Supported() && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked) == nil && locked.Max != unix.RLIM_INFINITY {
@@ -68,7 +67,7 @@ func capabilities() uint64 {
 	return have
 }
 
-// DropCapabilities gives up every right of this process but those that uprobes on libraries that are loaded later take.
+// DropCapabilities drops all capabilities except those that probes on later libraries need.
 func DropCapabilities(oneByOne bool) error {
 	keep := uint64(0)
 	for _, c := range slices.Concat(forUprobes, forProcesses) {
@@ -84,15 +83,15 @@ func DropCapabilities(oneByOne bool) error {
 		part := uint32(keep >> (32 * i))
 		data[i] = unix.CapUserData{Effective: part, Permitted: part}
 	}
-	// Rights belong to threads, and a Go program does not know on which of them it runs.
+	// Capabilities belong to threads, so all threads of the Go runtime drop them.
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&data)), 0); e != 0 {
 		return fmt.Errorf("drop capabilities: %w", e)
 	}
 	return nil
 }
 
-// ReachesProcesses tries to open files that processes of other users map, by the mapping, as it takes to find a library in a
-// container. It takes one that can be opened; where there are no such processes, it tries this one.
+// ReachesProcesses tries to open a file that a process of another user maps, through map_files, as for a library in a container.
+// One success is enough. If there is no such process, it tries this one.
 func ReachesProcesses() error {
 	pids, err := named("")
 	if err != nil {
@@ -125,7 +124,7 @@ func opensMapped(process string) (bool, error) {
 		if f := strings.Fields(line); len(f) > 5 && f[5][0] == '/' {
 			path := filepath.Join(process, "map_files", trimZeros(f[0]))
 			if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-				continue // a device, which is not opened
+				continue // do not open devices
 			}
 			file, err := regular.Open(path)
 			if err == nil {
@@ -134,5 +133,5 @@ func opensMapped(process string) (bool, error) {
 			return false, err
 		}
 	}
-	return false, nil // none is a file: a thread of the kernel's
+	return false, nil // a kernel thread maps no files
 }

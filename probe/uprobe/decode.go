@@ -15,6 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// decoder turns records of the programs into calls and payloads for the sink.
+type decoder struct {
+	model     *api.Model
+	limit     uint64 // Options.PayloadLimit
+	sleepable bool   // see programs
+	kernels   *kernels
+	sink      probe.Sink
+	processes map[int]*knownProcess
+	parts     map[int]*partial // by thread
+	seqs      map[int]uint64   // latest call number, by thread
+	gaps      uint64           // calls in delivered gaps
+}
+
+func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels) decoder {
+	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+}
+
+// partial is the state of a call whose payloads arrive in parts.
+type partial struct {
+	f      *api.Func
+	pid    int
+	pieces []probe.Piece
+	seq    uint64
+	have   []uint64
+	at     int            // index of the piece that the latest part belongs to
+	arrays map[int][]byte // content of arrays of buffers so far, by parameter
+}
+
 func (d *decoder) deliver(b []byte) error {
 	if len(b) < headSize {
 		return fmt.Errorf("uprobe record of %d bytes", len(b))
@@ -38,7 +66,7 @@ func (d *decoder) deliver(b []byte) error {
 	}
 	if lost > 0 {
 		d.gaps += lost
-		if err := d.sink.Gap(&probe.Gap{PID: pid, TID: tid, From: from, To: to, Calls: lost, Reason: "ring full"}); err != nil {
+		if err := d.sink.Gap(&probe.Gap{PID: pid, TID: tid, From: from, To: to, Calls: lost, Reason: probe.RingFull}); err != nil {
 			return err
 		}
 	}
@@ -48,7 +76,7 @@ func (d *decoder) deliver(b []byte) error {
 		if n > len(b) {
 			return fmt.Errorf("uprobe record of function %d is damaged", le16(b))
 		}
-		// Numbers have 32 bits there. A call that encloses others comes after them with a lower one.
+		// The record has the low 32 bits. An enclosing call comes after its nested calls and has a lower number.
 		seq += uint64(int32(le32(b[4:]) - uint32(seq)))
 		if err := d.deliverCall(b[:n], pid, tid, seq); err != nil {
 			return err
@@ -81,7 +109,7 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	failed := c.Unfinished() || f.RetError && c.Ret != 0
 	var later partial
 	var payloads []probe.Piece
-	var args uint64 // parameters that arguments of kernels are behind
+	var args uint64 // bit set of the parameters with decoded kernel arguments
 	for len(data) >= shortPieceSize {
 		p := probe.Piece{Param: data[0], Missing: probe.Missing(data[2]), Item: uint32(data[3])}
 		flags, n := data[1], int(le32(data[4:]))
@@ -99,7 +127,7 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 			p.Dir = probe.Out
 		}
 		if p.Missing == probe.NotSynchronized {
-			p.Missing = probe.Unawaited // it may come yet, but nobody looks
+			p.Missing = probe.Unawaited // uprobes do not follow waits
 		}
 		if (n+7)&^7 > len(data) {
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
@@ -145,7 +173,7 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	return d.files(f, c)
 }
 
-// unsized returns the memory behind the parameters of a call whose size only the runtime could tell, but for some that are there.
+// unsized returns the pieces whose size only the runtime knows. The bit set there excludes parameters that have pieces.
 func unsized(f *api.Func, words []uint64, there uint64) (ps []probe.Piece) {
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -171,7 +199,8 @@ func (d *decoder) payload(p *probe.Payload) error {
 	return d.sink.Payload(p)
 }
 
-// isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
+// isPayload reports whether a piece is delivered as a payload after its call, as the shim does, although the kernel sent it
+// with the call.
 func isPayload(f *api.Func, p *probe.Piece) bool {
 	if p.Param == none {
 		return false
@@ -185,7 +214,7 @@ func isPayload(f *api.Func, p *probe.Piece) bool {
 	return false
 }
 
-// files delivers the content of the files that a call has read. They are read now, a little later than by the call.
+// files delivers the content of files that a call has read. It reads them a little later than the call did.
 func (d *decoder) files(f *api.Func, c *probe.Call) error {
 	for _, p := range c.Pieces {
 		if p.Missing != probe.Present || p.Param == none || f.Params[p.Param].Role != api.File {
@@ -229,8 +258,8 @@ func (d *decoder) file(out *probe.Payload, path string) error {
 	return nil
 }
 
-// openOf opens a file as a process sees it: its links are followed within its root directory, and nothing there can
-// make the opening wait. The process may be gone.
+// openOf opens a file by a process's path. It resolves links inside the process's root directory and never blocks. The
+// process may have ended.
 func (d *decoder) openOf(pid int, path string) (*os.File, error) {
 	p := d.processes[pid]
 	if p == nil || p.root < 0 {
@@ -250,7 +279,7 @@ func (d *decoder) openOf(pid int, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// expect adds pieces that come after the call, and returns the others.
+// expect adds the pieces that arrive after the call, and returns the others.
 func (ps *partial) expect(pieces []probe.Piece) (others []probe.Piece) {
 	for _, p := range pieces {
 		if p.Missing != probe.Present {
@@ -263,7 +292,7 @@ func (ps *partial) expect(pieces []probe.Piece) (others []probe.Piece) {
 	return others
 }
 
-// items returns what the arrays of buffers of a call point to, given their content by parameter: what is Present comes in parts of its own.
+// items returns the buffers that arrays point to, given the arrays' content by parameter. Present ones arrive in parts.
 func (d *decoder) items(f *api.Func, bytes func(param int) []byte) []probe.Piece {
 	var items []probe.Piece
 	for i := range f.Params {
@@ -311,11 +340,11 @@ func (d *decoder) deliverPart(b []byte) error {
 	}
 	ps := d.parts[p.TID]
 	if ps == nil || uint32(ps.seq) != uint32(p.Seq) {
-		// Its call was lost.
+		// The call was lost.
 		return nil
 	}
 	p.Seq = ps.seq
-	for range ps.pieces { // they come in this order
+	for range ps.pieces { // parts arrive in this order
 		if i := ps.at; ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
 			ps.have[i] = p.Offset + uint64(n)
 			if p.Missing != probe.Present {
@@ -331,7 +360,7 @@ func (d *decoder) deliverPart(b []byte) error {
 	return d.itemsLater(ps, p)
 }
 
-// itemsLater adds the buffers of arrays that are too large to come with their call, once they are there.
+// itemsLater adds the buffers of arrays that arrived in parts, once the arrays are complete.
 func (d *decoder) itemsLater(ps *partial, part *probe.Payload) error {
 	if !slices.ContainsFunc(ps.f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 }) {
 		return nil
@@ -353,7 +382,7 @@ func (d *decoder) itemsLater(ps *partial, part *probe.Payload) error {
 	return nil
 }
 
-// partsEnd reports the payloads of a thread that did not come to their end.
+// partsEnd reports a thread's incomplete payloads as dropped.
 func (d *decoder) partsEnd(tid int) error {
 	ps := d.parts[tid]
 	if ps == nil {
@@ -371,11 +400,11 @@ func (d *decoder) partsEnd(tid int) error {
 	return nil
 }
 
-// leftover delivers what the kernel still holds of a thread, and returns how many calls are lost beyond those that it
-// has counted.
+// leftover delivers a thread's records that are still in the kernel. It returns the lost calls that the programs have not
+// counted.
 func (d *decoder) leftover(b []byte) (left uint64, err error) {
 	ring := b[headAt:]
-	n := headSize + int(le32(b[48:])) // with the calls that wait for others
+	n := headSize + int(le32(b[48:])) // with the held calls
 	ev := ring[n:]
 	ring[0] = eventCall
 	active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0
@@ -387,7 +416,7 @@ func (d *decoder) leftover(b []byte) (left uint64, err error) {
 	if err := d.deliver(ring[:n]); err != nil || !active || !skipped {
 		return 0, err
 	}
-	// The call that the thread is in is left out, and comes behind those.
+	// The call in progress was sampled out. Its gap follows the others.
 	binary.LittleEndian.PutUint64(ring[16:], 1)
 	copy(ring[24:], ev[8:16])
 	copy(ring[32:], ev[8:16])
@@ -397,31 +426,3 @@ func (d *decoder) leftover(b []byte) (left uint64, err error) {
 func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-
-// decoder turns the records of the programs into calls and payloads for the sink.
-type decoder struct {
-	model     *api.Model
-	limit     uint64 // Options.PayloadLimit
-	sleepable bool   // see programs
-	kernels   *kernels
-	sink      probe.Sink
-	processes map[int]*knownProcess
-	parts     map[int]*partial // by thread
-	seqs      map[int]uint64   // number of the last call, by thread
-	gaps      uint64           // calls in delivered gaps
-}
-
-func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels) decoder {
-	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
-}
-
-// partial is a payload of which parts are to come.
-type partial struct {
-	f      *api.Func
-	pid    int
-	pieces []probe.Piece
-	seq    uint64
-	have   []uint64
-	at     int            // the piece of the last part
-	arrays map[int][]byte // content of arrays of buffers, by parameter, as far as it has come
-}

@@ -2,18 +2,18 @@ package uprobe
 
 import "encoding/binary"
 
-// probeOffset returns how far behind the entry of a function its probe goes, given the function's first bytes.
+// probeOffset returns the distance from a function's entry to its probe, given the function's first bytes.
 //
-// A probe on an instruction that the kernel knows how to act out (a push, a jump, a call, a nop) costs a tenth of one on any other,
-// which has to be executed out of line, in a single step. So a probe goes behind what only marks the entry, and behind
-// instructions that change nothing of what a call is told by: its arguments and its stack. Nothing but a push is looked for behind
-// those: it is where a function begins in earnest, and no loop comes back to it.
+// The kernel emulates some instructions: pushes, jumps, calls, nops. A probe on any other costs ten times as much, since the
+// kernel executes that instruction in a single step, out of line. So the probe goes after an entry marker, and after
+// instructions that change neither arguments nor the stack, if a push follows them. A push is part of the prologue, so no loop
+// jumps back to it.
 //
-// A nop of 5 bytes is passed by where something cheap follows. Newer kernels make such a probe a call, which writes below the
-// stack pointer, where a function that has begun may keep its data.
+// A 5-byte nop is skipped if a cheap instruction follows. Newer kernels replace such a probe by a call, which writes below the
+// stack pointer. A function that has begun may keep data there.
 //
-// An arm64 function that begins with paciasp is probed there: behind it the return address is signed, and one that the kernel put
-// in its place would not pass the check.
+// An arm64 function that begins with paciasp is probed at that instruction. After it the return address is signed, and the
+// kernel's replacement would fail authentication.
 //
 // ok is false if the kernel refuses a probe on the function.
 func probeOffset(code []byte, arch string) (behind uint64, ok bool) {
@@ -35,14 +35,14 @@ func probeOffset(code []byte, arch string) (behind uint64, ok bool) {
 	return 0, true
 }
 
-// refusedPrefix reports whether an instruction has a prefix for which the kernel puts no probe on it: LOCK, or the segments ES, CS, SS
-// and DS. The kernel may find that out only when a process maps the file, and then tells nobody.
+// refusedPrefix reports whether an instruction has a prefix that the kernel does not probe: LOCK or a segment ES, CS, SS or DS.
+// The kernel may notice only when a process maps the file, and then reports no error.
 func refusedPrefix(code []byte) bool {
 	for _, b := range code {
 		switch b {
 		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
 			return true
-		case 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3: // FS, GS, sizes and repetitions
+		case 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3: // FS, GS, size and repeat prefixes
 		default:
 			return false
 		}
@@ -73,7 +73,7 @@ func probeOffsetAMD64(code []byte) uint64 {
 	}
 }
 
-// actedOut reports whether the kernel acts out the instruction.
+// actedOut reports whether the kernel emulates the instruction.
 func actedOut(code []byte) bool {
 	if len(code) == 0 {
 		return false
@@ -85,7 +85,7 @@ func actedOut(code []byte) bool {
 	return pushes(code)
 }
 
-// pushes reports whether the instruction is a push of a register.
+// pushes reports whether the instruction pushes a register.
 func pushes(code []byte) bool {
 	if len(code) > 1 && code[0] == 0x41 {
 		code = code[1:]
@@ -93,8 +93,8 @@ func pushes(code []byte) bool {
 	return len(code) > 0 && code[0] >= 0x50 && code[0] <= 0x57
 }
 
-// harmless returns the length of an instruction that changes no argument and no memory, 0 for any other: one that sets another
-// register from a register or a number, or that compares.
+// harmless returns the length of an instruction that changes no argument and no memory, 0 for any other. Such an instruction
+// sets another register from a register or a number, or compares.
 func harmless(code []byte) int {
 	rex, n := byte(0), 0
 	if len(code) > 0 && code[0]&0xf0 == 0x40 {
@@ -104,7 +104,7 @@ func harmless(code []byte) int {
 		return 0
 	}
 	op, modrm := code[n], code[n+1]
-	// free reports whether a register holds neither an argument nor the stack pointer: the others are %rax, %rbx, %rbp and %r10 up.
+	// free reports whether a register is neither an argument nor the stack pointer: %rax, %rbx, %rbp, and %r10 and above.
 	free := func(reg byte) bool { return reg == 0 || reg == 3 || reg == 5 || reg >= 10 }
 	reg, rm := modrm>>3&7|rex&4<<1, modrm&7|rex&1<<3
 	switch {

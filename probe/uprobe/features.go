@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Feature is an ability of the kernel that the probes use if it is there.
+// Feature is a kernel ability that the probes use if it is available.
 type Feature struct {
 	Name  string
-	Linux string       // first version that has it
-	test  func() error // nil: the version decides
+	Linux string       // first version, for example "5.15"
+	test  func() error // nil: compare versions
 }
 
-// Features returns the table of features, each declared beside the code that uses it. The doctor command lists it.
+// Features returns the table of features. Each is declared beside the code that uses it.
 func Features() []*Feature {
 	return []*Feature{attachMany, allocateAtProbes, waitForPages, probeCookies, ancestorCgroups, cgroupAccounting}
 }
 
-// Supported reports whether the kernel has the feature. Without the right to try it, the kernel's version decides.
+// Supported reports whether the kernel has the feature. If this process may not try it, the version decides.
 func (f *Feature) Supported() bool {
 	if f.test != nil {
 		if err := f.test(); !errors.Is(err, unix.EPERM) {

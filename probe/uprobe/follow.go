@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped is code of the runtime that a process has mapped.
+// Mapped is a runtime library that a process has mapped.
 type Mapped struct {
 	PID   int
-	Path  string   // as the process names it
-	Files []string // the file under names that can be opened from here, the surest first
-	Lost  bool     // more was mapped than could be told: nothing but this is set
-	file  fileID   // as the kernel has it, also of a process that has ended since; file systems on top of others show another one
+	Path  string   // in the process
+	Files []string // paths to open here, the most reliable first
+	Lost  bool     // the kernel lost events: no other field is set
+	file  fileID   // from the kernel; a stacked file system may show another one
 }
 
-// mapWatch tells of the libraries of a runtime that processes map, by events of the kernel's, as soon as they do.
+// mapWatch reports the runtime libraries that processes map, from perf events.
 type mapWatch struct {
 	model *api.Model
 	fds   []int
@@ -35,19 +35,18 @@ type mapWatch struct {
 
 const mapRingPages = 16
 
-// WatchMaps calls f, on one goroutine of its own, for each library of the runtime that any process maps, until the returned
-// function is called.
+// WatchMaps calls f for each runtime library that any process maps, on one goroutine, until stop is called.
 func WatchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	w := &mapWatch{model: m, stop: make(chan struct{})}
-	for cpu := 0; ; cpu++ { // those that this process may not run on too
+	for cpu := 0; ; cpu++ { // also those outside this process's affinity
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 			Bits: unix.PerfBitMmap | unix.PerfBitMmap2, Wakeup: 1}
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if errors.Is(err, unix.ENODEV) {
-			continue // a processor that is off
+			continue // an offline processor
 		}
 		if errors.Is(err, unix.EINVAL) && cpu > 0 {
-			break // there are no more
+			break // no more processors
 		}
 		if err != nil {
 			w.close()
@@ -96,7 +95,7 @@ func (w *mapWatch) run(f func(Mapped)) {
 	}
 }
 
-// drain reads the events in the ring of one processor.
+// drain reads the events in one processor's ring.
 func (w *mapWatch) drain(ring []byte, f func(Mapped)) {
 	page := (*unix.PerfEventMmapPage)(unsafe.Pointer(&ring[0]))
 	data := ring[os.Getpagesize():]
@@ -119,7 +118,7 @@ func (w *mapWatch) drain(ring []byte, f func(Mapped)) {
 }
 
 func (w *mapWatch) event(b []byte, f func(Mapped)) {
-	const fixed = 8 + 8 + 3*8 + 8 + 2*8 + 8 // header, pid and tid, place, device, inode, protection
+	const fixed = 8 + 8 + 3*8 + 8 + 2*8 + 8 // header, pid and tid, location, device, inode, protection
 	switch binary.NativeEndian.Uint32(b) {
 	case unix.PERF_RECORD_LOST:
 		f(Mapped{Lost: true})
@@ -137,20 +136,20 @@ func (w *mapWatch) event(b []byte, f func(Mapped)) {
 	}
 }
 
-// filesOf names a file that a process maps so that it can be opened from here. The first name is of the very file, and takes
-// privilege; the second may be another file by now.
+// filesOf returns paths to open a mapped file here. The first is the file itself and takes privilege. The second may have been
+// replaced.
 func filesOf(pid int, addresses, path string) []string {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	return []string{dir + "map_files/" + addresses, dir + "root/" + strings.TrimPrefix(strings.TrimSuffix(path, " (deleted)"), "/")}
 }
 
-// Follow puts probes on the libraries that the selected processes map from now on, as they do so: what a process calls before the
-// probes are there is not seen, and late is told how long that was at most. It ends with the returned function.
+// Follow adds the libraries that selected processes map from now on, until stop is called. Calls before the probes are
+// attached are not seen: late gets the longest time that this may have taken.
 func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (stop func(), err error) {
 	return WatchMaps(u.model, func(m Mapped) {
 		began := time.Now()
 		if m.Lost {
-			// What was mapped meanwhile is found by a look at all.
+			// Search all processes instead.
 			pids, _ := u.Candidates()
 			for _, pid := range pids {
 				libs, _ := FindLibraries(u.model, pid)

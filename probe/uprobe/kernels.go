@@ -11,41 +11,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernels knows how large the parameters of programs' kernels are, from the binaries that the programs load, and tells the programs in the
-// kernel, for launches that give an array of pointers to them. Until those know, they pass on what there may be at most, which is cut here. A
-// kernel goes by the call that has given its handle to the program, since the handle may be another kernel's later.
+// kernels tracks the parameter sizes of device kernels, which it reads from the binaries that programs load. It writes them
+// to the map layouts, so that the BPF programs can copy the arguments of launches that pass an array of pointers. Without a
+// layout they copy guessed sizes, and params cuts those. The key of a kernel is the call that returned its handle, because
+// another kernel may get the same handle later.
 type kernels struct {
-	handles   *ebpf.Map // by process and handle: the call, and which handle it was got from
-	layouts   *ebpf.Map // by call
+	handles   *ebpf.Map // by process and handle: the key, and the handle that it was made from
+	layouts   *ebpf.Map // by key
 	binaries  map[handleOf]*deviceBinary
 	functions map[handleOf]*kernelFunction
-	given     map[uint64]*kernelFunction // by call
+	given     map[uint64]*kernelFunction // by key
 	loading   map[int]*loading           // by thread
 	tidied    int64
-	silent    bool // tells nothing
+	noLayouts bool // write none
 }
 
 type handleOf struct{ pid, handle uint64 }
 
-// deviceBinary is a binary that a program has loaded.
+// deviceBinary is a binary that a program loaded.
 type deviceBinary struct {
-	params    map[string][]uint32 // sizes of the parameters of its kernels, nil where it could not be read
+	params    map[string][]uint32 // parameter sizes by kernel, nil if the binary is unreadable
 	functions []*kernelFunction
 }
 
-// kernelFunction is a kernel of a process, as one call has given it.
+// kernelFunction is a kernel of a process.
 type kernelFunction struct {
-	of     handleOf
-	by     uint64        // the call
-	from   uint64        // the handle that it was got from
-	binary *deviceBinary // nil where it is not known
-	sizes  []uint32
-	known  bool
-	told   []uint32 // sizes that the program was told, from the first on
-	ends   int64    // when its binary was unloaded, 0: it is not
+	of       handleOf
+	by       uint64        // key
+	from     uint64        // the handle that it was made from
+	binary   *deviceBinary // nil if unknown
+	sizes    []uint32
+	known    bool
+	reported []uint32 // sizes from paramInfo so far
+	ends     int64    // when its binary was unloaded, 0 if loaded
 }
 
-// loading is a binary whose content is to come.
+// loading is a binary whose content has not arrived in full.
 type loading struct {
 	binary *deviceBinary
 	param  uint8
@@ -54,7 +55,8 @@ type loading struct {
 	data   []byte
 }
 
-// forgetAfter is how long a kernel is remembered when its binary is gone, in nanoseconds: launches come late from threads that do nothing.
+// forgetAfter is the time in nanoseconds to keep a kernel after its binary was unloaded. The launches of an idle thread arrive
+// late.
 const forgetAfter = 60e9
 
 func newKernels(handles, layouts *ebpf.Map) *kernels {
@@ -62,7 +64,7 @@ func newKernels(handles, layouts *ebpf.Map) *kernels {
 		given: map[uint64]*kernelFunction{}, loading: map[int]*loading{}}
 }
 
-// call notes what a call has made of binaries and kernels.
+// call updates binaries and kernels after a call.
 func (k *kernels) call(f *api.Func, c *probe.Call) {
 	delete(k.loading, c.TID)
 	if c.Unfinished() {
@@ -99,11 +101,11 @@ func (k *kernels) call(f *api.Func, c *probe.Call) {
 		}
 	}
 	if f.ParamSizes {
-		k.told(f, c, from, ok)
+		k.paramInfo(f, c, from, ok)
 	}
 }
 
-// storedWord is what a call has stored behind a parameter.
+// storedWord returns the word that a call stored through a parameter.
 func storedWord(c *probe.Call, param int) (uint64, bool) {
 	for i := range c.Pieces {
 		if p := &c.Pieces[i]; int(p.Param) == param && p.Dir == probe.Out && p.Missing == probe.Present && len(p.Bytes) >= 8 {
@@ -113,7 +115,7 @@ func storedWord(c *probe.Call, param int) (uint64, bool) {
 	return 0, false
 }
 
-// load notes a binary. Its content comes with the call or after it.
+// load adds a binary. Its content arrives with the call or later.
 func (k *kernels) load(f *api.Func, c *probe.Call, h handleOf) {
 	l := &loading{binary: &deviceBinary{}, seq: c.Seq}
 	k.binaries[h] = l.binary
@@ -134,7 +136,7 @@ func (k *kernels) load(f *api.Func, c *probe.Call, h handleOf) {
 	}
 }
 
-// content adds to the binary that a thread has loaded.
+// content adds content to the binary that a thread has loaded.
 func (k *kernels) content(tid int, seq uint64, p *probe.Piece, offset uint64) {
 	l := k.loading[tid]
 	if l == nil || l.seq != seq || l.param != p.Param || l.item != p.Item {
@@ -153,12 +155,12 @@ func (k *kernels) content(tid int, seq uint64, p *probe.Piece, offset uint64) {
 	}
 }
 
-// give notes a kernel that a program has got: from a binary by its name, or by another handle.
+// give adds a kernel that a program got from a binary by name, or from another handle.
 func (k *kernels) give(f *api.Func, c *probe.Call, h, from handleOf, source api.Object) {
 	by := uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))
 	if old := k.functions[h]; old != nil && old.from == from.handle {
-		// The programs in the kernel may have noted this call too: where two threads got it at once, or they were told meanwhile that
-		// another kernel had ended which had its handle.
+		// The BPF programs may have added this call too: two threads got the kernel at once, or an ended kernel with this handle
+		// was removed in between.
 		var g [2]uint64
 		if k.handles.Lookup(h, &g) == nil && g[0] == by {
 			k.given[by] = old
@@ -185,21 +187,22 @@ func (k *kernels) give(f *api.Func, c *probe.Call, h, from handleOf, source api.
 	k.add(fn)
 }
 
-// told notes what a program is told of the parameters of a kernel, who asks for one after the other: behind the last there is none.
-func (k *kernels) told(f *api.Func, c *probe.Call, h handleOf, ok bool) {
+// paramInfo notes a parameter size that the runtime reported to the program. Programs query all parameters in order; the query
+// after the last one fails.
+func (k *kernels) paramInfo(f *api.Func, c *probe.Call, h handleOf, ok bool) {
 	fn := k.functions[h]
 	if fn == nil {
 		fn = &kernelFunction{of: h, by: uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))}
 		k.functions[h], k.given[fn.by] = fn, fn
 	}
 	last := len(f.Params) - 1
-	if fn.known || last < 1 || c.Words[f.Params[1].Word] != uint64(len(fn.told)) {
+	if fn.known || last < 1 || c.Words[f.Params[1].Word] != uint64(len(fn.reported)) {
 		return
 	}
 	if size, stored := storedWord(c, last); ok && stored {
-		fn.told = append(fn.told, uint32(min(size, 1<<16)))
-	} else if !ok && len(fn.told) > 0 {
-		fn.sizes, fn.known = fn.told, true
+		fn.reported = append(fn.reported, uint32(min(size, 1<<16)))
+	} else if !ok && len(fn.reported) > 0 {
+		fn.sizes, fn.known = fn.reported, true
 		k.publish(fn)
 	}
 }
@@ -215,8 +218,7 @@ func (k *kernels) add(fn *kernelFunction) {
 	k.publish(fn)
 }
 
-// publish tells the programs in the kernel how large the parameters of a kernel are, or that nobody knows. Where they have no room for it,
-// each launch passes on what there may be at most.
+// publish writes a kernel's layout for the BPF programs. If the map is full, they keep guessing.
 func (k *kernels) publish(fn *kernelFunction) {
 	b := make([]byte, 2+2*maxParams)
 	n := min(len(fn.sizes), maxParams)
@@ -226,14 +228,14 @@ func (k *kernels) publish(fn *kernelFunction) {
 	for i, size := range fn.sizes[:n] {
 		binary.NativeEndian.PutUint16(b[2+2*i:], uint16(min(size, 1<<16-1)))
 	}
-	if !k.silent {
+	if !k.noLayouts {
 		_ = k.layouts.Put(fn.by, b)
 	}
-	// It is not there where the kernel was given before the recording, or another was withdrawn that had its handle from the same one.
+	// The entry is missing if the kernel was got before the recording, or if a kernel with the same handles was withdrawn.
 	_ = k.handles.Update(fn.of, [2]uint64{fn.by, fn.from}, ebpf.UpdateNoExist)
 }
 
-// withdraw has the programs in the kernel pass nothing on of a kernel, unless its handle is another's by now.
+// withdraw removes a kernel from the maps, unless another kernel has its handle.
 func (k *kernels) withdraw(fn *kernelFunction) {
 	_ = k.layouts.Delete(fn.by)
 	var g [2]uint64
@@ -242,7 +244,7 @@ func (k *kernels) withdraw(fn *kernelFunction) {
 	}
 }
 
-// unload ends a binary, and its kernels with it.
+// unload ends a binary and its kernels.
 func (k *kernels) unload(h handleOf, now int64) {
 	b := k.binaries[h]
 	if b == nil {
@@ -265,7 +267,7 @@ func (k *kernels) end(fn *kernelFunction, now int64) {
 	k.withdraw(fn)
 }
 
-// leave forgets a process that is gone, or has become another program.
+// leave forgets a process that has ended or called exec.
 func (k *kernels) leave(pid int, now int64) {
 	for _, fn := range k.functions {
 		if fn.of.pid == uint64(pid) {
@@ -279,7 +281,7 @@ func (k *kernels) leave(pid int, now int64) {
 	}
 }
 
-// tidy forgets what belongs to processes that are gone, and kernels that are gone for long, now and then.
+// tidy forgets ended processes and long-gone kernels, at most once a second.
 func (k *kernels) tidy(now int64) {
 	if now-k.tidied < 1e9 {
 		return
@@ -304,8 +306,8 @@ func (k *kernels) tidy(now int64) {
 	}
 }
 
-// params returns the parameters of a kernel that the programs in the kernel have passed on for a launch that began then: with the items from
-// that of p on. The address of p is the call that has given the kernel, its length says how many parameters there are.
+// params splits the piece p with a launch's arguments into one piece for each parameter, numbered from p.Item on. p.Addr is the
+// kernel's key. p.Len has the number of parameters in its upper half, and the number with content in its lower half.
 func (k *kernels) params(p probe.Piece, began int64, list uint64, b []byte) []probe.Piece {
 	fn, done, n := k.given[p.Addr], int(uint32(p.Len)), int(p.Len>>32)
 	p.Addr, p.Len = list, 0

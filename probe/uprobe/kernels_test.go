@@ -11,9 +11,9 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Arguments behind an array of pointers are there from the first launch on, by what the binary says of the kernel: cut out of what there may be
-// at most, as long as the programs in the kernel know no more. What nothing tells of is said to be missing, and a handle that
-// was another kernel's has not that one's arguments.
+// Arguments passed by an array of pointers are recorded from the first launch on, with sizes from the kernel's binary. Until the
+// BPF programs have the layout, the recorder cuts guessed sizes. Arguments of an unknown kernel are marked as missing, and a
+// reused handle does not get the old kernel's arguments.
 func TestUprobeArgumentsByArray(t *testing.T) {
 	for name, opts := range map[string]Options{"best": {}, "guessed": {noLayouts: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestUprobeArgumentsByArray(t *testing.T) {
 			if opts.noLayouts {
 				exact = guessed
 			}
-			// What comes right behind the call that gives the kernel may be read either way, or not at all where the handle was another's.
+			// A launch right after the kernel was returned may use a guess or the layout, or nothing for a reused handle.
 			for i, want := range [][]string{{guessed[0], exact[0]}, {""}, {"over 4"}, {guessed[1], exact[1]}, {"unknown"},
 				{exact[0]}, {""}, {"over 4"}, {exact[1]}, {"unknown"}, {"unknown"}, {"unknown", "4 2"}, {"4 2"}, {"unknown"}, {"12 6 3"}} {
 				if got := argumentsOf(launches[i]); !slices.Contains(want, got) {
@@ -53,7 +53,7 @@ func TestUprobeArgumentsByArray(t *testing.T) {
 	}
 }
 
-// told reports whether the programs in the kernel know what they can know of the kernel that the program waits with.
+// told reports whether the maps have all that can be known about the kernel that the program waits with.
 func (c *target) told(t *testing.T, waits int, silent bool) bool {
 	t.Helper()
 	handle := uint64(0xf300) + uint64("mnlsumo"[waits-1])
@@ -71,7 +71,7 @@ func (c *target) told(t *testing.T, waits int, silent bool) bool {
 	return known && (waits != 5 || le16(layout) == unknownParams)
 }
 
-// argumentsOf are the sizes of the arguments that a launch has by an array, or why they are missing.
+// argumentsOf lists the argument sizes of a launch by array, or the reasons why they are missing.
 func argumentsOf(c probe.Call) string {
 	var s []string
 	for _, p := range c.Pieces {

@@ -1,6 +1,6 @@
 package uprobe
 
-// As in uprobe.bpf.c.
+// This file mirrors probe/bpf/uprobe.bpf.c, which documents constants and fields.
 const (
 	maxWords       = 16
 	maxReaders     = 16
@@ -17,7 +17,7 @@ const (
 	partSize       = 64
 	pieceSize      = 24
 	shortPieceSize = 8
-	headAt         = 4*8 + 4*4 + 2*4 + 2*8 + 8*maxPlaces // in struct thread
+	headAt         = 4*8 + 4*4 + 2*4 + 2*8 + 8*maxPlaces // offset of head in struct thread
 
 	eventCall, eventPayload, eventThread = 1, 2, 3
 

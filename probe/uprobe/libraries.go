@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FindLibraries returns the files of the runtime that a process maps, each once, as paths that can be opened from here
-// whatever root directory or mounts the process has, and even when a file was deleted since.
+// FindLibraries returns the runtime libraries that a process maps, each file once. The paths can be opened here, in spite of
+// the process's root directory and mounts, and even if the file was deleted.
 func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -44,7 +44,7 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 		var failed error
 		for i, name := range filesOf(pid, trimZeros(fields[0]), path) {
 			if i > 0 && strings.HasSuffix(path, " (deleted)") {
-				break // what has the name now is another file
+				break // another file has the name now
 			}
 			f, err := regular.Open(name)
 			if err == nil {
@@ -64,8 +64,8 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	return found, nil
 }
 
-// SearchLibraries returns the files of the runtime in some folders of a process, as paths that can be opened from here. A probe on
-// a file is there before the process maps it.
+// SearchLibraries returns the runtime libraries in folders of a process, as paths that can be opened here. A probe can then be
+// attached before the process maps the file.
 func SearchLibraries(m *api.Model, pid int, folders []string) (found []string) {
 	seen := map[fileID]bool{}
 	for _, dir := range folders {
@@ -84,7 +84,7 @@ func SearchLibraries(m *api.Model, pid int, folders []string) (found []string) {
 	return found
 }
 
-// resolveIn returns a name by which a file of a process can be opened from here: its links are followed within its root.
+// resolveIn returns a path to open a process's file here. It resolves links inside the process's root.
 func resolveIn(pid int, path string) string {
 	root := fmt.Sprintf("/proc/%d/root", pid)
 	for range 8 {
@@ -100,7 +100,7 @@ func resolveIn(pid int, path string) string {
 	return root + path
 }
 
-// fileID tells files apart, whatever names they have.
+// fileID identifies a file.
 type fileID struct{ dev, ino uint64 }
 
 func identify(path string) (fileID, error) {
@@ -111,7 +111,7 @@ func identify(path string) (fileID, error) {
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// trimZeros writes an address range as the names of map_files do: without leading zeros.
+// trimZeros removes leading zeros from an address range, as in the names in map_files.
 func trimZeros(addresses string) string {
 	from, to, _ := strings.Cut(addresses, "-")
 	return strings.TrimLeft(from, "0") + "-" + strings.TrimLeft(to, "0")

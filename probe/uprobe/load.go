@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are the eBPF programs and maps of probe/bpf in the kernel, and the features that they use.
+// programs are the loaded eBPF programs and maps of probe/bpf, and the features that they use.
 type programs struct {
 	coll        *ebpf.Collection
 	multi       bool        // attached by attachMany
@@ -30,15 +30,15 @@ type programs struct {
 
 var (
 	attachMany = &Feature{Name: "uprobe_multi", Linux: "6.6", test: features.HaveBPFLinkUprobeMulti}
-	// Without it a program skips memory whose page is not present.
+	// Without it, programs skip memory whose page is not present.
 	waitForPages = &Feature{Name: "programs that wait for pages", Linux: "6.0", test: sleeps}
-	// Without it each probe needs a program of its own: see stub.go.
+	// Without it, each probe needs its own program: see stub.go.
 	probeCookies = &Feature{Name: "cookies of probes", Linux: "5.15", test: func() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) }}
-	// Without it a probe may run while the kernel allocates memory, so that maps must be allocated in full.
+	// Without it, the kernel warns if a program allocates memory, since a probe may run inside the kernel's allocator.
 	allocateAtProbes = &Feature{Name: "memory allocated at probes", Linux: "6.1"}
 )
 
-// OneByOne reports whether this kernel attaches each uprobe by a perf event of its own, which takes CAP_SYS_ADMIN.
+// OneByOne reports whether this kernel needs a perf event for each uprobe, which takes CAP_SYS_ADMIN.
 func OneByOne() bool { return !attachMany.Supported() }
 
 func sleeps() error {
@@ -50,9 +50,9 @@ func sleeps() error {
 	return p.Close()
 }
 
-// load brings programs and maps into the kernel, in the best way that it has.
+// load loads the programs and maps, with the best features that the kernel has.
 func (u *Probes) load() error {
-	// Kernels since 5.11 account differently and need no limit; where it matters, loading fails and says so.
+	// Kernels since 5.11 need no limit. On older ones loading fails with a clear error if this did.
 	_ = rlimit.RemoveMemlock()
 	u.programs.multi = !u.opts.OneByOne && !OneByOne()
 	u.programs.cookies = u.programs.multi || !u.opts.noCookie && probeCookies.Supported()
@@ -92,7 +92,7 @@ func (u *Probes) loadAs(sleepable bool) error {
 		bpf.UprobeVarSample:      toByte(u.opts.Sample),
 		bpf.UprobeVarRingSize:    uint64(u.ringBytes()),
 		bpf.UprobeVarWakeAt:      uint64(u.ringBytes() / 8),
-		bpf.UprobeVarLimit:       min(u.opts.PayloadLimit, 1<<62), // a limit that no length passes stops the verifier of Linux 6.18
+		bpf.UprobeVarLimit:       min(u.opts.PayloadLimit, 1<<62), // the verifier of Linux 6.18 rejects a limit above all lengths
 		bpf.UprobeVarDeviceFrom:  u.model.Device.From,
 		bpf.UprobeVarDeviceTo:    u.model.Device.To,
 	} {
@@ -101,8 +101,7 @@ func (u *Probes) loadAs(sleepable bool) error {
 		}
 	}
 	if u.opts.noSleep || !allocateAtProbes.Supported() {
-		// Before Linux 6.1 a probe may come when the kernel is about to allocate memory, so that it can't be had there: it warns of
-		// programs that want it. A thread takes 15 KiB.
+		// Allocated in full, so with fewer entries: a thread takes 15 KiB.
 		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments, bpf.UprobeMapKernels, bpf.UprobeMapLayouts} {
 			spec.Maps[name].Flags &^= unix.BPF_F_NO_PREALLOC
 		}
@@ -160,7 +159,7 @@ func (u *Probes) ringBytes() uint32 {
 	return size
 }
 
-// fill writes the tables and follows the life of processes, so that all is ready for the first probe.
+// fill writes the function table and attaches the tracepoints of processes, before the first probe.
 func (u *Probes) fill() error {
 	fail := func(err error) error {
 		u.Close()
@@ -169,7 +168,7 @@ func (u *Probes) fill() error {
 	for i := range u.model.Funcs {
 		f := &u.model.Funcs[i]
 		if f.Form != nil {
-			continue // a probe is at the function, and tells no form
+			continue // a probe can't distinguish forms
 		}
 		if t, err := functionTable(u.model, f, runtime.GOARCH); err == nil {
 			if err := u.programs.coll.Maps[bpf.UprobeMapFunctions].Put(uint32(f.ID), t); err != nil {
@@ -177,8 +176,7 @@ func (u *Probes) fill() error {
 			}
 		}
 	}
-	// Those that are there are put in before what follows the life of processes, and once more after it: what one of them made in
-	// between is among them then.
+	// Processes are added before the tracepoints are attached and again after it. This covers processes created in between.
 	if err := u.choose(); err != nil {
 		return fail(err)
 	}
@@ -208,6 +206,6 @@ func (u *Probes) fill() error {
 		u.reader = r
 	}
 	u.decoder = newDecoder(u.model, u.opts.PayloadLimit, u.programs.sleepable, newKernels(u.programs.coll.Maps[bpf.UprobeMapKernels], u.programs.coll.Maps[bpf.UprobeMapLayouts]))
-	u.decoder.kernels.silent = u.opts.noLayouts
+	u.decoder.kernels.noLayouts = u.opts.noLayouts
 	return nil
 }

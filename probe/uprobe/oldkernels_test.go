@@ -16,9 +16,9 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// The tests of uprobes pass on older kernels, in virtual machines, and so do tests of whole recordings: one that is attached to a program in
-// the middle of its work sees every call that the shim sees, and leaves it alive. The test that attaches under load is not among them: it
-// takes minutes where a processor is emulated.
+// In virtual machines with older kernels, the tests of uprobes pass, and tests of whole recordings: a recorder that attaches to
+// a running program sees every call that the shim sees and does not harm it. The test that attaches under load is left out,
+// since it takes minutes on an emulated processor.
 func TestUprobeOldKernelsSoak(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("boots virtual machines: run make soak")
@@ -73,7 +73,7 @@ func TestUprobeOldKernelsSoak(t *testing.T) {
 	}
 }
 
-// machineImage makes the file system of the machines: the tests, the tracer, and programs with what they link to.
+// machineImage makes the machines' file system: tests, recorder, and programs with their libraries.
 func machineImage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ func machineImage(t *testing.T) string {
 	a.file("uprobes/libascendcl.so", filepath.Join(lib, "libascendcl.so"))
 	a.file("uprobes/main", filepath.Join(lib, "main"))
 	a.file("uprobes/main.c", filepath.Join(lib, "main.c"))
-	// A repository, as far as the tests of attaching look at it: what tells that it is one, and what is built.
+	// The parts of the repository that the attach tests use.
 	root := testenv.Root(t)
 	a.file("acltrace/record/record.test", build("record.test", "test", "-c", "../../record"))
 	links := []string{filepath.Join(lib, "main"), "/bin/true", testenv.Example(t, "tiny_decoder")}
@@ -103,7 +103,7 @@ func machineImage(t *testing.T) string {
 	for _, name := range []string{"go.mod", "api/acl/functions.tsv", "bin/acltrace", "bin/examples/decoder_kernels.o"} {
 		a.file("acltrace/"+name, testenv.Built(t, name))
 	}
-	a.file("bin/true", "/bin/true") // which doctor starts
+	a.file("bin/true", "/bin/true") // doctor starts it
 	for _, path := range links {
 		if name, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(name) {
 			a.file("acltrace/"+name, path)
@@ -132,7 +132,7 @@ func machineImage(t *testing.T) string {
 	return image
 }
 
-// archive is a file system as the kernel unpacks it at start: cpio of the form newc.
+// archive is an initial file system for the kernel: cpio, format newc.
 type archive struct {
 	bytes.Buffer
 	have map[string]bool

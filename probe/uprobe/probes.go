@@ -1,8 +1,10 @@
-// Package uprobe records calls by uprobes: eBPF programs (probe/bpf) that the kernel runs at the entry and the return of a
+// Package uprobe records calls with uprobes: eBPF programs (probe/bpf) that the kernel runs at the entry and the return of a
 // runtime's functions.
 //
-// Package record calls Load, then Add for each library file, then Run, which hands what the probes see to a probe.Sink
-// until its context ends. The doctor command calls Try. Nothing here changes the recorded program or writes a file.
+// Package record calls Try to choose a way to attach, Load, Add for each library file or Follow, then Run, which delivers the
+// calls to a probe.Sink until its context ends. The doctor command prints the results of Try and the table Features.
+//
+// The package never writes to the recorded process and never writes a file.
 package uprobe
 
 import (
@@ -19,46 +21,45 @@ import (
 )
 
 var (
-	// ErrNotPermitted says that the process may not use uprobes.
+	// ErrNotPermitted: the process may not use uprobes.
 	ErrNotPermitted = errors.New("uprobes need CAP_BPF and CAP_PERFMON")
-	// ErrNotSupported says that the kernel lacks what uprobes need.
+	// ErrNotSupported: the kernel lacks a feature that uprobes need.
 	ErrNotSupported = errors.New("the kernel does not support this")
-	// ErrRefused says that a file has functions to record, and that the kernel puts a probe on none of them.
+	// ErrRefused: the file has functions to record, but the kernel accepts probes on none of them.
 	ErrRefused = errors.New("the kernel puts no uprobe on its functions, which begin with a LOCK or segment prefix: --probe shim records them")
-	// ErrNoFunction says that a file has no function to put a probe on.
+	// ErrNoFunction: the file has no function to record.
 	ErrNoFunction = errors.New("it exports no function to record")
 )
 
-// Options says what uprobes see. The zero value means all functions of the model, in all processes that use the library,
-// without payloads. A probe lies on the file, so other processes that use it pay for it too, but are not recorded.
+// Options select calls and payloads. The zero value records all functions of the model, in all processes that use the
+// library, without payloads. A probe sits on the file, so it slows down other processes too, without recording them.
 type Options struct {
-	// PIDs are the processes to record, with the children that they make from then on: with its own, a process records
-	// all that it will start. nil: all processes, unless one of the next two says otherwise.
+	// PIDs are the processes to record, with the children that they create from then on. A process that gives its own PID
+	// records all programs that it will start. nil: all processes, unless Name or Cgroup is set.
 	PIDs []int
-	// Name is what the processes to record are called, those that there are and those to come, as /proc/PID/comm has it. A process
-	// that becomes another program is recorded while that has the name too.
+	// Name selects present and future processes by name, as in /proc/PID/comm. After exec a process is recorded if its new name
+	// matches.
 	Name string
-	// Cgroup is the folder of a control group whose processes are recorded, with those of the groups below it.
+	// Cgroup selects the processes in the control group with this folder, and in its descendants.
 	Cgroup string
-	// Functions are the names of the functions to record. nil: all that the model knows.
+	// Functions are the names of the functions to record. nil: the whole model.
 	Functions []string
-	// PayloadLimit is the size in bytes up to which host memory that a copy reads or writes is kept.
+	// PayloadLimit is the largest payload to capture from a copy's host memory, in bytes.
 	PayloadLimit uint64
-	// CountOnly counts the calls and records nothing. Calls inside other calls count as well, and so do those of functions that
-	// uprobes can't record.
+	// CountOnly counts calls and records nothing. It includes nested calls and functions that uprobes can't record.
 	CountOnly bool
-	// Sample leaves out calls while the ring is more than half full, the more the fuller it is. They are counted like lost ones.
+	// Sample skips calls while the ring is more than half full, more of them the fuller it is. They count as lost.
 	Sample bool
 	// RingBytes is the size of the ring between kernel and reader, rounded up to a power of two. 0: 8 MiB.
 	RingBytes int
 
-	// Meanwhile is called now and then by Run, however much or little there is to read; an error ends it. nil: nothing is.
+	// Meanwhile is called by Run about every 20 ms. If it fails, Run ends with its error. May be nil.
 	Meanwhile func() error
 
-	// OneByOne attaches by a perf event for each probe, as older kernels do, where all at once is possible too.
+	// OneByOne attaches a perf event for each probe, even if the kernel can attach all probes at once.
 	OneByOne bool
 
-	// Older kernels lack ways that newer ones have; tests go without them, or without telling the programs in the kernel of kernels' parameters.
+	// Tests leave out features that older kernels lack, and parameter layouts.
 	noSleep, noCookie, noLayouts bool
 }
 
@@ -71,17 +72,17 @@ type Probes struct {
 	probed   probed
 	reader   *ringbuf.Reader // nil with CountOnly
 	decoder  decoder
-	tidied   time.Time // when tidy last looked for processes that have ended
-	ended    int64     // when Run began to detach
+	tidied   time.Time // last run of tidy
+	ended    int64     // see Ended
 }
 
-// Attach puts probes on the functions of model m in the library file at path.
+// Attach is Load and Add for one library.
 func Attach(m *api.Model, library string, opts *Options) (*Probes, error) {
 	u, err := newProbes(m, opts)
 	if err != nil {
 		return nil, err
 	}
-	// What needs no privilege is found first.
+	// Report errors that need no privilege first.
 	if _, _, err := u.sites(library); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func Attach(m *api.Model, library string, opts *Options) (*Probes, error) {
 	return u, nil
 }
 
-// Load makes ready for probes on libraries that are named later, by Add.
+// Load loads the programs and maps. Add attaches them.
 func Load(m *api.Model, opts *Options) (*Probes, error) {
 	u, err := newProbes(m, opts)
 	if err != nil {
@@ -118,7 +119,7 @@ func newProbes(m *api.Model, opts *Options) (*Probes, error) {
 	return u, err
 }
 
-// kernelError makes what the kernel says matchable.
+// kernelError wraps a kernel error in ErrNotPermitted or ErrNotSupported if that is the cause.
 func kernelError(err error) error {
 	var rejected *ebpf.VerifierError
 	switch {
@@ -130,8 +131,8 @@ func kernelError(err error) error {
 	return err
 }
 
-// Add puts probes on the functions in one more library file, for programs that have several layers or copies. A call
-// is recorded once, by its outermost layer.
+// Add puts probes on the functions in a library file, once for each file. A program may use several layers or copies of the
+// runtime: its outermost layer records a call.
 func (u *Probes) Add(library string) error {
 	file, err := identify(library)
 	if err != nil {
@@ -159,8 +160,8 @@ func (u *Probes) Add(library string) error {
 	return nil
 }
 
-// Hooked returns how many functions of the model have a probe. refused names those that have none since the kernel puts none on them,
-// by the file that has them.
+// Hooked returns the number of functions with a probe. refused has, for each file, the functions without one because the
+// kernel refuses it.
 func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 	u.probed.Lock()
 	defer u.probed.Unlock()
@@ -175,8 +176,8 @@ func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 	return len(u.probed.functions), refused
 }
 
-// Pause has the probes see nothing until Resume: it is a while until the kernel has all of them, in which it has some and not others,
-// even where it is given them at once.
+// Pause stops recording until Resume. The kernel takes a while to attach or detach all probes, also with uprobe_multi. A pause
+// keeps a half-attached set from recording.
 func (u *Probes) Pause() error { return u.shut(true) }
 
 // Resume ends a pause.
@@ -189,11 +190,11 @@ func (u *Probes) shut(yes bool) error {
 	return nil
 }
 
-// Ended returns when the last calls were seen, as of Now: it may be a while until Run returns after that, where the kernel takes the
-// probes away one by one. 0: they are seen still.
+// Ended returns the time when recording ended, CLOCK_MONOTONIC, 0 while it runs. Run returns later, since some kernels detach
+// probes one by one.
 func (u *Probes) Ended() int64 { return u.ended }
 
-// Libraries returns how many files have probes.
+// Libraries returns the number of files with probes.
 func (u *Probes) Libraries() int {
 	u.probed.Lock()
 	defer u.probed.Unlock()
@@ -242,8 +243,7 @@ func (u *Probes) wanted() ([]*api.Func, error) {
 	return want, nil
 }
 
-// readable returns why the probes can't do what is asked for with a function, nil where they can: whatever its arguments are, and
-// whether it encloses other calls or not, its entries can be counted.
+// readable returns an error if the probes can't record a function as the options ask. Any function can be counted.
 func (u *Probes) readable(f *api.Func) error {
 	if u.opts.CountOnly {
 		return nil
@@ -252,7 +252,7 @@ func (u *Probes) readable(f *api.Func) error {
 	return err
 }
 
-// Counts returns the calls of each function that probes which only count have seen.
+// Counts returns the calls of each function. Valid with CountOnly.
 func (u *Probes) Counts() (map[string]uint64, error) {
 	u.probed.Lock()
 	defer u.probed.Unlock()
@@ -267,7 +267,7 @@ func (u *Probes) Counts() (map[string]uint64, error) {
 	return counts, nil
 }
 
-// Lost returns the number of calls that were counted and not recorded, and how many of these sampling has left out.
+// Lost returns the calls that were counted but not recorded, and how many of them sampling skipped.
 func (u *Probes) Lost() (calls, sampled uint64, err error) {
 	for _, why := range []uint32{countRingFull, countNoThread, countSampled} {
 		n, err := perCPU(u.programs.coll.Maps[bpf.UprobeMapCounters], why)
@@ -292,7 +292,7 @@ func perCPU(m *ebpf.Map, key uint32) (uint64, error) {
 	return sum, nil
 }
 
-// Close takes the probes away and frees everything.
+// Close detaches the probes and frees all resources.
 func (u *Probes) Close() error {
 	err := u.detach()
 	if u.reader != nil {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// knownProcess is what is kept of a process that the sink was told of.
+// knownProcess is a process that was delivered to the sink.
 type knownProcess struct {
 	start     int64
 	exe, argv string
-	root      int // its root directory, -1 where it was gone
+	root      int // descriptor of its root directory, -1 if it had ended
 	cwd       string
 }
 
-// process tells the sink of a process when it is new or has become another program. When its first calls are read it
-// may be gone; then the name that the kernel gave is all there is.
+// process delivers a process to the sink if it is new or has called exec. If it has ended already, the kernel's name for it is
+// all that is known.
 func (d *decoder) process(pid int, comm string, now int64) error {
 	old := d.processes[pid]
 	if old != nil && comm == "" {
@@ -56,17 +56,17 @@ func (p *knownProcess) close() {
 	}
 }
 
-// maxArguments is longer than what the kernel takes at the start of a program; a running one can say that it has more.
+// maxArguments exceeds the kernel's limit for a new program. A running program can enlarge its command line.
 const maxArguments = 8 << 20
 
-// readProcess returns what /proc says, nil where the process is gone.
+// readProcess returns a process from /proc, nil if it has ended.
 func readProcess(pid int) *probe.Process {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
 		return nil
 	}
-	// The name is in brackets and may hold anything; from there on it is numbers: state, parent, ….
+	// After the name in brackets, which may contain anything, come state, parent and other numbers.
 	s := string(stat)
 	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(fields) < 20 {
@@ -78,7 +78,7 @@ func readProcess(pid int) *probe.Process {
 	fmt.Sscan(fields[19], &ticks)
 	var mono, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) == nil {
-		// The kernel counts in hundredths of a second since boot, with the time asleep.
+		// The kernel counts hundredths of a second since boot, including suspended time.
 		p.Start = ticks*1e7 - (boot.Nano()-mono.Nano())/1e7*1e7
 	}
 	p.Exe, _ = os.Readlink(dir + "exe")

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Run hands what the probes see to sink until ctx ends. Then it takes the probes away and hands on what is left: calls
-// that have not returned come without an end.
+// Run delivers calls to sink until ctx ends. Then it detaches the probes and delivers the rest. Calls that have not returned
+// have no end.
 func (u *Probes) Run(ctx context.Context, sink probe.Sink) error {
 	if u.reader == nil {
 		return errors.New("run uprobes: they only count")
@@ -21,7 +21,7 @@ func (u *Probes) Run(ctx context.Context, sink probe.Sink) error {
 	u.decoder.sink = sink
 	var rec ringbuf.Record
 	for ctx.Err() == nil {
-		// The kernel wakes the reader seldom, so it looks by itself.
+		// The kernel wakes the reader only when an eighth of the ring is full.
 		u.reader.SetDeadline(time.Now().Add(20 * time.Millisecond))
 		if err := errors.Join(u.read(ctx, &rec), u.meanwhile()); err != nil {
 			return err
@@ -41,7 +41,7 @@ func (u *Probes) Run(ctx context.Context, sink probe.Sink) error {
 	return u.leftovers()
 }
 
-// read delivers records until the deadline of the reader finds none.
+// read delivers records until there are none before the reader's deadline.
 func (u *Probes) read(ctx context.Context, rec *ringbuf.Record) error {
 	for n := 1; ; n++ {
 		err := u.reader.ReadInto(rec)
@@ -72,7 +72,7 @@ func (u *Probes) meanwhile() error {
 	return u.opts.Meanwhile()
 }
 
-// leftovers delivers what the kernel still holds of threads that live on.
+// leftovers delivers the records that the kernel still holds for live threads.
 func (u *Probes) leftovers() error {
 	for tid := range u.decoder.parts {
 		if err := u.decoder.partsEnd(tid); err != nil {

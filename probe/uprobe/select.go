@@ -19,13 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selection is which processes are recorded, as the programs in the kernel are told it.
+// selection is the set of processes to record, in the form that the BPF programs use.
 type selection struct {
 	filter uint8
 	name   [2]uint64
-	cgroup uint64 // its number, and how many others it lies in
+	cgroup uint64 // id; level is its depth
 	level  uint32
-	folder string // a group that the programs can't tell: the processes that it has at the beginning
+	folder string // a group without an id: its processes are listed at the start
 }
 
 func (o *Options) selection() (selection, error) {
@@ -37,7 +37,7 @@ func (o *Options) selection() (selection, error) {
 		s.filter = filterPIDs
 	case o.Name != "":
 		var name [16]byte
-		copy(name[:15], o.Name) // the kernel keeps no more
+		copy(name[:15], o.Name) // the kernel's limit
 		s.filter, s.name = filterPIDs, [2]uint64{binary.NativeEndian.Uint64(name[:]), binary.NativeEndian.Uint64(name[8:])}
 	case o.Cgroup != "":
 		return s, s.group(o.Cgroup)
@@ -45,13 +45,13 @@ func (o *Options) selection() (selection, error) {
 	return s, nil
 }
 
-// Without it programs can't recognize the processes of a control group.
+// Without it, programs can't recognize the processes in a control group.
 var ancestorCgroups = &Feature{Name: "control groups above that of a process", Linux: "5.15", test: func() error {
 	return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetCurrentAncestorCgroupId)
 }}
 
-// group finds the number by which the kernel knows a control group of version 2. Groups of version 1 have none that a program can
-// ask for, and before Linux 5.15 it can't ask for the groups above that of its process.
+// group sets the id and depth of a control group of version 2. Groups of version 1, and all groups on kernels without
+// ancestorCgroups, are selected by PID.
 func (s *selection) group(folder string) error {
 	var at unix.Stat_t
 	if err := unix.Stat(folder, &at); err != nil {
@@ -69,7 +69,7 @@ func (s *selection) group(folder string) error {
 		return nil
 	}
 	s.filter, s.cgroup = filterCgroup, at.Ino
-	// The root of the hierarchy is the last folder on the way up that is in the same file system.
+	// The hierarchy's root is the last ancestor in the same file system.
 	for dir := filepath.Clean(folder); ; s.level++ {
 		var above unix.Stat_t
 		dir = filepath.Join(dir, "..")
@@ -82,7 +82,7 @@ func (s *selection) group(folder string) error {
 	}
 }
 
-// choose puts the processes that there are into the map of those to record.
+// choose adds the selected processes to the map of recorded PIDs.
 func (u *Probes) choose() error {
 	if u.whose.filter != filterPIDs {
 		return nil
@@ -109,7 +109,7 @@ func (u *Probes) chosen() ([]int, error) {
 	return u.opts.PIDs, nil
 }
 
-// Processes returns the processes that are selected now, all that there are where every process is.
+// Processes returns the processes that the options select now.
 func (o *Options) Processes() ([]int, error) {
 	whose, err := o.selection()
 	if err != nil {
@@ -118,7 +118,7 @@ func (o *Options) Processes() ([]int, error) {
 	return (&Probes{opts: *o, whose: whose}).Candidates()
 }
 
-// Candidates returns the processes that are selected now, all that there are where every process is.
+// Candidates returns the processes that are selected now.
 func (u *Probes) Candidates() ([]int, error) {
 	switch u.whose.filter {
 	case filterCgroup:
@@ -129,13 +129,13 @@ func (u *Probes) Candidates() ([]int, error) {
 	return u.chosen()
 }
 
-// wants reports whether a process is one of the selected, as far as it can be told from here.
+// wants reports whether a process is selected, as far as this process can see.
 func (u *Probes) wants(pid int) bool {
 	switch {
 	case u.whose.filter == filterAll:
 		return true
 	case u.opts.PIDs != nil:
-		// It, or one that it descends from.
+		// The process or an ancestor.
 		for ; pid > 1; pid = parentOf(pid) {
 			if slices.Contains(u.opts.PIDs, pid) {
 				return true
@@ -158,7 +158,7 @@ func parentOf(pid int) int {
 	return 0
 }
 
-// named returns the processes with a name, "" for any.
+// named returns the processes with a name, all if name is "".
 func named(name string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -184,12 +184,12 @@ func named(name string) ([]int, error) {
 	return pids, nil
 }
 
-// inGroup returns the processes in a control group and those below it.
+// inGroup returns the processes in a control group and its descendants.
 func inGroup(folder string) (pids []int, err error) {
 	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() != "cgroup.procs" {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // gone since
+				return nil // removed since
 			}
 			return err
 		}
@@ -210,7 +210,7 @@ func inGroup(folder string) (pids []int, err error) {
 	return pids, nil
 }
 
-// tidy forgets processes that are gone, now and then. The programs know only that the first thread of each is.
+// tidy removes ended processes from the map, at most once a second. The BPF programs only notice when the first thread ends.
 func (u *Probes) tidy() {
 	if u.whose.filter != filterPIDs || time.Since(u.tidied) < time.Second {
 		return
@@ -230,7 +230,7 @@ func (u *Probes) tidy() {
 	}
 }
 
-// Living returns those of the processes that were named, and of their descendants that have called the runtime, that are there now.
+// Living returns the selected PIDs that still exist, and those of their descendants that have called the runtime.
 func (u *Probes) Living() (pids []int) {
 	var pid uint32
 	var state uint8

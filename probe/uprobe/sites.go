@@ -8,18 +8,17 @@ import (
 	"github.com/acltrace/acltrace/internal/elffile"
 )
 
-// site is a place to probe.
+// site is an address to probe.
 type site struct {
 	symbol string
 	offset uint64 // in the file
-	cookie uint64 // function, 1<<16 for the implementation behind a wrapper, and how far behind the entry it is <<24
+	cookie uint64 // function; bit 16: implementation that a wrapper calls; from bit 24: distance from the entry
 }
 
 func (s site) id() api.ID { return api.ID(uint16(s.cookie)) }
 
-// findSites finds the functions in a library, under their own names and under those of the implementations that
-// wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has. The kernel would refuse the
-// places in refused.
+// findSites finds functions in a library by their names and by those of implementations, which the wrappers in newer releases
+// call (aclrtMallocImpl). Each address appears once. refused has the sites that the kernel would not accept.
 func findSites(library string, want []*api.Func, arch string) (sites, refused []site, err error) {
 	f, err := elffile.Open(library)
 	if err != nil {
@@ -29,14 +28,14 @@ func findSites(library string, want []*api.Func, arch string) (sites, refused []
 	return sitesIn(f, want, arch)
 }
 
-// machines are the processors as ELF files name them.
+// machines maps processors to their ELF numbers.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []site, err error) {
 	if f.Machine != machines[arch] {
 		return nil, nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
 	}
-	// The dynamic symbols are there even in a stripped library.
+	// Stripped libraries have dynamic symbols, too.
 	syms, err := f.Symbols(elf.SHT_DYNSYM)
 	if err != nil {
 		return nil, nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// FuzzSites looks for functions in libraries that are damaged or made by hand.
+// FuzzSites searches functions in damaged and handmade libraries.
 func FuzzSites(f *testing.F) {
 	fn := trialFunc(acl.Model)
 	program, err := newTrialProgram(fn, "amd64")
@@ -41,7 +41,7 @@ func FuzzSites(f *testing.F) {
 	})
 }
 
-// small is a library with one function.
+// small returns a library with one function.
 func small(t testing.TB, fn *api.Func) []byte {
 	source := filepath.Join(t.TempDir(), "l.c")
 	if err := os.WriteFile(source, []byte("int "+fn.Name+"(int x) { return x + 1; }\n"), 0o600); err != nil {
@@ -54,7 +54,7 @@ func small(t testing.TB, fn *api.Func) []byte {
 	return b
 }
 
-// The function of a library is found by its dynamic symbol, and a pipe in the library's place stopped the recorder.
+// Functions are found by dynamic symbols. A pipe in place of the library stopped the recorder.
 func TestSitesAreOfRegularFiles(t *testing.T) {
 	fn := trialFunc(acl.Model)
 	lib := filepath.Join(t.TempDir(), "l.so")

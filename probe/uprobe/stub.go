@@ -8,13 +8,13 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A kernel without cookies (before 5.15) does not tell a program which probe it runs for. There each probe has a program of its
-// own, which leaves the cookie where the program behind it finds it, on the same processor: such kernels do not let another probe
-// in between.
+// A kernel without cookies does not pass a probe's cookie to its program. So each probe gets a program of its own, a stub. The
+// stub stores the cookie in the map cookie and jumps to the shared program on the same processor. These kernels run no other
+// probe in between.
 
 const stubEnter, stubLeave = 0, 1
 
-// prepareStubs makes the table of the programs that stubs go on to.
+// prepareStubs makes the table of programs that stubs jump to.
 func (u *Probes) prepareStubs() error {
 	var err error
 	u.programs.stubs, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 2})
@@ -32,7 +32,7 @@ func (u *Probes) prepareStubs() error {
 	return nil
 }
 
-// stub makes the program of one probe.
+// stub makes the program for one probe.
 func (u *Probes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 	next := int32(stubEnter)
 	if ret {

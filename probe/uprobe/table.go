@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// functionTable says how the programs in the kernel read the arguments of a function and what lies behind them.
+// functionTable describes to the BPF programs how to read the arguments of a function and the memory that they point to.
 func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 	if f.Words > maxWords {
 		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
@@ -40,9 +40,9 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 		readers = append(readers, readersOf(f, i)...)
 		t.lists(f, i)
 		switch f.Params[i].Role {
-		case api.File: // to find the file as it is now
+		case api.File: // to read the file before it changes
 			t.Flags |= funcWake
-		case api.Callback: // to be there when it is called
+		case api.Callback: // to add probes before it is called
 			if !f.HostCallback {
 				t.Flags |= funcWake
 			}
@@ -95,9 +95,8 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 	return t, nil
 }
 
-// layout finds the words of the arguments in registers and on the stack, by the rules of the processor's calling
-// convention. A structure that does not fit the registers left goes to the stack whole: after it the x86-64 convention
-// goes on to use registers, the one of arm64 does not.
+// layout assigns argument words to registers and stack, by the processor's calling convention. A structure that does not fit
+// the remaining registers goes to the stack whole. After that, x86-64 continues to use registers, and arm64 does not.
 func (t *function) layout(m *api.Model, f *api.Func, arch string) error {
 	regs, inMemory := 6, func(words int) bool { return words > 2 }
 	switch arch {
@@ -111,7 +110,7 @@ func (t *function) layout(m *api.Model, f *api.Func, arch string) error {
 	for i := range f.Params {
 		p := &f.Params[i]
 		if f.HostCallback && i == 0 {
-			t.Mask[p.Word] = lowBytes(8) // the function itself, which nobody passes
+			t.Mask[p.Word] = lowBytes(8) // the callback's address, which is no argument
 			continue
 		}
 		if p.Type == "float" || p.Type == "double" {
@@ -121,7 +120,7 @@ func (t *function) layout(m *api.Model, f *api.Func, arch string) error {
 		large := inMemory(words)
 		left := int(p.Width)
 		if large && arch == "arm64" {
-			// A copy of the caller's; its address is passed.
+			// The caller makes a copy and passes its address.
 			if t.Refer != none || next >= regs || words > maxPlaces-referred {
 				return fmt.Errorf("parameter %s is too large: %w", p.Name, ErrNotSupported)
 			}
@@ -168,10 +167,11 @@ func (t *function) layout(m *api.Model, f *api.Func, arch string) error {
 	return nil
 }
 
-// lowBytes are the bits of the lowest bytes of a word.
+// lowBytes returns a mask for the low bytes of a word.
 func lowBytes(bytes int) uint64 { return ^uint64(0) >> (64 - 8*min(bytes, 8)) }
 
-// lists notes what the call does to a list of arguments, whose buffers the program fills before the launch, or which kernel it gives.
+// lists describes a call that changes an argument list, whose buffers the program fills before the launch, or that returns a
+// kernel.
 func (t *function) lists(f *api.Func, i int) {
 	switch p := &f.Params[i]; {
 	case p.Object == api.Function && (p.Role == api.New || p.Role == api.Find):
@@ -187,8 +187,8 @@ func (t *function) lists(f *api.Func, i int) {
 			t.ArgsHow |= argsStored
 		}
 	case p.Role == api.Scratch && t.ArgsHow&argsStored != 0, p.Role == api.Buffer:
-		// The memory of a list that the call makes is the first of its buffers; what a list in the program's own memory holds is known
-		// from the calls that put it there.
+		// A list that the call allocates has the list's memory as its first buffer. For a list in the program's memory, the calls
+		// that fill it are recorded.
 		if len(p.Size.Mul) != 1 || p.Size.Unit != 1 {
 			return
 		}
@@ -202,8 +202,8 @@ func (t *function) lists(f *api.Func, i int) {
 	}
 }
 
-// readersOf says how to read what lies behind a parameter, and behind the pointers in a structure there. What a call reads is
-// taken at its entry, so that it is known even if the call never returns; payloads are taken when it has succeeded.
+// readersOf describes how to read the memory that a parameter points to, and memory that its structure points to. Input is read
+// at the entry, so that it is recorded even if the call never returns. Payloads are read after success.
 func readersOf(f *api.Func, i int) []reader {
 	p := &f.Params[i]
 	var rs []reader
@@ -243,7 +243,7 @@ func readersOf(f *api.Func, i int) []reader {
 		}
 		if p.CopyDesc != nil && ok {
 			rs = append(rs, blockReader(p, &p.CopyDesc.From, i, api.BlockFrom))
-			if f.Graph < 0 { // a node copies when its graph runs
+			if f.Graph < 0 { // a graph node copies later, when its graph runs
 				to := blockReader(p, &p.CopyDesc.To, i, api.BlockTo)
 				to.Flags = readOut
 				if f.Stream >= 0 {
@@ -265,7 +265,8 @@ func readersOf(f *api.Func, i int) []reader {
 	return rs
 }
 
-// argsReaders says how to read the arguments of a kernel that a structure leads to. Tagged structures are read as no form of theirs.
+// argsReaders describes how to read kernel arguments that a structure points to. Structures with a tag are not read, since a
+// probe can't distinguish their forms.
 func argsReaders(p *api.Param, field *api.Field, i int) []reader {
 	if field.Tag.Size != 0 || !strings.HasSuffix(p.Type, "*") {
 		return nil
@@ -293,7 +294,7 @@ func argsReaders(p *api.Param, field *api.Field, i int) []reader {
 	return []reader{r}
 }
 
-// blockReader says how to read the side of a copy that a structure describes.
+// blockReader describes how to read one end of a copy that a structure describes.
 func blockReader(p *api.Param, s *api.CopyEnd, i int, item uint8) reader {
 	var at [16]byte
 	for n, field := range []uint32{s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows, p.CopyDesc.Width, p.CopyDesc.Height, p.CopyDesc.Depth} {
@@ -305,11 +306,11 @@ func blockReader(p *api.Param, s *api.CopyEnd, i int, item uint8) reader {
 		Unit: le64(at[:]), At: le16(at[8:]), CountAt: le16(at[10:])}
 }
 
-// readerOf says how to read what a parameter itself points to.
+// readerOf describes how to read the memory that a parameter itself points to. It returns false if that can't be read.
 func readerOf(f *api.Func, i int) (reader, bool) {
 	p := &f.Params[i]
 	r := reader{Param: uint8(i), Word: p.Word, Mul0: none, Mul1: none, Pitch: none}
-	// sized reports whether the size is one that the words of the call tell, or what it has stored.
+	// sized reports whether the size follows from argument words, or from a value that the call stores.
 	sized := func() bool {
 		if p.Size.Stored && (len(p.Size.Mul) != 1 || !strings.HasSuffix(f.Params[p.Size.Mul[0]].Type, "*")) {
 			return false
@@ -377,7 +378,7 @@ func readerOf(f *api.Func, i int) (reader, bool) {
 			return r, false
 		}
 		if p.ItemSizes >= 0 {
-			// The array of addresses; the buffers are items of it.
+			// The array of addresses. Its buffers are items.
 			r.Kind, r.Flags, r.Unit = kindBytes, readEntry, 8
 			r.Mul0 = f.Params[p.ItemCount].Word
 			break

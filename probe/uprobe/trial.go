@@ -19,13 +19,13 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Trial is what came of trying one way of attaching uprobes, on a small program that makes calls.
+// Trial is the result of one way to attach uprobes, tried on a small program.
 type Trial struct {
 	Kind     string
-	OneByOne bool // as in Options
-	// CostNS is what a recorded launch with 64 bytes of arguments takes longer, in nanoseconds.
+	OneByOne bool // see Options
+	// CostNS is the time in nanoseconds that recording adds to a launch with 64 bytes of arguments.
 	CostNS float64
-	Err    error // nil where every call was seen as it was made
+	Err    error // nil if every call was recorded correctly
 }
 
 const (
@@ -33,10 +33,9 @@ const (
 	trialTime              = 10 * time.Second
 )
 
-// Try tries the ways in which this kernel may attach uprobes, the better one first, up to the first that works or, with all,
-// each.
+// Try tries the ways to attach uprobes, the better one first. Without all it stops after the first success.
 func Try(m *api.Model, all bool) []Trial {
-	kinds := []Trial{{Kind: "uprobe_multi"}, {Kind: "perf events", OneByOne: true}}
+	kinds := []Trial{{Kind: attachMany.Name}, {Kind: "perf events", OneByOne: true}}
 	for i := range kinds {
 		k := &kinds[i]
 		if k.CostNS, k.Err = try(m, k.OneByOne); k.Err == nil && !all {
@@ -93,7 +92,7 @@ func try(m *api.Model, oneByOne bool) (float64, error) {
 	return float64(s.took[len(s.took)/2]), nil
 }
 
-// trialFunc returns a launch, one with a block of arguments where the runtime has such.
+// trialFunc returns a launch function, if possible one with an argument block.
 func trialFunc(m *api.Model) (launch *api.Func) {
 	for i := range m.Funcs {
 		switch f := &m.Funcs[i]; {
@@ -107,17 +106,17 @@ func trialFunc(m *api.Model) (launch *api.Func) {
 	return launch
 }
 
-// trialArgs returns the parameter that is a block of arguments, -1 where there is none.
+// trialArgs returns the index of the argument block, -1 if there is none.
 func trialArgs(f *api.Func) int {
 	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Args && len(p.Size.Mul) == 1 })
 }
 
-// trialSink compares what is seen with what the program does.
+// trialSink compares the recorded calls with those of the program.
 type trialSink struct {
 	want         *trialProgram
 	right, wrong int
 	last         int64
-	took         []int64 // between the beginnings of two calls
+	took         []int64 // times between the starts of successive calls
 }
 
 func (s *trialSink) Process(*probe.Process) error   { return nil }
@@ -141,10 +140,10 @@ func (s *trialSink) Call(c *probe.Call) error {
 	return nil
 }
 
-// trialProgram is a program that calls one function of its own again and again, with the arguments of a launch, and ends.
+// trialProgram is a static executable that calls its own function in a loop, with a launch's arguments, and exits.
 type trialProgram struct {
 	file  []byte
-	probe uint64 // where in the file its probe goes
+	probe uint64 // offset in the file to probe
 	words []uint64
 	data  []byte
 }
@@ -192,7 +191,7 @@ func newTrialProgram(f *api.Func, arch string) (*trialProgram, error) {
 	return p, nil
 }
 
-// trialAMD64 returns the code, and where in it the function begins.
+// trialAMD64 returns machine code and the function's offset in it.
 func trialAMD64(words []uint64) (code []byte, function uint64) {
 	le := func(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 	code = le([]byte{0xbb}, trialCalls) // mov $calls, %ebx

@@ -26,8 +26,8 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// The library and the program of these tests. The library answers like the runtime as far as a probe can tell; the
-// program waits for a line before it begins and for the end of its input before it exits, and says what it passed.
+// The library and the program of these tests. To a probe the library looks like the runtime. The program waits for a line
+// before it begins, and for the end of its input before it exits. It prints the arguments that it passed.
 const testLibrary = `
 #include <stddef.h>
 #include <stdint.h>
@@ -397,15 +397,14 @@ int main(int argc, char **argv)
 }
 `
 
-// branchTargets are the compiler's flags for functions that begin with an instruction which marks a branch target, as
-// distributions build their libraries.
+// branchTargets are the compiler flags for functions that begin with a branch target instruction, which distributions use.
 var branchTargets = map[string][]string{"amd64": {"-fcf-protection=full"}, "arm64": {"-mbranch-protection=standard"}}[runtime.GOARCH]
 
-// uprobeLib compiles library and program, once for each test, and returns the library.
+// testLib compiles library and program, and returns the library's path.
 func testLib(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("ACLTRACE_TEST_UPROBES"); dir != "" {
-		return filepath.Join(dir, "libascendcl.so") // built where there is a compiler
+		return filepath.Join(dir, "libascendcl.so") // built elsewhere, for a machine without a compiler
 	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("uprobe.%d.%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", ".")))
 	lib := filepath.Join(dir, "libascendcl.so")
@@ -433,17 +432,17 @@ func testLib(t *testing.T) string {
 	return lib
 }
 
-// target is a run of the program, which has begun and waits.
+// target is a running program that waits for its first line.
 type target struct {
 	*exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	seen   *seen // of watch
+	seen   *seen // sink of watch
 	probes *Probes
-	first  uint64 // the call by which it has got a kernel
+	first  uint64 // key of the call that returned its kernel
 }
 
-// waits waits until the program sleeps: where it is in no call that waits, it does so for its input.
+// waits returns when the program sleeps: in a call, or waiting for input.
 func (c *target) waits(t *testing.T) {
 	t.Helper()
 	testenv.Wait(t, "a program that waits", func() bool {
@@ -473,7 +472,7 @@ func startTarget(t *testing.T, args ...string) *target {
 	return c
 }
 
-// run lets the program do its work, and returns what it says.
+// run lets the program run to its end, and returns its output.
 func (c *target) run(t *testing.T) string {
 	t.Helper()
 	fmt.Fprintln(c.in)
@@ -490,9 +489,9 @@ func (c *target) run(t *testing.T) string {
 	}
 }
 
-// seen keeps what comes to it. A payload that comes in one is a piece of its call too.
+// seen is a sink that keeps all records. It adds a payload that comes in one part to the pieces of its call.
 type seen struct {
-	began     atomic.Int64 // processes and calls that have come so far
+	began     atomic.Int64 // processes and calls so far
 	processes []probe.Process
 	calls     []probe.Call
 	payloads  []probe.Payload
@@ -550,7 +549,7 @@ func attachUprobes(t *testing.T, opts *Options) *Probes {
 	return u
 }
 
-// watch records a run of the program with one kind of probe.
+// watch records a run of the program with the given options.
 func watch(t *testing.T, opts Options, during func(*target), args ...string) (*seen, *Probes) {
 	t.Helper()
 	c := startTarget(t, args...)
@@ -632,7 +631,7 @@ func TestUprobeArguments(t *testing.T) {
 	for name, opts := range map[string]Options{"best": {}, "single": {OneByOne: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
 		t.Run(name, func(t *testing.T) {
 			var said []uint64
-			if opts.OneByOne { // each takes its time
+			if opts.OneByOne { // attaching is slow
 				opts.Functions = []string{"aclrtMemcpyBatchAsync", "aclrtLaunchKernelWithHostArgs", "aclrtLaunchSIMTKernelWithHostArgs"}
 			}
 			s, _ := watch(t, opts, func(c *target) { said = words(c.run(t)) }, "args")
@@ -721,7 +720,7 @@ func TestUprobeMemory(t *testing.T) {
 	}
 }
 
-// A program that waits for a page in one thread is run by another on the same processor, and each has its own call.
+// While one thread waits for a page at a probe, another thread calls on the same processor. Each call has its own data.
 func TestUprobeAsleep(t *testing.T) {
 	if OneByOne() {
 		t.Skip("the kernel lets no other thread through a probe on a processor where one waits for a page")
@@ -762,7 +761,7 @@ func testPayload(t *testing.T, noSleep bool) {
 		src[i] = byte(i*7 + i/251)
 	}
 	s, _ := watch(t, Options{PayloadLimit: 100000, noSleep: noSleep}, func(c *target) { c.run(t) }, "payload")
-	// wantLarge checks what does not fit into the record of its call.
+	// wantLarge checks data that does not fit into the record of its call.
 	wantLarge := func(c probe.Call, param uint8, want []byte) {
 		t.Helper()
 		var got []byte
@@ -828,12 +827,12 @@ func TestUprobeThreads(t *testing.T) {
 	}
 }
 
-// tally checks calls by the number that the program passes, with the gaps between them.
+// tally is a sink that checks the numbers that the program passes, and the gaps between them.
 type tally struct {
 	nobody
-	came                    atomic.Int64 // calls, for who looks meanwhile
+	came                    atomic.Int64 // calls so far
 	calls, lost, unfinished uint64
-	next                    map[int]uint64 // call of a thread
+	next                    map[int]uint64 // next number, by thread
 	wrong                   []string
 	pause                   time.Duration // every 64 calls, so that the ring overflows
 }
@@ -861,7 +860,7 @@ func (s *tally) Call(c *probe.Call) error {
 	return nil
 }
 
-// Calls that the ring has no room for are counted, each at its place, launches that wait for others too.
+// Calls that find the ring full are counted in their place, and so are launches that are held for others.
 func TestUprobeLoss(t *testing.T) {
 	for _, kind := range []string{"events", "launches"} {
 		t.Run(kind, func(t *testing.T) {
@@ -887,15 +886,15 @@ func TestUprobeLoss(t *testing.T) {
 	}
 }
 
-// What a thread holds at the end comes in the order of its calls: what it has lost, calls that wait for others, and the
-// one that it is in, left out or not.
+// The records that a thread still holds at the end come in order: its gap, its held calls, and the call in progress, unless
+// that was sampled out.
 func TestUprobeLeftover(t *testing.T) {
 	for skipped, want := range []string{"2 lost, call 2, call 3, call 4", "2 lost, call 2, call 3, 1 lost"} {
 		thread := make([]byte, headAt+4096)
 		put := func(at, value int) { binary.LittleEndian.PutUint32(thread[at:], uint32(value)) }
 		f := acl.Model.Lookup("aclrtRecordEvent")
 		data := 8 * int(f.Words)
-		put(32, 1) // it is in a call
+		put(32, 1) // in a call
 		put(36, data)
 		put(40, skipped)
 		put(48, 2*(eventSize+data))
@@ -919,7 +918,7 @@ func TestUprobeLeftover(t *testing.T) {
 	}
 }
 
-// inOrder tells calls and gaps in their order.
+// inOrder is a sink that lists calls and gaps.
 type inOrder struct {
 	nobody
 	came []string
@@ -986,7 +985,7 @@ func TestUprobeUnfinishedAtDetach(t *testing.T) {
 	if c := only(t, s, "aclrtSynchronizeStream"); !c.Unfinished() || c.Words[0] != 0xdead {
 		t.Errorf("call at the end of the recording: %+v", c)
 	}
-	// The call returns as if nothing had been there.
+	// The call returns normally.
 	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
@@ -1058,7 +1057,7 @@ func TestUprobeAllProcesses(t *testing.T) {
 	}
 }
 
-// Attaching to and detaching from a program that calls all the time harms it in no way and sees no half call.
+// Attaching to and detaching from a busy program does not harm it, and every recorded call is complete.
 func TestUprobeAttachUnderLoad(t *testing.T) { attachUnderLoad(t, 5) }
 
 func TestUprobeAttachUnderLoadSoak(t *testing.T) {
@@ -1069,7 +1068,7 @@ func TestUprobeAttachUnderLoadSoak(t *testing.T) {
 }
 
 func attachUnderLoad(t *testing.T, rounds int) {
-	// The program calls until its input ends, and checks what each call answers.
+	// The program calls until its input ends, and checks each result.
 	c := startTarget(t, "load")
 	fmt.Fprintln(c.in)
 	code := programCode(t, c.Process.Pid)
@@ -1102,7 +1101,7 @@ func attachUnderLoad(t *testing.T, rounds int) {
 	}
 }
 
-// programCode returns the code of the library as it is in the memory of a process.
+// programCode returns the library's code as a process has it in memory.
 func programCode(t *testing.T, pid int) []byte {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -1129,7 +1128,7 @@ func programCode(t *testing.T, pid int) []byte {
 	return nil
 }
 
-// Under load for a while every call is recorded or counted as lost, with sampling and without.
+// Under load every call is recorded or counted as lost, with and without sampling.
 func TestUprobeLoad(t *testing.T) { recordLoad(t, 2*time.Second) }
 
 func TestUprobeLoadSoak(t *testing.T) {
@@ -1139,7 +1138,7 @@ func TestUprobeLoadSoak(t *testing.T) {
 	recordLoad(t, time.Minute)
 }
 
-// enough is a context that lasts for a while, and until so many have come.
+// enough returns a context that ends after a time, but not before n has reached want.
 func enough(t *testing.T, d time.Duration, n *atomic.Int64, want int64) context.Context {
 	ctx, stop := context.WithCancel(t.Context())
 	time.AfterFunc(d, func() {
@@ -1181,7 +1180,7 @@ func recordLoad(t *testing.T, d time.Duration) {
 }
 
 func TestUprobeErrors(t *testing.T) {
-	attachUprobes(t, nil) // or skip
+	attachUprobes(t, nil) // skips the test without uprobes
 	lib := testLib(t)
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
@@ -1207,7 +1206,7 @@ func TestUprobeErrors(t *testing.T) {
 	}
 }
 
-// Without privilege the error says what is missing. The test runs itself as a user who may do nothing.
+// Without privilege the error names the missing capabilities. The test runs itself as an unprivileged user.
 func TestUprobeNotPermitted(t *testing.T) {
 	if lib := os.Getenv("ACLTRACE_TEST_UNPRIVILEGED"); lib != "" {
 		_, err := Attach(acl.Model, lib, nil)
@@ -1242,7 +1241,7 @@ func TestFindLibraries(t *testing.T) {
 	}
 }
 
-// A library that an update has replaced under a running program is still found, and probed, by what the program maps.
+// A library that an update replaced is found and probed through the running program's mapping.
 func TestUprobeDeletedLibrary(t *testing.T) {
 	c := startTarget(t, "threads", "10")
 	lib := testLib(t)
@@ -1301,8 +1300,8 @@ func TestProbeOffset(t *testing.T) {
 	}
 }
 
-// The kernel refuses instructions with some prefixes, wherever among the prefixes those are; a probe goes to the entry if one behind it would
-// be refused.
+// The kernel refuses instructions with some prefixes, in any position. A probe stays at the entry if the kernel would refuse
+// the place after it.
 func TestProbeOffsetRefused(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -1326,7 +1325,7 @@ func TestProbeOffsetRefused(t *testing.T) {
 	}
 }
 
-// Each way of attaching that this kernel has sees every call of a small program right, and its cost is known.
+// Each way to attach that this kernel has records all calls of a small program correctly, at a known cost.
 func TestUprobeTrial(t *testing.T) {
 	for _, m := range []*api.Model{acl.Model, cuda.Model} {
 		worked := 0
@@ -1349,7 +1348,7 @@ func TestUprobeTrial(t *testing.T) {
 	}
 }
 
-// The program of the trial runs on arm64 too.
+// The trial program runs on arm64, too.
 func TestUprobeTrialARM64(t *testing.T) {
 	qemu, err := exec.LookPath("qemu-aarch64")
 	if err != nil {
@@ -1388,7 +1387,7 @@ func TestFunctionTable(t *testing.T) {
 			t.Errorf("%s on %s: %v, want %v", c.name, c.arch, got, c.place)
 		}
 	}
-	// A structure that does not fit goes to the stack whole; only x86-64 uses the registers that it left.
+	// A structure that does not fit goes to the stack whole. Only x86-64 uses the remaining registers afterwards.
 	f := &api.Func{Name: "f", Return: "void", RetVoid: true, Meaning: api.Meaning{Stream: -1}, Words: 11, Params: []api.Param{
 		{Name: "a", Type: "size_t", Width: 8, Word: 0, Words: 1}, {Name: "b", Type: "size_t", Width: 8, Word: 1, Words: 1}, {Name: "c", Type: "size_t", Width: 8, Word: 2, Words: 1},
 		{Name: "d", Type: "size_t", Width: 8, Word: 3, Words: 1}, {Name: "e", Type: "size_t", Width: 8, Word: 4, Words: 1},

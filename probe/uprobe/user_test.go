@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// runUnprivileged runs the calling test once more in a process of a user without any right.
+// runUnprivileged runs the current test again in a process of a user without privileges.
 func runUnprivileged(t *testing.T, env string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can become somebody else")
 	}
-	// The test binary lies where another user may not look.
+	// Other users can't read the folder of the test binary.
 	dir, err := os.MkdirTemp("", "unprivileged")
 	if err != nil {
 		t.Fatal(err)

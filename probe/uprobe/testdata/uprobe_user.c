@@ -1,7 +1,7 @@
 /*
- * The programs of uprobes as functions of an ordinary program, with the registers of the processor that it is built for. For each
- * function of the model, calls.h calls one of the same signature with known arguments, which lands in `landed` with the registers as
- * they were: what the programs make of them has to be the words that were passed.
+ * The BPF programs as functions of an ordinary program, with this processor's registers. calls.h calls one function for each
+ * signature in the model, with known arguments. The call ends in `landed`, which saves the registers. The programs must find
+ * the words that were passed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ long current_comm(void *buf, u32 size) { return (void)buf, (void)size, 0; }
 u64 current_task(void) { return 1; }
 u64 current_ancestor_cgroup_id(int level) { return (u64)level; }
 static struct {
-	u64 lost, bytes; /* of calls */
+		u64 lost, bytes; /* bytes: size of the calls */
 } sent[4];
 static unsigned sends;
 long ringbuf_output(void *ring, void *data, u64 size, u64 flags)
@@ -85,7 +85,7 @@ long loop(u32 n, void *fn, void *ctx, u64 flags)
 	return 0;
 }
 
-/* The arguments are numbers, and no addresses: only the stack can be read. */
+/* The arguments are numbers, not addresses: only the stack can be read. */
 static long from_stack(void *to, u32 size, const void *from)
 {
 	uint64_t at = (uint64_t)from, sp = (uint64_t)landed_regs.sp;
@@ -131,7 +131,7 @@ _Static_assert(__builtin_offsetof(struct pt_regs, sp) == 248, "registers");
 
 #include "calls.h"
 
-/* A thread ends in a call that sampling leaves out, while others of its wait to be passed on: those come before the gap. */
+/* A thread exits in a call that was sampled out, while it holds other calls. Those come before the gap. */
 static void ends_left_out(void)
 {
 	memset(&thread, 0, sizeof thread);

@@ -1,5 +1,5 @@
-// Command vm is the first process of a virtual machine for tests: it mounts what they need, runs the commands in the file /commands,
-// one a line, says how each has ended, and turns the machine off. A line "cd FOLDER" is for the commands after it.
+// Command vm is the init process in a virtual machine for tests. It mounts file systems, runs the commands in /commands, one a
+// line, prints their exit codes, and powers off. A line "cd FOLDER" applies to the commands after it.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 			fmt.Printf("mount %s: %v\n", m.at, err)
 		}
 	}
-	// Or the kernel waits for so long when it takes away each probe.
+	// Without this, the kernel waits long when it removes each probe.
 	_ = os.WriteFile("/sys/kernel/rcu_expedited", []byte("1"), 0)
 	var name unix.Utsname
 	_ = unix.Uname(&name)
