@@ -94,7 +94,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		s.share(process, e)
 	}
 	s.selectDevice(process, e)
-	s.captures.apply(e)
+	s.capture(process, e)
 	return e
 }
 
@@ -250,7 +250,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 	if p.Object == api.Node {
 		for _, u := range e.Uses {
 			if u.Object.Kind == api.Graph && e.Fn.Graph < 0 {
-				s.captures.put(o, u.Object) // found, or for the order alone
+				s.captures.Put(o, u.Object) // found, or for the order alone
 			}
 		}
 	}

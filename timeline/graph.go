@@ -1,47 +1,108 @@
 package timeline
 
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/graph"
+)
+
 // A GraphTask is a task of a graph. Its times mean nothing.
 type GraphTask struct {
-	Task        // its Kind is api.NoTask where the node has none and is there for the order alone; its Object, of a condition, a part that it runs
-	After []int // the tasks that it comes after, by their places, all of which are before its own
-	Lost  bool  // it comes after nodes besides that nothing in the trace tells of
+	Task        // Kind is api.NoTask if the node does nothing itself; Object of a condition is the graph that it runs
+	After []int // indices of the tasks that precede it
+	Lost  bool  // unknown tasks precede it too
 }
 
-// graphs follows what calls make of graphs: what nodes there are, with what tasks, and what each comes behind.
-type graphs struct {
-	room   int                // nodes that copies may still have
-	of     map[*Object]*graph // also by the stream whose capture goes on
-	nodes  map[*Object]*node
-	tails  map[*Object]tail // by stream that is captured: what its next task comes behind
-	events map[*Object]tail // what the last record in a capture stands for
+// A Graph is the content of a graph at a moment of a Walk. It is valid until the Visitor's function returns. Its tasks may be kept.
+type Graph struct {
+	g *graph.Graph[*Object, *Task]
 }
 
-type tail struct {
-	graph *graph
-	nodes []*node
-	lost  bool // and nodes that nothing tells of
+// Size returns the number of tasks that run with the graph, math.MaxUint64 if there are more.
+func (g Graph) Size() uint64 { return g.g.Size() }
+
+// Tasks lists the tasks that run with the graph, see graph.Graph.Tasks.
+func (g Graph) Tasks() []GraphTask {
+	var all []GraphTask
+	for _, t := range g.g.Tasks() {
+		k := GraphTask{Task: *t.Value, After: t.After, Lost: t.Lost}
+		if t.Idle {
+			k.Kind = api.NoTask
+		}
+		if t.Part != nil {
+			k.Object = t.Part
+		}
+		all = append(all, k)
+	}
+	return all
 }
 
-type graph struct {
-	nodes  []*node
-	copies map[*node]*node // of the nodes of the graph that it was made of
-	in     *graph          // that it is a part of
-	handle *Object
-	told   bool   // the visitor knows what is in it
-	cut    uint64 // tasks that it has, where there was no room to copy all of them; else 0
+// A GraphCall is a call as package graph takes it.
+type GraphCall = graph.Call[*Object]
+
+// AffectsGraphs reports whether a call that has succeeded may change the content of graphs.
+func (e *Event) AffectsGraphs() bool {
+	if e.Captured != nil {
+		return true
+	}
+	if e.Fn.Task == api.GraphRun {
+		return false
+	}
+	if e.Fn.Capture != api.NoCapture || e.Fn.Edit != api.NoEdit {
+		return true
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Graph || u.Object.Kind == api.Node {
+			return true
+		}
+	}
+	return false
 }
 
-// A Graph is what a graph holds at a moment of a Walk. It is valid until the Visitor's function returns; its tasks may be kept.
-type Graph struct{ g *graph }
+// GraphCall returns the call that was applied last, for package graph. It is valid until the next Apply.
+func (s *State) GraphCall(process uint32, e *Event) *GraphCall {
+	c := &s.graphCall
+	*c = GraphCall{Fn: e.Fn, Uses: c.Uses[:0], Stream: e.Stream, Captured: e.Captured, ByStream: e.Captured != nil && e.Captured.Kind == api.Stream}
+	for _, u := range e.Uses {
+		o := u.Object
+		c.Uses = append(c.Uses, graph.Use[*Object]{Param: u.Param, Key: o, Kind: o.Kind, Made: o.Created == e.Call.Index, Ended: o.Ended == e.Call.Index})
+	}
+	if e.Fn.Event >= 0 {
+		if u, ok := e.Use(int(e.Fn.Event)); ok {
+			c.Event = u.Object
+		}
+	}
+	if n := len(e.Call.Args); n > 0 {
+		c.Last = e.Call.Args[n-1]
+	}
+	c.Nodes = func(param int) []*Object { return s.listedNodes(process, e, param) }
+	return c
+}
 
-type node struct {
-	graph  *graph
-	handle *Object
-	task   *Task // never changed: copies have it too
-	after  []*node
-	lost   bool     // and nodes that nothing tells of
-	child  *graph   // that runs as this node
-	parts  []*graph // that it runs, as a condition says
-	off    bool     // it does nothing
-	mark   bool     // an event of a capture, for the order alone: a driver has no node for it
+// listedNodes returns the nodes that a parameter lists, nil for each unknown one.
+func (s *State) listedNodes(process uint32, e *Event, param int) (nodes []*Object) {
+	p := &e.Fn.Params[param]
+	if size, _ := p.Size.Bytes(e.Fn, e.Call.Args); p.Role != api.Uses || p.Object != api.Node || size == 0 || e.Call.Args[p.Word] == 0 {
+		return nil
+	}
+	b, ok := e.text(param)
+	for i := range e.Call.Data {
+		if d := &e.Call.Data[i]; !ok && int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && s.reader != nil {
+			b, _ = s.reader.Blob(d.Blob)
+		}
+	}
+	if len(b) < 8 {
+		return []*Object{nil}
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		nodes = append(nodes, s.Known(process, api.Node, word(b[:8])))
+	}
+	return nodes
+}
+
+// capture sets Event.Captured.
+func (s *State) capture(process uint32, e *Event) {
+	if f := e.Fn; f.Graph >= 0 || e.Stream != nil && (f.Capture != api.NoCapture || s.captures.Active()) {
+		e.Captured = s.captures.Apply(s.GraphCall(process, e))
+	}
 }

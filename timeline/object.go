@@ -4,15 +4,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/timeline/graph"
 )
-
-// captures knows the streams whose tasks are kept in a graph instead of being run. A stream that waits for an event of such
-// a stream becomes one, until the capture of the stream that began it ends.
-type captures struct {
-	streams map[*Object]*Object // to the stream that began
-	events  map[*Object]*Object // recorded last in a capture
-	nodes   map[*Object]*Object // to the graph that each is in; of a capture that goes on to the stream that began it
-}
 
 // currentDevice is the device and the context that a thread has selected. Its calls without a stream go there.
 type currentDevice struct {
@@ -105,7 +98,8 @@ type State struct {
 	reserved    map[uint32]*ranges
 	unpublished []unpublished
 	deferred    []unpublished // of the young, those whose handle or addresses another object has for now
-	captures    captures
+	captures    graph.Captures[*Object]
+	graphCall   GraphCall // reused
 	objects     int
 	device      uint64    // bytes of live device allocations
 	moved       []*Object // device memory that the latest call has made or ended, in this order

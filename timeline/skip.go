@@ -76,7 +76,7 @@ func (k *Skipper) Skip(c *format.ChunkInfo) bool {
 		k.until = max(k.until, c.TMax)
 		return false
 	}
-	if overlaps || len(k.s.captures.streams) > 0 {
+	if overlaps || k.s.captures.Active() {
 		return false
 	}
 	for _, h := range c.Handles {

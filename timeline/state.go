@@ -268,12 +268,9 @@ func (s *State) retire(o *Object, call uint64) {
 		return // by what took its place, so far as was known
 	}
 	if o.Kind == api.Graph {
-		for n, of := range s.captures.nodes {
-			if of == o {
-				delete(s.captures.nodes, n)
-				if n.Ended == NoCall {
-					s.end(n, call)
-				}
+		for _, n := range s.captures.End(o) {
+			if n.Ended == NoCall {
+				s.end(n, call)
 			}
 		}
 	}

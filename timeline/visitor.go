@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/graph"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -43,7 +44,7 @@ type Walk struct {
 	whole  int64    // until when the trace lacks no call that changes the meaning of later calls
 	meter  meter
 	depth  depths
-	graphs *graphs // nil if no visitor wants graphs
+	graphs *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
 
 	ranges  rangeSource  // nil if nobody wants ranges
 	steps   *step.Finder // nil if nobody wants steps, or there are none

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/graph"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -55,7 +56,7 @@ func wholeUntil(r *format.Reader) int64 {
 func (w *Walk) Run(v *Visitor) error {
 	w.v = *v
 	if v.Graph != nil {
-		w.graphs = newGraphs()
+		w.graphs = graph.New[*Object, *Task]()
 	}
 	if w.v.Range != nil || w.StepRule().Source == step.Marked {
 		a := newAhead(w.Reader, w.Model)
@@ -182,8 +183,8 @@ func (w *Walk) call(c *format.Call) error {
 					return err
 				}
 			}
-			if w.graphs != nil {
-				w.graphs.apply(w, process, e)
+			if w.graphs != nil && e.AffectsGraphs() {
+				w.graphs.Apply(w.s.GraphCall(process, e), func() *Task { return w.nodeTask(process, e) })
 			}
 			if f.Sync != api.NoSync {
 				w.sync(process, e, h)
@@ -537,8 +538,10 @@ func (w *Walk) runs(e *Event) error {
 		return nil
 	}
 	for _, u := range e.Uses {
-		if g := w.graphs.of[u.Object]; g != nil && u.Object.Kind == api.Graph && !g.told {
-			g.told = true
+		if u.Object.Kind != api.Graph {
+			continue
+		}
+		if g := w.graphs.Changed(u.Object); g != nil {
 			if err := w.v.Graph(u.Object, Graph{g}); err != nil {
 				return err
 			}

@@ -211,10 +211,10 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 
 // layout is what the binary of the kernel that is launched says of its arguments.
 func (p *callCompiler) layout() []kernelbin.Arg {
-	if !p.asked {
-		p.asked, p.args = true, p.state.Arguments(p.e)
+	if !p.kernel.read {
+		p.kernel = kernelArgs{p.state.Arguments(p.e), true}
 	}
-	return p.args
+	return p.kernel.args
 }
 
 func (p *compiler) relocated(r Relocated, w uint64) {

@@ -11,72 +11,69 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/graph"
 )
 
-// target is what the call at hand puts its task into.
-func (p *callCompiler) target() *capture {
-	if c := p.graphs.owners[p.e.Captured]; c != nil {
-		return c // of a node that was found there
+// taskWork returns the work of the task that the current call puts into a graph.
+func (p *callCompiler) taskWork() *graphWork {
+	if p.work == nil {
+		p.work = &graphWork{}
 	}
-	return p.captureOf(p.e.Captured)
+	return p.work
 }
 
-// capture keeps in mind that the call at hand puts a copy to the host into a graph.
+// capture records that the current call puts a copy to the host into a graph.
 func (p *callCompiler) capture(g graphCopy) {
 	g.call = p.c.Index
 	p.graphs.copies = append(p.graphs.copies, &g)
 	if g.recorded != noTime {
 		p.graphs.once[g.call] = nil
 	}
-	c := p.target()
-	if g.node = p.node(); g.node == nil || !c.replace(&g) {
-		c.copies = append(c.copies, &g)
-	}
+	w := p.taskWork()
+	w.copies = append(w.copies, &g)
 }
 
-// captureSource notes that the current call puts a copy from host memory into a graph.
+// captureSource records that the current call puts a copy from host memory into a graph.
 func (p *callCompiler) captureSource(g graphSource) {
-	c := p.target()
-	g.call, g.node = p.c.Index, p.node()
-	c.sources = append(c.sources, &g)
+	g.call = p.c.Index
+	w := p.taskWork()
+	w.sources = append(w.sources, &g)
 }
 
-// node is the node that the call at hand makes or sets anew, nil for none. One of a clone is what it is there for.
-func (p *callCompiler) node() *timeline.Object {
-	for i := range p.f.Params {
-		if u, ok := p.e.Use(i); ok && u.Object.Kind == api.Node && p.f.Params[i].Role != api.Uses {
-			return p.original(u.Object)
-		}
-	}
-	return nil
-}
-
-// graph follows what becomes of captures.
+// graph follows the content of graphs, and their runs.
 func (p *callCompiler) graph() error {
 	switch {
 	case !p.ok:
-	case p.f.Graph >= 0 && p.e.Captured != nil:
-		p.nodes()
-	case p.f.Capture == api.CaptureEnd:
-		if graph := p.graphUsed(); graph != nil {
-			c, of := p.captureOf(graph), p.captureOf(p.e.Stream)
-			c.copies, c.sources, c.hosts = append(c.copies, of.copies...), append(c.sources, of.sources...), append(c.hosts, of.hosts...)
-			for _, in := range of.inner {
-				c.put(in)
+	case p.f.Task == api.GraphRun && p.f.Graph < 0:
+		if o := p.graphUsed(); o != nil {
+			if g := p.graphs.contents.Known(o); g != nil {
+				return p.followRun(g)
 			}
-			delete(p.graphs.captures, p.e.Stream)
 		}
-	case p.f.Task == api.GraphRun:
-		if graph := p.graphUsed(); graph != nil {
-			return p.followRun(p.captureOf(graph))
-		}
-	case p.e.Captured != nil:
-		p.conditions(nil)
-	case p.f.Capture == api.NoCapture && p.facts(p.f).graphs:
-		p.inherits()
-		p.finds()
+	case p.e.AffectsGraphs():
+		p.follow()
 	}
 	return nil
+}
+
+// follow follows a call that may change graphs.
+func (p *callCompiler) follow() {
+	if p.e.Captured != nil && p.f.Task == api.HostFunc {
+		p.taskWork() // hostLaunch adds to it
+	}
+	taken := false
+	p.graphs.contents.Apply(p.state.GraphCall(p.owner(), p.e), func() *graphWork {
+		taken = true
+		return p.work
+	})
+	if p.work != nil && !taken {
+		p.graphs.contents.Add(p.e.Captured, p.work) // the node is unknown
+	}
+	for _, u := range p.e.Uses {
+		if g := p.graphs.contents.Known(u.Object); g != nil && !g.Whole() {
+			p.cant = "its graph has grown too large"
+		}
+	}
 }
 
 func (p *callCompiler) graphUsed() *timeline.Object {
@@ -88,115 +85,8 @@ func (p *callCompiler) graphUsed() *timeline.Object {
 	return nil
 }
 
-// nodes follows a call that puts a node into a graph, or sets one anew.
-func (p *callCompiler) nodes() {
-	c, node := p.target(), p.node()
-	if node == nil {
-		return
-	}
-	if p.f.Params[p.f.Graph].Object == api.Graph && p.graphs.owners[node] == nil {
-		p.graphs.owners[node] = c
-	}
-	if p.f.Task == api.Copy || p.f.Task == api.System {
-		c.drop(node, p.c.Index)
-	}
-	if into, from := p.f.Graphs(); into >= 0 && from >= 0 {
-		if of, known := p.e.Use(from); known {
-			if c.count()+p.captureOf(of.Object).count() > maxGraph {
-				p.cant = "its graph has grown too large"
-				return
-			}
-			n := &capture{}
-			n.add(p.captureOf(of.Object))
-			c.put(subgraph{node, n, false})
-		}
-	}
-	p.conditions(node)
-}
-
-// conditions follows a call that makes graphs which run as parts of another when a condition says so.
-func (p *callCompiler) conditions(node *timeline.Object) {
-	for i := range p.f.Params {
-		if !p.f.Params[i].Inside() {
-			continue
-		}
-		for _, u := range p.e.Uses {
-			if u.Param == i && u.Object.Kind == api.Graph {
-				p.target().put(subgraph{node, p.captureOf(u.Object), true})
-			}
-		}
-	}
-}
-
-// inherits follows what graphs are made of, or become anew.
-func (p *callCompiler) inherits() {
-	into, from := p.f.Graphs()
-	if into < 0 {
-		for i := range p.f.Params {
-			switch q := &p.f.Params[i]; {
-			case q.Object == api.Graph && q.Role == api.New:
-				into = i
-			case q.Object == api.Graph && q.Role == api.Use:
-				from = i
-			}
-		}
-	}
-	if into < 0 || from < 0 {
-		return
-	}
-	to, made := p.e.Use(into)
-	of, known := p.e.Use(from)
-	if made && known && to.Object != of.Object {
-		c := p.captureOf(to.Object)
-		*c = capture{}
-		c.add(p.captureOf(of.Object))
-	}
-}
-
-// finds follows calls that end nodes, find the one of a clone by the one that it was made of, or the graph that a node runs.
-func (p *callCompiler) finds() {
-	var graph, node, found *timeline.Object
-	for i := range p.f.Params {
-		u, ok := p.e.Use(i)
-		if !ok {
-			continue
-		}
-		switch q := &p.f.Params[i]; {
-		case q.Object == api.Node && q.Role == api.End:
-			if c := p.graphs.owners[u.Object]; c != nil {
-				c.drop(p.original(u.Object), timeline.NoCall)
-			}
-		case q.Object == api.Node && q.Role == api.Use:
-			node = u.Object
-		case q.Object == api.Graph && q.Role == api.Use:
-			graph = u.Object
-		case (q.Object == api.Node || q.Object == api.Graph) && q.Role == api.Find:
-			found = u.Object
-		}
-	}
-	switch {
-	case node == nil || found == nil || found == node:
-	case found.Kind == api.Node && graph != nil:
-		p.graphs.owners[found], p.graphs.originals[found] = p.captureOf(graph), p.original(node)
-	case found.Kind == api.Graph && p.graphs.captures[found] == nil:
-		if c := p.graphs.owners[node]; c != nil {
-			if i := slices.IndexFunc(c.inner, func(in subgraph) bool { return in.node == p.original(node) && !in.maybe }); i >= 0 {
-				p.graphs.captures[found] = c.inner[i].graph
-			}
-		}
-	}
-}
-
-// original is the node that one of a clone was made of.
-func (p *compiler) original(node *timeline.Object) *timeline.Object {
-	if o := p.graphs.originals[node]; o != nil {
-		return o
-	}
-	return node
-}
-
 // followRun follows a run of a graph: what it copies to one piece of memory is compared once.
-func (p *callCompiler) followRun(graph *capture) error {
+func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) error {
 	type key struct {
 		to   plan.Operand
 		addr uint64
@@ -208,16 +98,19 @@ func (p *callCompiler) followRun(graph *capture) error {
 	}
 	var all []copied
 	index := map[key]int{}
-	if err := p.sources(graph); err != nil {
+	if err := p.sources(g); err != nil {
 		return err
 	}
-	graph.each(false, func(c *capture, maybe bool) {
-		for _, l := range c.hosts {
+	g.Each(func(w *graphWork, maybe bool) {
+		if w == nil {
+			return
+		}
+		for _, l := range w.hosts {
 			if !maybe {
 				p.ask(l)
 			}
 		}
-		for _, g := range c.copies {
+		for _, g := range w.copies {
 			k := key{g.to, g.addr, g.size}
 			if i, ok := index[k]; ok {
 				all[i].maybe = all[i].maybe && maybe
@@ -274,15 +167,18 @@ func (p *callCompiler) followRun(graph *capture) error {
 
 // sources stores what the host memory that a graph copies from held at the current run of it. If the trace lacks that, what depends on it
 // is unproved.
-func (p *callCompiler) sources(graph *capture) error {
+func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) error {
 	type key struct {
 		op  plan.Operand
 		len uint64
 	}
 	done := map[key]bool{}
 	var failed error
-	graph.each(false, func(c *capture, _ bool) {
-		for _, g := range c.sources {
+	g.Each(func(w *graphWork, _ bool) {
+		if w == nil {
+			return
+		}
+		for _, g := range w.sources {
 			k := key{g.op, g.size.len}
 			if done[k] || failed != nil {
 				continue

@@ -64,8 +64,8 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
 	p.hosts = append(p.hosts, l)
 	if p.e.Captured != nil {
-		c := p.captureOf(p.e.Captured)
-		c.hosts = append(c.hosts, l)
+		w := p.taskWork()
+		w.hosts = append(w.hosts, l)
 		return
 	}
 	p.ask(l)

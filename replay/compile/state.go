@@ -60,14 +60,14 @@ type callCompiler struct {
 	pieces []format.Data
 	index  map[pieceKey]*format.Data // if there are many pieces
 	arrays map[int][]uint64          // the arrays read so far, by parameter
-	args   []kernelbin.Arg           // of the kernel, if its binary declares them; nil before asked
-	asked  bool
+	kernel kernelArgs
 
 	// What the call does.
 	regions []access.Region
 	unseen  *timeline.Object   // host memory without recorded content that the kernel may read
 	made    []*timeline.Object // stand-ins for new tokens
 	named   []*timeline.Object // objects named by numbers and tokens among the arguments
+	work    *graphWork         // of the task that the call puts into a graph, nil if it needs none
 	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
 
 	// What becomes of the call.
@@ -80,6 +80,12 @@ type callCompiler struct {
 	cant    string // why the call can't be replayed, "" if it can
 	err     error  // of reading ahead
 	reused  reused
+}
+
+// kernelArgs are the arguments that the binary of a kernel declares, read when they are needed first.
+type kernelArgs struct {
+	args []kernelbin.Arg // nil if the binary declares none
+	read bool
 }
 
 // reused is memory that the next call uses again.
@@ -108,7 +114,6 @@ type pollKey struct {
 // facts are properties of a function that every call needs.
 type facts struct {
 	makes      bool  // it stores handles or addresses that later calls need
-	graphs     bool  // it takes or returns graphs or nodes
 	exceptions bool  // it sets the exception handler, or reads an exception
 	retBits    uint8 // compared bits of the returned value, unless the function makes an object and returned none
 }

@@ -185,7 +185,6 @@ func (p *compiler) facts(f *api.Func) *facts {
 		for i := range f.Params {
 			q := &f.Params[i]
 			known.exceptions = known.exceptions || q.Object == api.Exception
-			known.graphs = known.graphs || q.Object == api.Graph || q.Object == api.Node || q.Has(api.Graph) || q.Has(api.Node)
 		}
 		p.known[f.ID] = known
 	}

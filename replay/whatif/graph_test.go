@@ -15,17 +15,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/sim/model"
-	"github.com/acltrace/acltrace/timeline"
 )
-
-// Nodes lie on lanes in the order that they depend on each other in, and what they wait for on other lanes has a number.
-func TestLanesOf(t *testing.T) {
-	node := func(after ...int) timeline.GraphTask { return timeline.GraphTask{After: after} }
-	lanes, crossed := lanesOf([]timeline.GraphTask{node(), node(0), node(0), node(1, 2), node()})
-	if !slices.Equal(lanes, []int{0, 0, 1, 0, 2}) || !maps.Equal(crossed, map[int]int32{0: 0, 2: 1}) {
-		t.Errorf("lanes %v, waited for %v", lanes, crossed)
-	}
-}
 
 // What a graph holds is known, however it was made: by a capture, by nodes, of another graph, as a part of one, and after nodes were set anew. How
 // often a condition runs a part is not.

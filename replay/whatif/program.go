@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/graph"
 )
 
 // program is a trace as the scheduler of virtual time plays it: what each of its threads does, op by op. One walk through the trace makes
@@ -27,7 +28,7 @@ type program struct {
 	kernels     []kernel
 	names       map[string]int32 // of kernels
 	shapes      []shape
-	graphs      []graph
+	graphs      []graphOps
 	made        map[*timeline.Object]int32          // of graphs, as they are now
 	asked       map[timeline.HostFunction][]hostRun // that are to come, in the order of time
 	captured    map[uint64]timeline.HostFunction    // by the call that put it into a graph
@@ -122,8 +123,8 @@ type task struct {
 // unknown is the duration that the model says.
 const unknown = virtual.Auto
 
-// graph is what runs as one.
-type graph struct {
+// graphOps are the ops of one graph.
+type graphOps struct {
 	process uint32
 	device  int // where it runs first
 	ran     bool
@@ -660,8 +661,8 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 
 // graph makes one of the tasks that it holds, and returns its number.
 func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
-	g := graph{process: process}
-	lane, crossed := lanesOf(inside)
+	g := graphOps{process: process}
+	lane, crossed := graph.Lanes(len(inside), func(i int) []int { return inside[i].After })
 	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
 	strange := func(k *timeline.Task, reason string) {
 		if !p.oddNodes[k.Call] {
@@ -722,32 +723,6 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	}
 	p.graphs = append(p.graphs, g)
 	return int32(len(p.graphs) - 1)
-}
-
-// lanesOf gives each task of a graph a lane, behind one of those that it comes after where that is the last there, and a number to those that
-// tasks of other lanes wait for.
-func lanesOf(tasks []timeline.GraphTask) (lanes []int, crossed map[int]int32) {
-	lanes, crossed = make([]int, len(tasks)), map[int]int32{}
-	var last []int // task of each lane
-	for i := range tasks {
-		at := -1
-		for _, before := range tasks[i].After {
-			if last[lanes[before]] == before {
-				at = lanes[before]
-				break
-			}
-		}
-		if at < 0 {
-			at, last = len(last), append(last, i)
-		}
-		lanes[i], last[at] = at, i
-		for _, before := range tasks[i].After {
-			if _, ok := crossed[before]; lanes[before] != at && !ok {
-				crossed[before] = int32(len(crossed))
-			}
-		}
-	}
-	return lanes, crossed
 }
 
 // copyKind is the model's kind of a copy, by its name.

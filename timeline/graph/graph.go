@@ -1,0 +1,206 @@
+// Package graph follows the graphs of a runtime: those that streams capture, those that calls build node by node, and their clones.
+//
+// Captures determines which calls put their tasks into a graph instead of running them. Graphs holds the nodes of all graphs, their order, and
+// one value for each node. Both take one Call after the other, in the order in which the calls began. Tasks lists the content of a graph in an
+// order in which it can run; Lanes distributes it to streams.
+//
+// The package is generic, since it lies below package timeline: K identifies an object of the runtime (a pointer that is nil for none), T is
+// the value of a node. A timeline.State has Captures, a timeline.Walk has Graphs of tasks, and the compiler of replays has Graphs of the
+// copies that it compares. What-if analyses and exporters get the tasks from the Walk.
+//
+// The package reads no trace. Its memory is bounded by the number of calls that make nodes: see Graphs.
+package graph
+
+import (
+	"math"
+	"slices"
+)
+
+// A Graph is the content of a graph. It changes with the calls that are given to its Graphs.
+type Graph[K comparable, T any] struct {
+	nodes  []*Node[K, T]
+	copies map[*Node[K, T]]*Node[K, T] // by node of the graph that this one was made of
+	in     *Graph[K, T]                // that this one is a part of
+	handle K
+	shown  bool   // see Graphs.Changed
+	cut    uint64 // number of its tasks if there was no room to copy all, otherwise 0
+}
+
+// A Node is a node of a Graph.
+type Node[K comparable, T any] struct {
+	graph  *Graph[K, T]
+	handle K
+	task   T // shared with the copies of the node
+	after  []*Node[K, T]
+	lost   bool           // it comes after further nodes, which are unknown
+	child  *Graph[K, T]   // that runs as this node
+	parts  []*Graph[K, T] // that it runs if a condition holds
+	off    bool           // disabled
+	mark   bool           // an event of a capture, which is not a node for the driver
+}
+
+// Size returns the number of tasks that run with the graph, math.MaxUint64 if there are more.
+func (g *Graph[K, T]) Size() uint64 {
+	if g.cut > 0 {
+		return g.cut
+	}
+	total := uint64(0)
+	for _, n := range g.nodes {
+		total = sum(total, 1)
+		for _, part := range n.inside() {
+			total = sum(total, part.Size())
+		}
+	}
+	return total
+}
+
+// Whole reports whether all nodes of the graph and its parts are known here. It is false if there was no room to copy them.
+func (g *Graph[K, T]) Whole() bool { return g.cut == 0 }
+
+// Each visits the values of the nodes, those of the graph before those of its parts. maybe is true for a part that runs only if a condition
+// holds.
+func (g *Graph[K, T]) Each(visit func(task T, maybe bool)) { g.each(false, visit) }
+
+func (g *Graph[K, T]) each(maybe bool, visit func(task T, maybe bool)) {
+	for _, n := range g.nodes {
+		visit(n.task, maybe)
+	}
+	for _, n := range g.nodes {
+		if n.child != nil {
+			n.child.each(maybe, visit)
+		}
+		for _, part := range n.parts {
+			part.each(true, visit)
+		}
+	}
+}
+
+// sum adds numbers; the result stays at the maximum.
+func sum(a, b uint64) uint64 {
+	if a+b < a {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// changed marks a graph, and those that it is in, for Graphs.Changed.
+func (g *Graph[K, T]) changed() {
+	for ; g != nil; g = g.in {
+		g.shown = false
+	}
+}
+
+// remove removes a node, and the edges to it.
+func (g *Graph[K, T]) remove(n *Node[K, T]) {
+	g.nodes = slices.DeleteFunc(g.nodes, func(k *Node[K, T]) bool { return k == n })
+	for _, k := range g.nodes {
+		k.drop(n)
+	}
+	g.changed()
+}
+
+// drop removes the edge from another node. Other nodes may share the list.
+func (n *Node[K, T]) drop(before *Node[K, T]) {
+	if i := slices.Index(n.after, before); i >= 0 {
+		n.after = slices.Delete(slices.Clone(n.after), i, i+1)
+	}
+}
+
+// inside returns the graphs in a node.
+func (n *Node[K, T]) inside() []*Graph[K, T] {
+	if n.child != nil {
+		return append([]*Graph[K, T]{n.child}, n.parts...)
+	}
+	return n.parts
+}
+
+// run makes a copy of a graph run as the node.
+func (n *Node[K, T]) run(g *Graph[K, T], room *int) {
+	if g == nil {
+		return
+	}
+	if n.child == nil {
+		n.child = &Graph[K, T]{in: n.graph}
+	}
+	n.child.become(g, room)
+}
+
+// become replaces the content of a graph by a copy of another one. If both have as many nodes, nodes of the graph that this one was made of keep
+// their counterparts.
+func (g *Graph[K, T]) become(other *Graph[K, T], room *int) {
+	if g == other {
+		return
+	}
+	were, known := g.nodes, g.copies
+	*room += len(were)
+	size := other.Size() // now, since it may hold this one
+	g.nodes, g.copies, g.cut = nil, map[*Node[K, T]]*Node[K, T]{}, 0
+	for i, n := range other.nodes {
+		if *room == 0 {
+			g.cut = size
+			break
+		}
+		*room--
+		old := &Node[K, T]{}
+		if len(were) == len(other.nodes) {
+			old = were[i]
+		}
+		c := &Node[K, T]{graph: g, task: n.task, lost: n.lost, off: n.off, mark: n.mark}
+		part := func(of, was *Graph[K, T]) *Graph[K, T] {
+			if was == nil {
+				was = &Graph[K, T]{handle: of.handle}
+			}
+			was.in = g
+			was.become(of, room)
+			if was.cut > 0 {
+				g.cut = size
+			}
+			return was
+		}
+		if n.child != nil {
+			c.child = part(n.child, old.child)
+		}
+		for k, p := range n.parts {
+			var was *Graph[K, T]
+			if k < len(old.parts) {
+				was = old.parts[k]
+			}
+			c.parts = append(c.parts, part(p, was))
+		}
+		g.nodes, g.copies[n] = append(g.nodes, c), c
+	}
+	for _, n := range other.nodes {
+		for _, a := range n.after {
+			if c, to := g.copies[n], g.copies[a]; c != nil && to != nil {
+				c.after = append(c.after, to)
+			}
+		}
+	}
+	if len(were) == len(g.nodes) {
+		now := make(map[*Node[K, T]]*Node[K, T], len(were))
+		for i, n := range were {
+			now[n] = g.nodes[i]
+		}
+		for of, n := range known {
+			if g.copies[of] == nil && now[n] != nil {
+				g.copies[of] = now[n]
+			}
+		}
+	}
+	g.changed()
+}
+
+// copied returns the counterpart of a node of the graph that this one was made of, nil if it is unknown.
+func (g *Graph[K, T]) copied(n *Node[K, T]) *Node[K, T] {
+	if c := g.copies[n]; c != nil {
+		return c
+	}
+	for _, k := range g.nodes {
+		for _, p := range k.inside() {
+			if c := p.copied(n); c != nil {
+				return c
+			}
+		}
+	}
+	return nil
+}
