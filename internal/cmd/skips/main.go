@@ -27,7 +27,7 @@ func run() error {
 		if d.IsDir() && (d.Name() == "build" || d.Name() == ".git") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testenv") {
+		if !strings.HasSuffix(path, ".go") || !strings.HasSuffix(path, "_test.go") && !strings.Contains(filepath.Dir(path), "test") {
 			return nil
 		}
 		found, err := skipsIn(path)
