@@ -23,7 +23,7 @@ type nothing struct{}
 func (nothing) Slice(*scene.Slice) error                   { return nil }
 func (nothing) Point(*scene.Counter, int64, float64) error { return nil }
 
-// BenchmarkScene is what all viewers stand on.
+// BenchmarkScene measures a walk whose viewer discards everything.
 func BenchmarkScene(b *testing.B) {
 	r := testtrace.Decoding(b, 2_000_000, true)
 	best := time.Hour

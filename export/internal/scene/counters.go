@@ -2,19 +2,54 @@ package scene
 
 import (
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// copying is a copy that begins or ends at a moment.
-type copying struct {
-	at    int64
-	rate  float64 // bytes per second, below 0 at the end
-	of    *Counter
-	order int // of what is at one moment, so that a walk is the same each time
+// Unit is the unit of a counter's values.
+type Unit uint8
+
+// The units of counters.
+const (
+	Count Unit = iota
+	Bytes
+	BytesPerSecond
+)
+
+// A Counter is a value over time, 0 before its first point.
+type Counter struct {
+	ID      int // from 0
+	Process int
+	Device  int
+	Name    string
+	Unit    Unit
+
+	rate float64 // current copy rate
 }
 
-// Before orders copyings: the earliest first, that of one moment by its counter.
-func (a copying) Before(b copying) bool {
+// counters are the counters made so far, and the copy rates that will change.
+type counters struct {
+	made   int
+	memory map[[2]int]*Counter // by process and device
+	rates  map[[2]int]*Counter // of copies, likewise
+	moving minheap.Heap[rateChange]
+	pushed int // rate changes so far
+}
+
+func newCounters() counters {
+	return counters{memory: map[[2]int]*Counter{}, rates: map[[2]int]*Counter{}}
+}
+
+// rateChange is the start or end of a copy.
+type rateChange struct {
+	at    int64
+	rate  float64 // bytes per second, negative at the end
+	of    *Counter
+	order int // makes the order of equal moments deterministic
+}
+
+// Before orders rate changes by time, counter and order.
+func (a rateChange) Before(b rateChange) bool {
 	if a.at != b.at {
 		return a.at < b.at
 	}
@@ -24,7 +59,7 @@ func (a copying) Before(b copying) bool {
 	return a.order < b.order
 }
 
-// copies notes when a task copies. Where times are a bracket, bytes over it would be no rate.
+// copies adds the rate changes of a measured copy. A bracket is too long to give a rate.
 func (s *Scene) copies(c *timeline.HostCall, t *timeline.Task) {
 	if t.Kind != api.Copy || !t.Measured {
 		return
@@ -33,38 +68,41 @@ func (s *Scene) copies(c *timeline.HostCall, t *timeline.Task) {
 	if rate == 0 {
 		return
 	}
+	k := &s.counters
 	lane := &s.W.Lanes[t.Lane]
-	of := s.counter(s.rates, s.process(lane.Process), lane.Device, "copy rate", BytesPerSecond)
-	s.moving.Push(copying{max(t.From, c.Start), rate, of, s.moved})
-	s.moving.Push(copying{max(t.To, c.Start), -rate, of, s.moved + 1})
-	s.moved += 2
+	of := k.counter(k.rates, s.process(lane.Process), lane.Device, "copy rate", BytesPerSecond)
+	k.moving.Push(rateChange{max(t.From, c.Start), rate, of, k.pushed})
+	k.moving.Push(rateChange{max(t.To, c.Start), -rate, of, k.pushed + 1})
+	k.pushed += 2
 }
 
 func (s *Scene) memoryPoint(p *timeline.MemoryPoint) error {
-	return s.point(s.counter(s.memory, s.process(p.Process), p.Device, "memory in use", Bytes), p.Time, float64(p.Bytes))
+	k := &s.counters
+	return s.point(k.counter(k.memory, s.process(p.Process), p.Device, "memory in use", Bytes), p.Time, float64(p.Bytes))
 }
 
 func (s *Scene) depthPoint(p *timeline.DepthPoint) error {
 	l := s.lane(p.Lane)
 	if l.queue == nil {
 		lane := &s.W.Lanes[p.Lane]
-		l.queue = s.newCounter(s.process(lane.Process), lane.Device, lane.Name+" queue depth", Count)
+		l.queue = s.counters.add(s.process(lane.Process), lane.Device, lane.Name+" queue depth", Count)
 	}
 	return s.point(l.queue, p.Time, float64(p.Depth))
 }
 
-// pass shows what the rates of copies did before a moment.
+// pass draws the copy rates that change before a moment.
 func (s *Scene) pass(now int64) error {
-	for s.moving.Len() > 0 && s.moving.Min().at < now {
-		x := s.moving.Pop()
+	moving := &s.counters.moving
+	for moving.Len() > 0 && moving.Min().at < now {
+		x := moving.Pop()
 		x.of.rate += x.rate
-		if s.moving.Len() > 0 {
-			if next := s.moving.Min(); next.of == x.of && next.at == x.at {
-				continue // one point for one moment
+		if moving.Len() > 0 {
+			if next := moving.Min(); next.of == x.of && next.at == x.at {
+				continue // one point a moment
 			}
 		}
 		if x.of.rate < 1 {
-			x.of.rate = 0 // what a sum of fractions leaves
+			x.of.rate = 0 // rounding error
 		}
 		if err := s.point(x.of, x.at, x.of.rate); err != nil {
 			return err
@@ -73,7 +111,7 @@ func (s *Scene) pass(now int64) error {
 	return nil
 }
 
-// point shows a value that lasts to the next one. What a counter has when the window begins is shown there.
+// point draws a value that lasts until the next one. Values from before the window are drawn at its start.
 func (s *Scene) point(c *Counter, at int64, value float64) error {
 	if at < s.o.From {
 		at = s.o.From
@@ -85,17 +123,17 @@ func (s *Scene) point(c *Counter, at int64, value float64) error {
 	return s.v.Point(c, at, value)
 }
 
-func (s *Scene) newCounter(process, device int, name string, u Unit) *Counter {
-	s.counters++
-	return &Counter{ID: s.counters - 1, Process: process, Device: device, Name: name, Unit: u}
+func (k *counters) add(process, device int, name string, u Unit) *Counter {
+	k.made++
+	return &Counter{ID: k.made - 1, Process: process, Device: device, Name: name, Unit: u}
 }
 
-func (s *Scene) counter(of map[[2]int]*Counter, process, device int, name string, u Unit) *Counter {
-	k := [2]int{process, device}
-	c := of[k]
+func (k *counters) counter(of map[[2]int]*Counter, process, device int, name string, u Unit) *Counter {
+	id := [2]int{process, device}
+	c := of[id]
 	if c == nil {
-		c = s.newCounter(process, device, name, u)
-		of[k] = c
+		c = k.add(process, device, name, u)
+		of[id] = c
 	}
 	return c
 }

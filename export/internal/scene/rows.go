@@ -1,0 +1,152 @@
+package scene
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// MaxRows is the largest number of rows for overlapping tasks of a stream.
+const MaxRows = 16
+
+// Kind is the contents of a row.
+type Kind uint8
+
+// The kinds of rows.
+const (
+	Host      Kind = iota // calls and ranges of a thread
+	Ranges                // ranges that began on one thread and ended on another
+	Measured              // tasks of a lane with measured times
+	Bracketed             // tasks of a lane with bracketed times
+	Steps                 // steps of the program
+	Lost                  // gaps that concern all threads
+)
+
+// A Row is one line of slices.
+type Row struct {
+	ID      int // from 0, by first slice
+	Kind    Kind
+	Process int
+	Thread  int // of a Host row, else -1
+	Lane    int // of a device row, else -1
+	Device  int // of a device row, timeline.NoDevice if unknown
+	N       int // from 0: further rows of the same thread or lane
+	Moments bool
+	Name    string
+
+	open []int64 // ends of the open slices
+	end  int64   // of the last slice
+}
+
+// rows are the rows made so far.
+type rows struct {
+	made   int
+	host   [][]*Row // by thread
+	lanes  []lane   // by lane of the walk
+	ranges [][]*Row // by process
+	lost   *Row
+	steps  *Row
+}
+
+// lane has the rows of one lane of the walk.
+type lane struct {
+	rows    [2][]*Row // of measured and of bracketed tasks
+	moments [2]*Row
+	name    Sym
+	queue   *Counter
+}
+
+func (s *Scene) lane(i int) *lane {
+	l := &s.rows.lanes
+	for i >= len(*l) {
+		*l = append(*l, lane{name: s.Sym(s.W.Lanes[len(*l)].Name)})
+	}
+	return &(*l)[i]
+}
+
+func (r *rows) row(x Row) *Row {
+	x.ID = r.made
+	r.made++
+	x.Name = strings.ToValidUTF8(x.Name, "\uFFFD")
+	return &x
+}
+
+// nest adds a slice to the row if it nests there.
+func (r *Row) nest(from, to int64) bool {
+	n := len(r.open)
+	for n > 0 && r.open[n-1] <= from {
+		n--
+	}
+	if n > 0 && r.open[n-1] < to {
+		return false
+	}
+	r.open = append(r.open[:n], to)
+	return true
+}
+
+// hostRow returns the first row of a thread on which a slice nests, and adds the slice.
+func (s *Scene) hostRow(thread int, from, to int64) *Row {
+	for _, r := range s.rows.host[thread] {
+		if r.nest(from, to) {
+			return r
+		}
+	}
+	th := &s.Threads[thread]
+	name := th.Name
+	if name == "" {
+		name = "thread " + strconv.Itoa(th.TID)
+	}
+	r := s.rows.row(Row{Kind: Host, Process: int(th.Process), Thread: thread, Lane: -1, N: len(s.rows.host[thread]), Name: name})
+	r.nest(from, to)
+	s.rows.host[thread] = append(s.rows.host[thread], r)
+	return r
+}
+
+// laneRow returns the first free row of a lane, or the row of moments.
+func (s *Scene) laneRow(t *timeline.Task) (row *Row, moment bool) {
+	kind := Measured
+	if !t.Measured {
+		kind = Bracketed
+	}
+	k := kind - Measured
+	in := s.lane(t.Lane)
+	rows := in.rows[k]
+	for _, r := range rows {
+		if r.end <= t.From {
+			r.end = max(t.From, t.To)
+			return r, false
+		}
+	}
+	if len(rows) == MaxRows && in.moments[k] != nil {
+		return in.moments[k], true
+	}
+	lane := &s.W.Lanes[t.Lane]
+	r := Row{Kind: kind, Process: s.process(lane.Process), Thread: -1, Lane: t.Lane, Device: lane.Device, N: len(rows), Name: lane.Name}
+	if kind == Bracketed {
+		r.Name += " (bracketed)"
+	}
+	if len(rows) == MaxRows {
+		r.Moments = true
+		r.Name += ", earliest begin"
+		in.moments[k] = s.rows.row(r)
+		return in.moments[k], true
+	}
+	r.end = max(t.From, t.To)
+	row = s.rows.row(r)
+	in.rows[k] = append(rows, row)
+	return row, false
+}
+
+// rangeRow returns the first row for ranges across threads on which a slice nests, and adds the slice.
+func (s *Scene) rangeRow(process int, from, to int64) *Row {
+	for _, r := range s.rows.ranges[process] {
+		if r.nest(from, to) {
+			return r
+		}
+	}
+	r := s.rows.row(Row{Kind: Ranges, Process: process, Thread: -1, Lane: -1, N: len(s.rows.ranges[process]), Name: "ranges"})
+	r.nest(from, to)
+	s.rows.ranges[process] = append(s.rows.ranges[process], r)
+	return r
+}

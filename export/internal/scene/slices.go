@@ -1,0 +1,283 @@
+package scene
+
+import (
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// function caches the properties that all calls of a function share.
+type function struct {
+	name   Sym
+	params []param
+}
+
+type param struct {
+	key  Sym
+	word int
+	kind ArgKind
+	size uint8 // of an integer, in bytes
+	enum string
+}
+
+func (s *Scene) begin(row *Row, name, category Sym, from, to int64) *Slice {
+	l := &s.slice
+	*l = Slice{Row: row, Name: name, Category: category, From: from, To: to, Args: l.Args[:0]}
+	return l
+}
+
+func (l *Slice) num(key Sym, v uint64) { l.Args = append(l.Args, Arg{Key: key, Value: v, Kind: Uint}) }
+func (l *Slice) int(key Sym, v int64) {
+	l.Args = append(l.Args, Arg{Key: key, Value: uint64(v), Kind: Int})
+}
+func (l *Slice) text(key Sym, text Sym) {
+	l.Args = append(l.Args, Arg{Key: key, Value: uint64(text), Kind: Text})
+}
+func (l *Slice) yes(key Sym) { l.Args = append(l.Args, Arg{Key: key, Kind: True}) }
+
+func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
+	if err := s.until(c.Start); err != nil {
+		return err
+	}
+	if t != nil {
+		s.copies(c, t)
+	}
+	end := s.W.CallEnd(c)
+	f := s.function(c)
+	l := s.begin(s.hostRow(s.thread(c.Thread), c.Start, end), f.name, catCall, c.Start, end)
+	l.Call = c
+	l.num(keyCall, c.Index)
+	if c.Kernel != "" {
+		l.text(keyKernel, s.Sym(c.Kernel))
+	}
+	if t != nil {
+		if t.Fn.Stream >= 0 {
+			l.text(keyStream, s.lane(t.Lane).name)
+		}
+		l.Flow, l.FlowEnd = c.Index+1, early(t)
+	}
+	switch {
+	case c.Flags&format.Unfinished != 0:
+		l.yes(keyUnfinished)
+	case c.Fn == nil || !c.Fn.RetError && !c.Fn.RetVoid:
+		l.num(keyRet, c.Ret)
+	case c.Fn.RetError && uint32(c.Ret) != 0:
+		l.int(keyRet, int64(int32(c.Ret)))
+		l.text(keyError, s.Sym(s.W.Model.ErrorName(int64(int32(c.Ret)))))
+	}
+	if c.Retries != timeline.NoCall {
+		l.num(keyRetries, c.Retries)
+	}
+	if c.Flags&format.Truncated != 0 {
+		l.yes(keyTruncated)
+	}
+	if !s.o.NoArgs {
+		s.arguments(l, f, c.Raw)
+	}
+	s.Drawn.Calls++
+	return s.v.Slice(l)
+}
+
+func (s *Scene) function(c *timeline.HostCall) *function {
+	if f := s.funcs[c.Fn]; f != nil && c.Fn != nil {
+		return f
+	}
+	f := &function{name: s.Sym(c.Name)}
+	if c.Fn == nil {
+		return f // unknown functions differ in name
+	}
+	for i := range c.Fn.Params {
+		p := &c.Fn.Params[i]
+		if p.Words != 1 {
+			continue
+		}
+		q := param{key: s.Sym("arg." + p.Name), word: int(p.Word), kind: Pointer, size: 8}
+		if p.Role == api.Value && !strings.HasSuffix(p.Type, "*") {
+			q.kind = Uint
+			switch p.Type {
+			case "int32_t", "int":
+				q.kind, q.size = Int, 4
+			case "uint32_t", "unsigned int":
+				q.size = 4
+			case "int64_t", "long", "long long":
+				q.kind = Int
+			}
+			for e := range s.W.Model.Enums {
+				if s.W.Model.Enums[e].Type == p.Type {
+					q.kind, q.size, q.enum = Int, 4, p.Type
+				}
+			}
+		}
+		f.params = append(f.params, q)
+	}
+	s.funcs[c.Fn] = f
+	return f
+}
+
+func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
+	for i := range f.params {
+		p := &f.params[i]
+		if p.word >= len(c.Args) {
+			return
+		}
+		a := Arg{Key: p.key, Value: c.Args[p.word], Kind: p.kind}
+		if p.size == 4 {
+			if a.Value = uint64(uint32(a.Value)); p.kind == Int {
+				a.Value = uint64(int64(int32(a.Value)))
+			}
+		}
+		if p.enum != "" {
+			if name := s.W.Model.EnumName(p.enum, int64(a.Value)); name != "" {
+				a.Kind, a.Value = Text, uint64(s.Sym(name))
+			}
+		}
+		l.Args = append(l.Args, a)
+	}
+}
+
+// early reports whether a measured task begins before its call. Device and host clocks may differ by microseconds, and no
+// viewer draws an arrow back in time.
+func early(t *timeline.Task) bool { return t.Measured && t.From < t.Issued }
+
+func (s *Scene) task(t *timeline.Task) error {
+	row, moment := s.laneRow(t)
+	category := catTask
+	if !t.Measured {
+		category = catBracketed
+	}
+	l := s.begin(row, s.Sym(t.Name), category, t.From, max(t.From, t.To))
+	l.Task = t
+	if moment {
+		l.Moment, l.To = true, l.From
+		l.int(keyNotAfter, t.To)
+		s.Drawn.Moments++
+	}
+	if s.within(t.Issued, t.Returned) {
+		l.Flow, l.FlowEnd = t.Call+1, !early(t)
+	}
+	l.num(keyCall, t.Call)
+	l.text(keyTask, s.Sym(t.Kind.String()))
+	switch t.Kind {
+	case api.Copy, api.Fill:
+		l.num(keyBytes, t.Bytes)
+		if t.Pageable {
+			l.yes(keyPageable)
+		}
+	case api.Kernel:
+		if t.Blocks > 0 {
+			l.num(keyBlocks, uint64(t.Blocks))
+		}
+	case api.GraphRun:
+		if t.Object != nil {
+			l.num(keyGraph, uint64(t.Object.ID))
+			l.num(keyGraphTasks, s.graphs[t.Object])
+		}
+	default:
+		if t.Object != nil {
+			l.num(keyEvent, uint64(t.Object.ID))
+		}
+	}
+	if t.HasID {
+		l.num(keyStreamID, uint64(t.StreamID))
+		l.num(keyTaskID, uint64(t.TaskID))
+	}
+	if !t.Measured {
+		l.yes(keyBracketed)
+		s.Drawn.Bracketed++
+	}
+	if t.Open {
+		l.yes(keyOpen)
+	}
+	s.Drawn.Tasks++
+	return s.v.Slice(l)
+}
+
+func (s *Scene) rangeOf(r *timeline.Range) error {
+	if err := s.until(r.From); err != nil {
+		return err
+	}
+	name := r.Name
+	if name == "" {
+		name = "range"
+	}
+	var row *Row
+	thread, to := s.thread(r.Thread), max(r.From, r.To)
+	if r.Thread == r.EndThread {
+		row = s.hostRow(thread, r.From, to)
+	} else {
+		row = s.rangeRow(int(s.Threads[thread].Process), r.From, to)
+	}
+	l := s.begin(row, s.Sym(name), catRange, r.From, to)
+	l.Moment = r.Mark
+	l.num(keyCall, r.Begin)
+	if r.Domain != "" {
+		l.text(keyDomain, s.Sym(r.Domain))
+	}
+	if r.Stream != nil {
+		for i := range s.W.Lanes {
+			if s.W.Lanes[i].Stream == r.Stream {
+				l.text(keyStream, s.lane(i).name)
+			}
+		}
+	}
+	if r.Thread != r.EndThread {
+		l.num(keyEndThread, uint64(s.Threads[s.thread(r.EndThread)].TID))
+	}
+	if r.Open {
+		l.yes(keyOpen)
+	}
+	s.Drawn.Ranges++
+	return s.v.Slice(l)
+}
+
+func (s *Scene) step(p *step.Step) error {
+	if p.Open {
+		return nil // the time after the last step
+	}
+	if s.rows.steps == nil {
+		s.rows.steps = s.rows.row(Row{Kind: Steps, Process: s.process(s.W.StepRule().Process), Thread: -1, Lane: -1, Name: "steps"})
+	}
+	name := p.Name
+	if name == "" {
+		name = "step" // viewers summarize by name
+	}
+	l := s.begin(s.rows.steps, s.Sym(name), catStep, p.From, max(p.From, p.To))
+	l.num(keyStep, uint64(p.Index))
+	l.text(keyStepSource, s.Sym(string(s.W.StepRule().Source)))
+	if !p.Typical {
+		l.yes(keyUntypical)
+	}
+	s.Drawn.Steps++
+	return s.v.Slice(l)
+}
+
+func (s *Scene) gap(g *format.Gap) error {
+	to := max(g.From, g.To)
+	if !s.within(g.From, to) {
+		return nil
+	}
+	var row *Row
+	if g.Thread != format.NoThread {
+		row = s.hostRow(s.thread(g.Thread), g.From, to)
+	} else {
+		if s.rows.lost == nil || !s.rows.lost.nest(g.From, to) {
+			s.rows.lost = s.rows.row(Row{Kind: Lost, Thread: -1, Lane: -1, Name: "calls lost"})
+			s.rows.lost.nest(g.From, to)
+		}
+		row = s.rows.lost
+	}
+	name := nameLost
+	if g.Intended() {
+		name = nameNotRecorded
+	}
+	l := s.begin(row, name, catGap, g.From, to)
+	if g.Calls > 0 {
+		l.num(keyLost, g.Calls)
+	}
+	l.text(keyReason, s.Sym(g.Reason.String()))
+	s.Drawn.Gaps++
+	return s.v.Slice(l)
+}
