@@ -1,16 +1,9 @@
 package main
 
 import (
-	"io"
 	"strings"
-	"time"
 
-	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/export/pprof"
-	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // An exportFormat is a format that a trace can be exported to.
@@ -20,31 +13,6 @@ type exportFormat struct {
 	ext         string // default output: the name of the trace with this; "" if there is none
 	lost        string // what replaces lost calls in the output
 	make        func() exporter
-}
-
-// An exporter writes traces in one format. It holds the values of the format's flags.
-type exporter interface {
-	flags(f *pflag.FlagSet)
-	// check checks the flags before a trace is opened.
-	check(x *exporting, f *pflag.FlagSet) error
-	// run writes a trace and reports on standard error what was written.
-	run(x *exporting) error
-}
-
-// A treeExporter is an exporter that can also add any number of traces to one output.
-type treeExporter interface {
-	exporter
-	arguments(c *cobra.Command, args []string) error
-	runTree(x *exporting, args []string) (done bool, err error)
-}
-
-// exporting is one run of an export command.
-type exporting struct {
-	*app
-	out  string
-	path string // of the trace
-	r    *format.Reader
-	m    *api.Model
 }
 
 var exportFormats = []exportFormat{
@@ -119,42 +87,4 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 	c.Flags().StringVarP(&x.out, "output", "o", "", f.output)
 	e.flags(c.Flags())
 	return c
-}
-
-// brackets reports how many tasks have no measured times.
-func (a *app) brackets(bracketed, tasks int) {
-	if bracketed > 0 {
-		report.Printf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
-	}
-}
-
-// periodFlags select a part of a trace by time.
-type periodFlags struct{ from, to time.Duration }
-
-func (p *periodFlags) add(f *pflag.FlagSet) {
-	f.DurationVar(&p.from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
-	f.DurationVar(&p.to, "to", 0, "leave out what begins at this moment or later")
-}
-
-// check returns the period in nanoseconds. It must not be empty.
-func (p *periodFlags) check() (from, to int64, err error) {
-	if p.from < 0 || p.to < 0 || p.to != 0 && p.to <= p.from {
-		return 0, 0, usage("--from %v --to %v: there is no time between them", p.from, p.to)
-	}
-	return p.from.Nanoseconds(), p.to.Nanoseconds(), nil
-}
-
-type pprofExport struct{}
-
-func (pprofExport) flags(*pflag.FlagSet) {}
-
-func (pprofExport) check(*exporting, *pflag.FlagSet) error { return nil }
-
-func (pprofExport) run(x *exporting) error {
-	o := &pprof.Options{Progress: x.progress("calls")}
-	if err := x.write(x.out, x.r, func(w io.Writer) error { return pprof.Write(w, x.r, x.m, o) }); err != nil {
-		return err
-	}
-	report.Printf(x.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", x.out, x.out)
-	return nil
 }

@@ -26,11 +26,8 @@ func (e *chromeExport) check(*exporting, *pflag.FlagSet) (err error) {
 
 func (e *chromeExport) run(x *exporting) error {
 	e.o.Progress = x.progress("calls")
-	var res *chrome.Result
-	if err := x.write(x.out, x.r, func(w io.Writer) (err error) {
-		res, err = chrome.Write(w, x.r, x.m, &e.o)
-		return err
-	}); err != nil {
+	res, err := file(x, func(w io.Writer) (*chrome.Result, error) { return chrome.Write(w, x.r, x.m, &e.o) })
+	if err != nil {
 		return err
 	}
 	report.Printf(x.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, x.out)

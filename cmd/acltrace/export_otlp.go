@@ -68,11 +68,8 @@ func (e *otlpExport) run(x *exporting) error {
 
 // write writes a file of spans.
 func (e *otlpExport) write(x *exporting) error {
-	var res *otelexport.Result
-	if err := x.write(x.out, x.r, func(w io.Writer) (err error) {
-		res, err = otelexport.Write(w, x.r, x.m, &e.o)
-		return err
-	}); err != nil {
+	res, err := file(x, func(w io.Writer) (*otelexport.Result, error) { return otelexport.Write(w, x.r, x.m, &e.o) })
+	if err != nil {
 		return err
 	}
 	report.Printf(x.err, "acltrace: %s in %s written to %s\n", human.Plural(uint64(res.Spans), "span"), human.Plural(uint64(res.Traces), "trace"), x.out)

@@ -47,10 +47,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	var names []string
 	if e.o.MaxSize == 0 {
 		names = []string{x.out}
-		err = x.write(x.out, x.r, func(w io.Writer) (err error) {
-			res, err = perfetto.Write(w, x.r, x.m, &e.o)
-			return err
-		})
+		res, err = file(x, func(w io.Writer) (*perfetto.Result, error) { return perfetto.Write(w, x.r, x.m, &e.o) })
 	} else {
 		err = writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 			res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// An exporter writes traces in one format. It holds the values of the format's flags.
+type exporter interface {
+	flags(f *pflag.FlagSet)
+	// check checks the flags before a trace is opened.
+	check(x *exporting, f *pflag.FlagSet) error
+	// run writes a trace and reports on standard error what was written.
+	run(x *exporting) error
+}
+
+// A treeExporter is an exporter that can also add any number of traces to one output.
+type treeExporter interface {
+	exporter
+	arguments(c *cobra.Command, args []string) error
+	runTree(x *exporting, args []string) (done bool, err error)
+}
+
+// exporting is one run of an export command.
+type exporting struct {
+	*app
+	out  string
+	path string // of the trace
+	r    *format.Reader
+	m    *api.Model
+}
+
+// file writes the output of a format to x.out and returns the format's result.
+func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err error) {
+	err = x.write(x.out, x.r, func(w io.Writer) (err error) {
+		res, err = write(w)
+		return err
+	})
+	return res, err
+}
+
+// brackets reports how many tasks have no measured times.
+func (a *app) brackets(bracketed, tasks int) {
+	if bracketed > 0 {
+		report.Printf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
+	}
+}
+
+// periodFlags select a part of a trace by time.
+type periodFlags struct{ from, to time.Duration }
+
+func (p *periodFlags) add(f *pflag.FlagSet) {
+	f.DurationVar(&p.from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
+	f.DurationVar(&p.to, "to", 0, "leave out what begins at this moment or later")
+}
+
+// check returns the period in nanoseconds. It must not be empty.
+func (p *periodFlags) check() (from, to int64, err error) {
+	if p.from < 0 || p.to < 0 || p.to != 0 && p.to <= p.from {
+		return 0, 0, usage("--from %v --to %v: there is no time between them", p.from, p.to)
+	}
+	return p.from.Nanoseconds(), p.to.Nanoseconds(), nil
+}
