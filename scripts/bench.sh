@@ -202,7 +202,7 @@ ring() {
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
 	scripts/collector.sh
-	for package in ./record ./sim ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/internal/spans ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
+	for package in ./record ./sim/acl ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/internal/spans ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
 		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package 2>&1 | grep -E '^(Benchmark|pkg:|panic|FAIL|---)' || echo "$package: ended early"
 	done
 }

@@ -20,5 +20,5 @@ if ACLTRACE_OLD_ROOT=$(scripts/oldroots.sh build/roots); then
 	go test -run OldRoot ./probe/shimtest
 fi
 ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
-CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim
-CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim -virtual
+CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl
+CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl -virtual

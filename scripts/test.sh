@@ -20,5 +20,5 @@ go vet ./...
 go test -timeout 60m ./...
 
 # The engine of the simulator in virtual time, and under the race detector.
-go test -timeout 60m ./sim -virtual
-CGO_ENABLED=1 go test -race -timeout 60m ./sim
+go test -timeout 60m ./sim/acl -virtual
+CGO_ENABLED=1 go test -race -timeout 60m ./sim/acl

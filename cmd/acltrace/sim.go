@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
-	"github.com/acltrace/acltrace/sim"
+	sim "github.com/acltrace/acltrace/sim/acl"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 )

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/sim/device/space"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ type alarm struct {
 }
 
 func (l *alarmList) Sleep(d time.Duration) {
-	a := l.take()
+	a := l.Take()
 	if a == nil {
 		time.Sleep(d)
 		return
@@ -43,7 +44,7 @@ func (l *alarmList) Sleep(d time.Duration) {
 	l.free = append(l.free, a)
 }
 
-func (l *alarmList) take() *alarm {
+func (l *alarmList) Take() *alarm {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.free); n > 0 {
@@ -58,6 +59,6 @@ func (l *alarmList) take() *alarm {
 	if err != nil {
 		return nil
 	}
-	KeepDescriptor(fd, true)
+	space.KeepDescriptor(fd, true)
 	return &alarm{fd, os.NewFile(uintptr(fd), "timer")}
 }

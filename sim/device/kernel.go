@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 // Kernels knows what kernels do. Its methods may be called by several goroutines at once.
@@ -20,7 +22,7 @@ type Kernel struct {
 	Entry uint64 // tiling key, 0 for none
 	Args  []Arg
 	// Extents appends the ranges of device memory that a launch will touch.
-	Extents func(l *Launch, to []Extent) []Extent
+	Extents func(l *Launch, to []space.Extent) []space.Extent
 	// Run does the work of all blocks.
 	Run func(l *Launch)
 	// Blocks does the work of some blocks in place of Run, where those of a launch may run at once.
@@ -70,19 +72,6 @@ type Arg struct {
 	Size uint32 // 8 for addresses; 1, 2, 4 or 8 for scalars
 }
 
-// Access to a range of device memory.
-const (
-	Read  = 1
-	Write = 2
-)
-
-// Extent is a range of device memory that a launch will touch.
-type Extent struct {
-	Addr, Size uint64
-	Access     uint32
-	Arg        uint32 // number of the argument that it comes from
-}
-
 // Launch is one launch of a kernel, as the kernel sees it.
 type Launch struct {
 	Args        []byte // in device memory, placeholders resolved
@@ -118,7 +107,7 @@ func (k *Kernel) Do(l *Launch, bytes uint64) {
 func (k *Kernel) Offset(arg int) uint64 {
 	at := uint64(0)
 	for i, a := range k.Args {
-		at = RoundUp(at, uint64(max(a.Size, 1)))
+		at = space.RoundUp(at, uint64(max(a.Size, 1)))
 		if i == arg {
 			return at
 		}
@@ -132,14 +121,4 @@ func (k *Kernel) ArgName(i uint32) string {
 		return k.Args[i].Name
 	}
 	return "of unknown name"
-}
-
-func AccessName(a uint32) string {
-	switch a {
-	case Read:
-		return "read"
-	case Write:
-		return "written"
-	}
-	return "read and written"
 }

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/acltrace/acltrace/sim/device"
-
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 // Findings returns the findings so far, in the order of finding.
@@ -94,14 +93,14 @@ func (c *Checker) Leave(t *Thread, f *api.Func, words []uint64, result uint64, o
 		p := &f.Params[i]
 		switch w := words[p.Word]; {
 		case (p.Role == api.New || p.Role == api.Find) && p.Words == 1 && w != 0 && p.Elem == 8:
-			if h := *(*uint64)(device.Pointer(w)); device.KindOf(h) != 0 {
+			if h := *(*uint64)(space.Pointer(w)); space.KindOf(h) != 0 {
 				c.mu.Lock()
 				if c.objects.made[h] == nil {
 					c.objects.made[h] = call
 				}
 				c.mu.Unlock()
 			}
-		case p.Role == api.End && device.KindOf(w) != 0:
+		case p.Role == api.End && space.KindOf(w) != 0:
 			c.mu.Lock()
 			delete(c.objects.made, w)
 			c.mu.Unlock()
@@ -133,8 +132,8 @@ func (c *Checker) On(t *Thread, s *Stream, kernel string) *Call {
 }
 
 // leakable are the kinds of objects that a program has to end, with their names.
-var leakable = map[device.Kind]string{device.KindContext: "a context", device.KindStream: "a stream", device.KindEvent: "an event", device.KindImage: "a binary",
-	device.KindBinary: "a loaded binary", device.KindGraph: "a model", device.KindNotify: "a notify", device.KindCounter: "a counting notify", device.KindPhysical: "physical memory", device.KindPool: "a memory pool"}
+var leakable = map[space.Kind]string{space.KindContext: "a context", space.KindStream: "a stream", space.KindEvent: "an event", space.KindImage: "a binary",
+	space.KindBinary: "a loaded binary", space.KindGraph: "a model", space.KindNotify: "a notify", space.KindCounter: "a counting notify", space.KindPhysical: "physical memory", space.KindPool: "a memory pool"}
 
 // leaks finds what lives still. end is the call that ends the runtime, nil at the end of the process. The caller holds the lock.
 func (c *Checker) leaks(end *Call) {
@@ -148,8 +147,8 @@ func (c *Checker) leaks(end *Call) {
 	}
 	var all []left
 	for h, call := range c.objects.made {
-		if leakable[device.KindOf(h)] != "" && c.opts.Live(h) {
-			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[device.KindOf(h)], h, when)})
+		if leakable[space.KindOf(h)] != "" && c.opts.Live(h) {
+			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[space.KindOf(h)], h, when)})
 		}
 	}
 	for _, r := range c.memory.holdings.All() {
@@ -381,7 +380,7 @@ func (c *Checker) TaskTouches(s *Stream, addr, n uint64, access uint32) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.touch(s.actor.by(), device.Span{Addr: addr, Size: n}, access)
+	c.touch(s.actor.by(), space.Span{Addr: addr, Size: n}, access)
 }
 
 // HostTouches is an access of a call that returns when it is done.
@@ -391,19 +390,19 @@ func (c *Checker) HostTouches(t *Thread, addr, n uint64, access uint32) {
 		return
 	}
 	defer c.mu.Unlock()
-	c.touch(c.byHost(call), device.Span{Addr: addr, Size: n}, access)
+	c.touch(c.byHost(call), space.Span{Addr: addr, Size: n}, access)
 }
 
 // rows calls a function for each side of each row.
-func (x *Copy) rows(f func(s device.Span, access uint32)) {
+func (x *Copy) rows(f func(s space.Span, access uint32)) {
 	if x.Height > maxRows {
 		return
 	}
 	for i := range x.Height {
 		if !x.Staged {
-			f(device.Span{Addr: x.Src + i*x.SPitch, Size: x.Width}, device.Read)
+			f(space.Span{Addr: x.Src + i*x.SPitch, Size: x.Width}, space.Read)
 		}
-		f(device.Span{Addr: x.Dst + i*x.DPitch, Size: x.Width}, device.Write)
+		f(space.Span{Addr: x.Dst + i*x.DPitch, Size: x.Width}, space.Write)
 	}
 }
 
@@ -416,7 +415,7 @@ func (c *Checker) HostCopies(t *Thread, x *Copy) {
 	defer c.mu.Unlock()
 	o := c.byHost(call)
 	o.outs = x.outs()
-	x.rows(func(s device.Span, access uint32) { c.touch(o, s, access) })
+	x.rows(func(s space.Span, access uint32) { c.touch(o, s, access) })
 }
 
 // Watch hashes the host buffer that an asynchronous copy will read.
@@ -481,31 +480,31 @@ func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 		c.found(f)
 	}
 	o.outs = x.outs()
-	x.rows(func(sp device.Span, access uint32) { c.touch(o, sp, access) })
+	x.rows(func(sp space.Span, access uint32) { c.touch(o, sp, access) })
 }
 
 // outs is what a copy writes, with the gaps between its rows.
-func (x *Copy) outs() []device.Span {
+func (x *Copy) outs() []space.Span {
 	if x.Height == 0 {
 		return nil
 	}
-	return []device.Span{{Addr: x.Dst, Size: (x.Height-1)*x.DPitch + x.Width}}
+	return []space.Span{{Addr: x.Dst, Size: (x.Height-1)*x.DPitch + x.Width}}
 }
 
 // KernelTouches is the accesses of a kernel.
-func (c *Checker) KernelTouches(s *Stream, extents []device.Extent) {
+func (c *Checker) KernelTouches(s *Stream, extents []space.Extent) {
 	if !c.locked() {
 		return
 	}
 	defer c.mu.Unlock()
 	o := s.actor.by()
 	for _, x := range extents {
-		if x.Access&device.Write != 0 && x.Size > 0 {
-			o.outs = append(o.outs, device.Span{Addr: x.Addr, Size: x.Size})
+		if x.Access&space.Write != 0 && x.Size > 0 {
+			o.outs = append(o.outs, space.Span{Addr: x.Addr, Size: x.Size})
 		}
 	}
 	for _, x := range extents {
-		c.touch(o, device.Span{Addr: x.Addr, Size: x.Size}, x.Access)
+		c.touch(o, space.Span{Addr: x.Addr, Size: x.Size}, x.Access)
 	}
 }
 
@@ -562,7 +561,7 @@ func (c *Checker) Gets(t *Thread, addr, n uint64, what string) {
 	p := c.opts.Locate(addr)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hold(call, device.Span{Addr: addr, Size: n}, what, p.Device < 0 && !p.Managed)
+	c.hold(call, space.Span{Addr: addr, Size: n}, what, p.Device < 0 && !p.Managed)
 }
 
 func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
@@ -577,7 +576,7 @@ func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
 }
 
 // Drops is memory of the runtime's own that ends.
-func (c *Checker) Drops(s device.Span) {
+func (c *Checker) Drops(s space.Span) {
 	if !c.locked() {
 		return
 	}
@@ -614,7 +613,7 @@ func (c *Checker) Failed(s *Stream) {
 }
 
 // AllGone is the end of a device's memory with its last context. What the program has not freed is a leak.
-func (c *Checker) AllGone(d int32, live []device.Span, arena device.Span) {
+func (c *Checker) AllGone(d int32, live []space.Span, arena space.Span) {
 	if !c.locked() {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 // Vector is how far each actor is done, by number. The host's number is 0.
@@ -58,7 +58,7 @@ type observer struct {
 	host  uint64 // how far it knows the host
 	knows *Vector
 	call  *Call
-	outs  []device.Span // that it writes from what it reads
+	outs  []space.Span // that it writes from what it reads
 }
 
 // after tells whether an access is done for the observer.
@@ -71,12 +71,12 @@ func (o *observer) after(u *accessed) bool {
 
 // accessed is one access to memory.
 type accessed struct {
-	device.Span
+	space.Span
 	write bool
 	n     int // of the actor
 	time  uint64
 	call  *Call
-	outs  []device.Span // of a read: what is written from it
+	outs  []space.Span // of a read: what is written from it
 }
 
 func (u *accessed) part() Part {
@@ -95,7 +95,7 @@ type cell struct {
 
 // holding is memory that the program has, or had until it was freed.
 type holding struct {
-	device.Span
+	space.Span
 	what  string
 	host  bool // the host's memory
 	call  *Call
@@ -143,7 +143,7 @@ type Checker struct {
 	words    map[uint64]*Vector // of value writes and waits, which order streams
 	world    Vector             // known to other processes
 	sources  []*Source
-	memory   memory
+	memory   Memory
 	objects  objects
 	findings findings
 }
@@ -159,7 +159,7 @@ type Options struct {
 	// Locate returns where an address lies.
 	Locate func(addr uint64) Place
 	// Race marks memory that was written from memory found in a race.
-	Race func(written []device.Span)
+	Race func(written []space.Span)
 }
 
 // Place is where memory lies.
@@ -170,12 +170,12 @@ type Place struct {
 }
 
 // memory is what is known about addresses.
-type memory struct {
-	accesses device.Regions[*cell]
-	holdings device.Regions[*holding]
-	freed    device.Regions[*holding]
-	oldest   []*holding               // freed memory, oldest first
-	racy     device.Regions[struct{}] // live memory that was found in a race
+type Memory struct {
+	accesses space.Regions[*cell]
+	holdings space.Regions[*holding]
+	freed    space.Regions[*holding]
+	oldest   []*holding              // freed memory, oldest first
+	racy     space.Regions[struct{}] // live memory that was found in a race
 }
 
 // objects are the beginning and the end of the program's objects.
@@ -295,12 +295,12 @@ func (a *actor) by() observer {
 }
 
 // touch is an access to a range.
-func (c *Checker) touch(o observer, s device.Span, access uint32) {
+func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	if s.Size == 0 || s.Addr+s.Size < s.Addr {
 		return
 	}
-	u := accessed{Span: s, write: access&device.Write != 0, n: o.n, time: o.time, call: o.call}
-	if access&device.Read != 0 {
+	u := accessed{Span: s, write: access&space.Write != 0, n: o.n, time: o.time, call: o.call}
+	if access&space.Read != 0 {
 		u.outs = o.outs
 	}
 	if !c.alive(&o, &u) {
@@ -322,7 +322,7 @@ func (c *Checker) touch(o observer, s device.Span, access uint32) {
 	for at := c.memory.accesses.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
 		r := at.Get()
 		if r.Addr > next {
-			c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
+			c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
 			count++
 		}
 		next = r.End()
@@ -332,16 +332,16 @@ func (c *Checker) touch(o observer, s device.Span, access uint32) {
 		count++
 	}
 	if next < s.End() {
-		c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
+		c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
 		count++
 	}
 	if count > 1 && u.write {
-		device.TakeOut(&c.memory.accesses, s)
+		space.TakeOut(&c.memory.accesses, s)
 		if whole == nil {
 			whole = &cell{}
 		}
 		*whole = *newCell(u)
-		c.memory.accesses.Insert(device.Region[*cell]{Span: s, V: whole})
+		c.memory.accesses.Insert(space.Region[*cell]{Span: s, V: whole})
 	}
 }
 
@@ -363,7 +363,7 @@ func (l *cell) add(o *observer, u accessed) {
 }
 
 // against holds an access against the last ones to a range.
-func (c *Checker) against(o *observer, u *accessed, r device.Region[*cell]) {
+func (c *Checker) against(o *observer, u *accessed, r space.Region[*cell]) {
 	if w := &r.V.write; w.call != nil && !o.after(w) {
 		c.conflict(w, u, r.Span)
 		return
@@ -380,7 +380,7 @@ func (c *Checker) against(o *observer, u *accessed, r device.Region[*cell]) {
 }
 
 // conflict is two accesses without an order.
-func (c *Checker) conflict(a, b *accessed, at device.Span) {
+func (c *Checker) conflict(a, b *accessed, at space.Span) {
 	if c.isWord(at) {
 		return
 	}
@@ -404,17 +404,17 @@ func (c *Checker) conflict(a, b *accessed, at device.Span) {
 }
 
 // race notes memory that was found in a race, and marks what the earlier task has written from it.
-func (c *Checker) race(at device.Span, outs []device.Span) {
+func (c *Checker) race(at space.Span, outs []space.Span) {
 	from, to := at.Addr, at.End()
-	for _, r := range device.TakeOut(&c.memory.racy, at) {
+	for _, r := range space.TakeOut(&c.memory.racy, at) {
 		from, to = min(from, r.Addr), max(to, r.End())
 	}
-	c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: from, Size: to - from}})
+	c.memory.racy.Insert(space.Region[struct{}]{Span: space.Span{Addr: from, Size: to - from}})
 	c.opts.Race(outs)
 }
 
 // Racy reports whether some memory in a range was found in a race.
-func (c *Checker) Racy(s device.Span) bool {
+func (c *Checker) Racy(s space.Span) bool {
 	if c == nil {
 		return false
 	}
@@ -453,20 +453,20 @@ func (c *Checker) cut(addr uint64) {
 		return
 	}
 	c.memory.accesses.Remove(r.Addr)
-	c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
-	c.memory.accesses.Insert(device.Region[*cell]{Span: device.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
+	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
+	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
 }
 
 // hold is memory that the program gets.
-func (c *Checker) hold(call *Call, s device.Span, what string, host bool) {
+func (c *Checker) hold(call *Call, s space.Span, what string, host bool) {
 	c.time++
 	h := &holding{Span: s, what: what, host: host, call: call, since: c.time}
-	for _, r := range device.TakeOut(&c.memory.freed, s) {
+	for _, r := range space.TakeOut(&c.memory.freed, s) {
 		h.old = r.V
 		h.old.old = nil
 	}
 	c.forget(s)
-	c.memory.holdings.Insert(device.Region[*holding]{Span: s, V: h})
+	c.memory.holdings.Insert(space.Region[*holding]{Span: s, V: h})
 }
 
 // release is the end of memory that begins at an address. Whoever is not known to be done with it uses it in flight.
@@ -494,7 +494,7 @@ func (c *Checker) release(o observer, addr uint64) {
 	})
 	c.forget(h.Span)
 	h.freed, h.old = u, nil
-	c.memory.freed.Insert(device.Region[*holding]{Span: h.Span, V: h})
+	c.memory.freed.Insert(space.Region[*holding]{Span: h.Span, V: h})
 	if c.memory.oldest = append(c.memory.oldest, h); len(c.memory.oldest) > maxFreed {
 		old := c.memory.oldest[0]
 		c.memory.oldest[0] = nil
@@ -506,17 +506,17 @@ func (c *Checker) release(o observer, addr uint64) {
 }
 
 // forget drops all that is known about a range.
-func (c *Checker) forget(s device.Span) {
+func (c *Checker) forget(s space.Span) {
 	c.cut(s.Addr)
 	c.cut(s.End())
-	device.TakeOut(&c.memory.accesses, s)
-	device.TakeOut(&c.memory.holdings, s)
-	for _, r := range device.TakeOut(&c.memory.racy, s) { // its neighbours stay
+	space.TakeOut(&c.memory.accesses, s)
+	space.TakeOut(&c.memory.holdings, s)
+	for _, r := range space.TakeOut(&c.memory.racy, s) { // its neighbours stay
 		if r.Addr < s.Addr {
-			c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
+			c.memory.racy.Insert(space.Region[struct{}]{Span: space.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
 		}
 		if r.End() > s.End() {
-			c.memory.racy.Insert(device.Region[struct{}]{Span: device.Span{Addr: s.End(), Size: r.End() - s.End()}})
+			c.memory.racy.Insert(space.Region[struct{}]{Span: space.Span{Addr: s.End(), Size: r.End() - s.End()}})
 		}
 	}
 	for addr := range c.words {
@@ -527,7 +527,7 @@ func (c *Checker) forget(s device.Span) {
 }
 
 // wordsIn calls a function for each word in a range that streams wait for.
-func (c *Checker) wordsIn(s device.Span, f func(w *Vector)) {
+func (c *Checker) wordsIn(s space.Span, f func(w *Vector)) {
 	if s.Size/8 > uint64(len(c.words)) {
 		for addr, w := range c.words {
 			if addr+8 > s.Addr && addr < s.End() {
@@ -560,7 +560,7 @@ func (c *Checker) word(o *observer, w *Vector, write bool) {
 	o.host = o.knows.at(0)
 }
 
-func (c *Checker) isWord(s device.Span) bool {
+func (c *Checker) isWord(s space.Span) bool {
 	if s.Size > 8 || len(c.words) == 0 {
 		return false
 	}
@@ -572,9 +572,9 @@ func (c *Checker) isWord(s device.Span) bool {
 func (c *Checker) sumOf(x *Copy) (uint64, bool) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
-	err := device.Guard(func() {
+	err := space.Guard(func() {
 		for i := range x.Height {
-			h.Write(device.Bytes(x.Src+i*x.SPitch, x.Width))
+			h.Write(space.Bytes(x.Src+i*x.SPitch, x.Width))
 		}
 	})
 	return h.Sum64(), err == nil

@@ -12,12 +12,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 // keepDescriptors has the face keep the program from closing the descriptors that the engine needs: those of the simulator, and those of Go.
 func keepDescriptors() {
-	device.KeepDescriptor = keepDescriptor
+	space.KeepDescriptor = keepDescriptor
 	time.Sleep(time.Nanosecond) // Go opens its poller at the first timer
 	for _, fd := range pollDescriptors() {
 		keepDescriptor(fd, true)

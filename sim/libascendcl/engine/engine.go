@@ -16,8 +16,9 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/sim"
+	sim "github.com/acltrace/acltrace/sim/acl"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 var (
@@ -33,7 +34,7 @@ func newSim() *sim.Sim {
 	keepDescriptors()
 	o := optionsFromEnv()
 	o.Caller = caller{}
-	o.Reserved = device.Span{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
+	o.Reserved = space.Span{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
 	if o.VABase == 0 {
 		o.VABase = o.Reserved.Addr
 	}
@@ -123,7 +124,7 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	if !ok {
 		return 0
 	}
-	name, crashed := strings.CutPrefix(name, sim.CrashMark)
+	name, crashed := strings.CutPrefix(name, device.CrashMark)
 	if kernel != nil && n > 0 {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(kernel)), int(n))
 		b[copy(b[:n-1], name)] = 0
@@ -133,10 +134,10 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 		return 4
 	case name == "":
 		return 2
-	case name == sim.RaceMark:
+	case name == device.RaceMark:
 		return 3
 	}
-	if reason, ok := sim.Given(name); ok {
+	if reason, ok := device.Given(name); ok {
 		return 0x100 | C.int(reason)
 	}
 	return 1
@@ -152,7 +153,7 @@ func aclsim_mark(addr, size C.uint64_t, reason C.int) {
 // fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
 // simulator and ends the program.
 func fault(f *api.Func, r any) uint64 {
-	err := device.Fault(r)
+	err := space.Fault(r)
 	if err == nil {
 		panic(r)
 	}

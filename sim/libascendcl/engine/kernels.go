@@ -46,6 +46,7 @@ import (
 
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/space"
 	"golang.org/x/sys/unix"
 )
 
@@ -179,7 +180,7 @@ func (l *library) wrap(k *C.aclsim_kernel) *device.Kernel {
 		w.Run = func(l *device.Launch) { run(l, 0, l.NumBlocks) }
 	}
 	if k.extents != nil {
-		w.Extents = func(x *device.Launch, to []device.Extent) []device.Extent { return l.extents(w, k, x, to) }
+		w.Extents = func(x *device.Launch, to []space.Extent) []space.Extent { return l.extents(w, k, x, to) }
 	}
 	if k.duration != nil {
 		w.Duration = func(x *device.Launch) time.Duration {
@@ -216,7 +217,7 @@ func launch(l *device.Launch) C.aclsim_launch {
 	return c
 }
 
-func (l *library) extents(w *device.Kernel, k *C.aclsim_kernel, x *device.Launch, to []device.Extent) []device.Extent {
+func (l *library) extents(w *device.Kernel, k *C.aclsim_kernel, x *device.Launch, to []space.Extent) []space.Extent {
 	c := launch(x)
 	out := make([]C.aclsim_extent, 16)
 	var n C.uint32_t
@@ -228,7 +229,7 @@ func (l *library) extents(w *device.Kernel, k *C.aclsim_kernel, x *device.Launch
 		n = min(n, all)
 	}
 	for _, x := range out[:n] {
-		to = append(to, device.Extent{Addr: uint64(x.addr), Size: uint64(x.size), Access: uint32(x.access), Arg: uint32(x.arg)})
+		to = append(to, space.Extent{Addr: uint64(x.addr), Size: uint64(x.size), Access: uint32(x.access), Arg: uint32(x.arg)})
 	}
 	return to
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/kernellib"
-	"github.com/acltrace/acltrace/sim"
+	sim "github.com/acltrace/acltrace/sim/acl"
+	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -37,8 +38,8 @@ func optionsFromEnv() *sim.Options {
 	}
 	if v := os.Getenv("ACLSIM_DEVICES"); v != "" {
 		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > sim.MaxDevices {
-			warn("ACLSIM_DEVICES=%s is no number from 1 to %d and is not used", v, sim.MaxDevices)
+		if err != nil || n < 1 || n > device.MaxDevices {
+			warn("ACLSIM_DEVICES=%s is no number from 1 to %d and is not used", v, device.MaxDevices)
 		} else {
 			o.Devices = n
 		}

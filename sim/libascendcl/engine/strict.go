@@ -30,7 +30,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/acltrace/acltrace/sim"
+	sim "github.com/acltrace/acltrace/sim/acl"
 	"github.com/acltrace/acltrace/sim/strict"
 	"golang.org/x/sys/unix"
 )

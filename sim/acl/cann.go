@@ -1,0 +1,115 @@
+package acl
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+// The release whose rules are simulated, and the packages of it that are there.
+const (
+	cannMajor, cannMinor, cannPatch = 9, 1, 0
+	cannVersion                     = "9.1.0"
+)
+
+// cannAttributes is the list of aclGetCannAttributeList.
+type cannAttributes struct {
+	once sync.Once
+	list uint64 // address
+}
+
+var cannPackages = map[string]acl.CANNPackageName{"CANN": acl.ACL_PKG_NAME_CANN, "cann": acl.ACL_PKG_NAME_CANN, "runtime": acl.ACL_PKG_NAME_RUNTIME, "driver": acl.ACL_PKG_NAME_DRIVER}
+
+// sysPackage refuses packages that are not there.
+func (t *Thread) sysPackage(pkgName *byte) acl.Error {
+	if pkgName == nil {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "pkgName is null")
+	}
+	if _, ok := cannPackages[space.GoString(pkgName)]; !ok {
+		return t.fail(acl.ACL_ERROR_INVALID_FILE, "the package %q is not installed in the simulator", space.GoString(pkgName))
+	}
+	return acl.ACL_SUCCESS
+}
+
+// SysGetCANNVersion tells the version of a package, by its number.
+func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPackageVersion) acl.Error {
+	if version == nil {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "version is null")
+	}
+	if name < acl.ACL_PKG_NAME_CANN || name > acl.ACL_PKG_NAME_DRIVER {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "package %d is unknown", name)
+	}
+	for _, p := range cannPackages {
+		if p != name {
+			continue
+		}
+		*version = acl.CANNPackageVersion{}
+		b := (*[unsafe.Sizeof(*version)]byte)(unsafe.Pointer(version))
+		space.PutText(b[:128], cannVersion)
+		space.PutText(b[128:192], "9")
+		space.PutText(b[192:256], "1")
+		space.PutText(b[256:320], "0")
+		return acl.ACL_SUCCESS
+	}
+	return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
+}
+
+// SysGetVersionStr stores the version of a package.
+func (t *Thread) SysGetVersionStr(pkgName, versionStr *byte) acl.Error {
+	if e := t.sysPackage(pkgName); e != 0 {
+		return e
+	}
+	if versionStr == nil {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "versionStr is null")
+	}
+	space.PutText(space.List(versionStr, uint64(len(cannVersion)+1)), cannVersion)
+	return acl.ACL_SUCCESS
+}
+
+// SysGetVersionNum stores the version of a package as a number that grows with it.
+func (t *Thread) SysGetVersionNum(pkgName *byte, versionNum *int32) acl.Error {
+	if e := t.sysPackage(pkgName); e != 0 {
+		return e
+	}
+	if versionNum == nil {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "versionNum is null")
+	}
+	*versionNum = (cannMajor*100+cannMinor)*100000 + cannPatch*1000
+	return acl.ACL_SUCCESS
+}
+
+// cannAttrs are the features of the software that the simulated device has.
+var cannAttrs = []acl.CannAttr{acl.ACL_CANN_ATTR_INF_NAN, acl.ACL_CANN_ATTR_BF16}
+
+// GetCannAttributeList returns the features that there are. The list is the runtime's.
+func (t *Thread) GetCannAttributeList(cannAttrList **acl.CannAttr, num *uint64) acl.Error {
+	if cannAttrList == nil || num == nil {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "cannAttrList or num is null")
+	}
+	t.sim.attributes.once.Do(func() {
+		n := uint64(len(cannAttrs)) * 4
+		t.sim.attributes.list = t.sim.text.Get(space.RoundUp(n, 8))
+		copy(space.List((*acl.CannAttr)(space.Pointer(t.sim.attributes.list)), uint64(len(cannAttrs))), cannAttrs)
+	})
+	*cannAttrList, *num = (*acl.CannAttr)(space.Pointer(t.sim.attributes.list)), uint64(len(cannAttrs))
+	return acl.ACL_SUCCESS
+}
+
+// GetCannAttribute tells whether there is a feature.
+func (t *Thread) GetCannAttribute(cannAttr acl.CannAttr, value *int32) acl.Error {
+	switch {
+	case value == nil:
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "value is null")
+	case cannAttr < acl.ACL_CANN_ATTR_INF_NAN || cannAttr > acl.ACL_CANN_ATTR_JIT_COMPILE:
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "attribute %d is unknown", cannAttr)
+	}
+	*value = 0
+	for _, a := range cannAttrs {
+		if a == cannAttr {
+			*value = 1
+		}
+	}
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,131 @@
+package acl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+func TestFaults(t *testing.T) {
+	plan, err := ParseFaults("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEnv(t, Options{Faults: plan, Kernels: testKernels()})
+	var a, b, c acl.Addr
+	out := e.pageable(8)
+	call := func(p *acl.Addr, n uint64) acl.Error {
+		r, ok := e.th.Call(acl.FnMalloc, []uint64{out, n, 0})
+		if !ok {
+			t.Fatal("aclrtMalloc is not there")
+		}
+		*p = binary.LittleEndian.Uint64(space.Bytes(out, 8))
+		return acl.Error(r)
+	}
+	e.ok(call(&a, 64))
+	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, call(&b, 64))
+	e.message("by plan")
+	e.ok(call(&b, 64))
+	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&c, 64, 0))
+	e.ok(e.th.Malloc(&c, 64, 0))
+
+	// Tasks: the fill, then the second launch, then a copy with a wrong byte; the seventh task takes the device along.
+	e.want(acl.ACL_ERROR_RT_SYS_DMA, func() acl.Error {
+		s := e.stream()
+		e.ok(e.th.MemsetAsync(a, 8, 1, 8, s))
+		return e.th.SynchronizeStream(s)
+	}())
+	f := e.function(e.load(testBinary(11, "fill")), "fill")
+	launch := func() acl.Error {
+		s := e.stream()
+		args := fillArgs(9, a, 8)
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+		return e.th.SynchronizeStream(s)
+	}
+	e.ok(launch())
+	e.want(acl.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, launch())
+	e.ok(launch())
+	host := e.pageable(64)
+	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+	if space.Bytes(host, 8)[4] != 9 {
+		t.Error("a copy is wrong that was to be right")
+	}
+	e.ok(e.th.Memcpy(host, 8, a, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+	wrong := 0
+	for _, x := range space.Bytes(host, 8) {
+		if x != 9 {
+			wrong++
+		}
+	}
+	if wrong != 1 {
+		t.Errorf("%d bytes of the corrupted copy are wrong", wrong)
+	}
+	e.ok(launch())
+	e.ok(launch())
+	e.want(acl.ACL_ERROR_RT_LOST_HEARTBEAT, launch())
+	e.want(acl.ACL_ERROR_RT_LOST_HEARTBEAT, launch())
+}
+
+func TestFaultsThatMakeNoSense(t *testing.T) {
+	for text, want := range map[string]string{
+		"aclrtMalloc": "no number", "aclrtMalloc:0=1": "no number from 1", "aclrtNothing:1=5": "no function", "aclrtMalloc:1=corrupt": "no error code",
+		"copy:NAME:1=5": "only kernels", "kernel:1=corrupt": "no error code", "aclrtGetSocName:1=5": "no function", "oom:1=5": "no function", "kernel:5-4=freed": "no range", "copy:1=freed": "no error code",
+	} {
+		if _, err := ParseFaults(text, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A buffer that is freed too early, or too short, is the device's own error, with the address and the kernel, at a launch that the seed
+// chooses: the same one in every run, in either clock, and the program can go on.
+func TestFaultsOfMemory(t *testing.T) {
+	const launches = 1000
+	for _, effect := range badMemory {
+		struck := map[int]int{}
+		for seed := range uint64(4) {
+			for _, virtual := range []bool{false, true} {
+				plan, err := ParseFaults("kernel:1-1000="+effect, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := newEnv(t, Options{Faults: plan, Virtual: virtual, Kernels: testKernels()})
+				f := e.function(e.load(testBinary(11, "fill", "mystery")), []string{"fill", "mystery"}[seed%2])
+				s := e.stream()
+				for n := range launches {
+					p := e.malloc(64)
+					args := fillArgs(1, p, 64)
+					if seed%2 == 1 {
+						args = binary.LittleEndian.AppendUint64(nil, p)
+					}
+					e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+					if err := e.th.SynchronizeStream(s); err != 0 {
+						e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, err)
+						where := map[string]string{freedEarly: "freed memory", outOfBounds: "behind the allocation"}[effect]
+						e.message("kernel "+[]string{"fill", "mystery"}[seed%2], fmt.Sprintf("%#x", p), where)
+						struck[n]++
+						if effect == freedEarly {
+							e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(p))
+							continue
+						}
+					}
+					e.ok(e.th.Free(p))
+				}
+				e.sim.Close()
+			}
+		}
+		if len(struck) < 3 {
+			t.Errorf("%s: the seeds strike at %v", effect, struck)
+		}
+		for n, times := range struck {
+			if times%2 != 0 {
+				t.Errorf("%s: launch %d was struck %d times: the clocks differ", effect, n, times)
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package acl
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/mutant"
+	"github.com/acltrace/acltrace/sim/strict"
+)
+
+// memPool is memory that streams allocate and free in their own order. A freed block may be used again by what comes
+// behind the free on any stream that has seen it; here it goes back to the device when the free runs, and the pool
+// only counts.
+type memPool struct {
+	handle uint64
+	dev    *device.Device
+	max    uint64 // 0 for no limit
+
+	mu         sync.Mutex
+	attrs      map[acl.MemPoolAttr]uint64
+	used, high uint64
+}
+
+// MemPoolCreate makes a pool.
+func (t *Thread) MemPoolCreate(h *acl.MemPool, props *acl.MemPoolProps) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	switch {
+	case h == nil:
+		return t.null("memPool")
+	case props == nil:
+		return t.null("poolProps")
+	case props.Location.Type != acl.ACL_MEM_LOCATION_TYPE_DEVICE:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a pool of location type %d: it has to be a device", props.Location.Type)
+	}
+	d, e := t.device(int32(props.Location.Id))
+	if e != 0 {
+		return e
+	}
+	p := &memPool{dev: d, max: props.MaxSize, attrs: map[acl.MemPoolAttr]uint64{}}
+	if p.handle = t.sim.pools.Add(p); p.handle == 0 {
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many memory pools")
+	}
+	*h = acl.MemPool(p.handle)
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) pool(h acl.MemPool) (*memPool, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	p := t.sim.pools.Get(uint64(h))
+	if p == nil {
+		return nil, t.badHandle(space.KindPool, uint64(h))
+	}
+	return p, acl.ACL_SUCCESS
+}
+
+// MemPoolDestroy ends a pool. Its memory lives on until it is freed.
+func (t *Thread) MemPoolDestroy(memPool acl.MemPool) acl.Error {
+	if _, e := t.pool(memPool); e != 0 {
+		return e
+	}
+	t.sim.pools.Remove(uint64(memPool))
+	return acl.ACL_SUCCESS
+}
+
+// wide tells whether a value of a pool has 8 bytes and not 4.
+func wide(a acl.MemPoolAttr) bool { return a >= acl.ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD }
+
+func (t *Thread) poolAttr(h acl.MemPool, attr acl.MemPoolAttr, value acl.Addr) (*memPool, acl.Error) {
+	p, e := t.pool(h)
+	if e != 0 {
+		return nil, e
+	}
+	switch {
+	case value == 0:
+		return nil, t.absent("value")
+	case attr < acl.ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES || attr > acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d is unknown", attr)
+	}
+	return p, acl.ACL_SUCCESS
+}
+
+// MemPoolSetAttr sets an attribute of a pool. The high-water marks can only be set to 0.
+func (t *Thread) MemPoolSetAttr(memPool acl.MemPool, attr acl.MemPoolAttr, value acl.Addr) acl.Error {
+	p, e := t.poolAttr(memPool, attr, value)
+	if e != 0 {
+		return e
+	}
+	v := uint64(*(*uint32)(space.Pointer(value)))
+	if wide(attr) {
+		v = *(*uint64)(space.Pointer(value))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch attr {
+	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d can't be set", attr)
+	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+		if v != 0 {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d can be set to 0 only", attr)
+		}
+		p.high = p.used
+	default:
+		p.attrs[attr] = v
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemPoolGetAttr stores an attribute of a pool.
+func (t *Thread) MemPoolGetAttr(memPool acl.MemPool, attr acl.MemPoolAttr, value acl.Addr) acl.Error {
+	p, e := t.poolAttr(memPool, attr, value)
+	if e != 0 {
+		return e
+	}
+	p.mu.Lock()
+	v := p.attrs[attr]
+	switch attr {
+	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
+		v = p.used
+	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+		v = p.high
+	}
+	p.mu.Unlock()
+	if wide(attr) {
+		*(*uint64)(space.Pointer(value)) = v
+	} else {
+		*(*uint32)(space.Pointer(value)) = uint32(v)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemPoolMallocAsync allocates memory of a pool. The address is known at once; it may be used behind this call on the stream.
+func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemPool, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	p, e := t.pool(memPool)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case ptr == nil:
+		return t.null("ptr")
+	case size == 0 || size > memory.MaxAlloc:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of %d bytes", size)
+	case s.Context.Device != p.dev:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the pool is of device %d, the stream of device %d", p.dev.ID, s.Context.Device.ID)
+	case attached(s).capture.Load() != nil || attached(s).bound.Load() != nil:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
+	}
+	size = space.RoundUp(size, memory.AllocUnit)
+	p.mu.Lock()
+	if p.max != 0 && size > p.max-min(p.max, p.used) {
+		p.mu.Unlock()
+		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "the pool has %d bytes, %d are in use, %d wanted", p.max, p.used, size)
+	}
+	p.used += size
+	p.high = max(p.high, p.used)
+	p.mu.Unlock()
+	addr, f := t.allocDevice(p.dev, size, memory.Block{How: memory.ByPool, Access: space.Read | space.Write, Owner: p})
+	if f != nil {
+		p.freed(size)
+		return t.failWith(f)
+	}
+	t.sim.Strict.Gets(&t.Strict, addr, size, strict.PoolMemory)
+	*ptr = addr
+	return acl.ACL_SUCCESS
+}
+
+func (p *memPool) freed(size uint64) {
+	p.mu.Lock()
+	p.used -= size
+	p.mu.Unlock()
+}
+
+// MemPoolFreeAsync frees memory of a pool in the order of a stream.
+func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	d, e := t.owner(ptr)
+	if e != 0 {
+		return e
+	}
+	r, ok := d.Memory.Live.Find(ptr)
+	switch {
+	case !ok || r.Addr != ptr || r.V.How != memory.ByPool:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no allocation of a pool begins at %#x", ptr)
+	case attached(s).capture.Load() != nil || attached(s).bound.Load() != nil:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
+	}
+	if mutant.Breaks("free_in_order") {
+		d.Memory.Free(ptr, memory.ByPool)
+		return acl.ACL_SUCCESS
+	}
+	return t.submit(s, device.Task{Kind: device.TaskFree, Always: true, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		t.sim.Strict.TaskFrees(&s.Strict, ptr)
+		if !d.Memory.Free(ptr, memory.ByPool) {
+			return 0, failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.ID, ptr)
+		}
+		r.V.Owner.(*memPool).freed(r.Size)
+		return 0, nil
+	}})
+}
+
+// MemPoolTrimTo gives unused memory back, of which the pool keeps none.
+func (t *Thread) MemPoolTrimTo(memPool acl.MemPool, minBytesToKeep uint64) acl.Error {
+	_, e := t.pool(memPool)
+	return e
+}

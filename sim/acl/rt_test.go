@@ -1,0 +1,131 @@
+package acl
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+// What the model says is simulated of the lower library is what is here.
+func TestRuntimeTable(t *testing.T) {
+	n := 0
+	for i := range acl.Model.Funcs {
+		f := &acl.Model.Funcs[i]
+		if f.Layer != "rt" {
+			continue
+		}
+		_, here := runtimeFunctions[f.Name]
+		if here != f.Simulated {
+			t.Errorf("%s: simulated by the model %t, here %t", f.Name, f.Simulated, here)
+		}
+		if here {
+			n++
+		}
+	}
+	if n != len(runtimeFunctions) {
+		t.Errorf("%d functions of the model, %d here", n, len(runtimeFunctions))
+	}
+}
+
+// rt calls a function of the lower library as the face does.
+func (e *env) rt(name string, words ...uint64) acl.Error {
+	e.Helper()
+	for i := range acl.Model.Funcs {
+		if f := &acl.Model.Funcs[i]; f.Name == name {
+			if len(words) != int(f.Words) {
+				e.Fatalf("%s takes %d words, not %d", name, f.Words, len(words))
+			}
+			r, ok := e.th.Call(f.ID, words)
+			if !ok {
+				e.Fatalf("%s is not simulated", name)
+			}
+			return acl.Error(int32(r))
+		}
+	}
+	e.Fatalf("%s is not in the model", name)
+	return 0
+}
+
+// Numbers that differ between the libraries: kinds of copies, flags of streams and events, types of elements.
+func TestRuntimeNumbers(t *testing.T) {
+	s := New(&Options{VABase: freeBase(t, 1), Log: &logBuffer{}})
+	t.Cleanup(s.Close)
+	e := &env{T: t, sim: s, th: s.NewThread()}
+	e.want(acl.ACL_ERROR_UNINITIALIZE, e.th.SetDevice(0))
+	e.ok(e.rt("rtSetDevice", 0))
+	word := func() *uint64 { return new(uint64) }
+	e.ok(e.th.Init(nil)) // for what this test calls above
+	st, def, tl, ipc, mem, host := word(), word(), word(), word(), word(), word()
+	e.ok(e.rt("rtStreamCreateWithFlags", addr(st), 3, 0x201))
+	flags, prio := word(), word()
+	e.ok(e.rt("rtStreamGetFlags", *st, addr(flags)))
+	e.ok(e.rt("rtStreamGetPriority", *st, addr(prio)))
+	if *flags != acl.ACL_STREAM_PERSISTENT|acl.ACL_STREAM_FAST_LAUNCH || *prio != 3 {
+		t.Errorf("flags %#x, priority %d", *flags, *prio)
+	}
+	e.ok(e.rt("rtStreamCreate", addr(st), 0))
+	const sync, timeLine = 4, 8
+	e.ok(e.rt("rtEventCreateWithFlag", addr(def), sync))
+	e.ok(e.rt("rtEventCreateExWithFlag", addr(tl), sync|timeLine))
+	e.ok(e.rt("rtsEventCreateEx", addr(ipc), 0x40))
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.rt("rtEventCreateWithFlag", addr(def), 0x100))
+	release := e.hold(acl.Stream(*st))
+	for _, ev := range []uint64{*def, *tl} {
+		e.ok(e.rt("rtEventRecord", ev, *st))
+		e.want(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, e.rt("rtEventQuery", ev))
+	}
+	e.want(acl.ACL_ERROR_RT_STREAM_NOT_COMPLETE, e.rt("rtStreamQuery", *st))
+	e.want(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, e.rt("rtEventSynchronizeWithTimeout", *tl, 1))
+	release()
+	e.ok(e.rt("rtsEventSynchronize", *tl, 5000))
+	e.ok(e.rt("rtEventQuery", *tl))
+	at := word()
+	e.ok(e.rt("rtEventGetTimeStamp", addr(at), *tl))
+	e.want(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, e.rt("rtEventGetTimeStamp", addr(at), *def))
+	for _, ev := range []uint64{*def, *tl, *ipc} {
+		e.ok(e.rt("rtEventDestroySync", ev))
+	}
+
+	// 4 is managed here and "by place" above, 8 "by place" here; 5 has no like.
+	e.ok(e.rt("rtMalloc", addr(mem), 64, 2, 0))
+	e.ok(e.rt("rtMallocHost", addr(host), 64, 0))
+	space.Bytes(*host, 64)[0] = 7
+	for _, kind := range []uint64{1, 4, 6, 8} {
+		e.ok(e.rt("rtMemset", *mem, 64, 0, 64))
+		e.ok(e.rt("rtMemcpyAsync", *mem, 64, *host, 64, kind, *st))
+		e.ok(e.rt("rtStreamSynchronize", *st))
+		if space.Bytes(*mem, 1)[0] != 7 {
+			t.Errorf("kind %d copies nothing", kind)
+		}
+	}
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.rt("rtMemcpyAsync", *mem, 64, *host, 64, 5, *st))
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.rt("rtMemcpy", *mem, 64, *host, 64, 5))
+	e.ok(e.rt("rtMemcpy", *host, 64, *mem, 64, 7))
+
+	// Type 5 is int32 here.
+	b := space.Bytes(*mem, 64)
+	clear(b)
+	b[0], b[32], b[36] = 1, 255, 1
+	e.ok(e.rt("rtReduceAsync", *mem, 32, *mem+32, 8, 10, 5, *st))
+	e.ok(e.rt("rtStreamSynchronize", *st))
+	if e.word(*mem) != 256 || e.word(*mem+4) != 1 {
+		t.Errorf("% x", b)
+	}
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.rt("rtReduceAsync", *mem, 4, *mem+32, 8, 10, 5, *st))
+	e.want(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, e.rt("rtReduceAsync", *mem, 32, *mem+32, 8, 10, 3, *st))
+
+	n := word()
+	e.ok(e.rt("rtNotifyCreate", 0, addr(n)))
+	e.ok(e.rt("rtNotifyRecord", *n, *st))
+	e.ok(e.rt("rtNotifyWaitWithTimeOut", *n, *st, 1))
+	e.ok(e.rt("rtNotifyReset", *n))
+	e.want(acl.ACL_ERROR_RT_INVALID_DEVICEID, e.rt("rtNotifyCreate", 5, addr(n)))
+	c := word()
+	e.ok(e.rt("rtCntNotifyCreate", 0, addr(c)))
+	e.ok(e.rt("rtCntNotifyReset", *c, *st))
+	ctx := word()
+	e.ok(e.rt("rtCtxCreate", addr(ctx), 0, 0))
+	e.want(acl.ACL_ERROR_RT_STREAM_CONTEXT, e.rt("rtStreamSynchronize", *st))
+	e.ok(e.rt("rtCtxDestroy", *ctx))
+}

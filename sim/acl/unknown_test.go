@@ -1,0 +1,235 @@
+package acl
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+// Ranges of marks are those of a plain array.
+func TestUnknownRanges(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const n = 64
+	var u space.Marks
+	var want [n]string
+	for range 5000 {
+		at := r.Uint64N(n)
+		s := space.Span{Addr: at, Size: 1 + r.Uint64N(n-at)}
+		name := ""
+		switch r.IntN(3) {
+		case 0:
+			u.Clear(s)
+		case 1:
+			name = "a"
+			u.Set(s, &name)
+		case 2:
+			name = "b"
+			u.Set(s, &name)
+		}
+		for i := s.Addr; i < s.End(); i++ {
+			want[i] = name
+		}
+		for i := range want {
+			got := ""
+			if f := u.In(space.Span{Addr: uint64(i), Size: 1}); len(f) > 0 {
+				got = f[0].V
+			}
+			if got != want[i] {
+				t.Fatalf("byte %d is marked %q, want %q", i, got, want[i])
+			}
+		}
+	}
+	if all := u.Ranges.All(); len(all) > n {
+		t.Errorf("%d ranges for %d bytes", len(all), n)
+	}
+}
+
+// What depends on a kernel that nobody knows is known to, until something known overwrites it.
+func TestUnknownResults(t *testing.T) {
+	e := newEnv(t, Options{Kernels: testKernels()})
+	bin := e.load(testBinary(11, "fill", "mystery"))
+	mystery, fill := e.function(bin, "mystery"), e.function(bin, "fill")
+	a, b, c := e.malloc(4096), e.malloc(4096), e.malloc(4096)
+	h := e.pinned(4096)
+	s := e.stream()
+	args := make([]byte, 16)
+	binary.LittleEndian.PutUint64(args[8:], a+100)
+	unknown := func(p acl.Addr, n uint64, want bool) {
+		t.Helper()
+		e.ok(e.th.SynchronizeStream(s))
+		if k, ok := e.sim.Unknown(p, n); ok != want || ok && k != "mystery" {
+			t.Errorf("%d bytes at %#x are unknown: %v (%s), want %v", n, p, ok, k, want)
+		}
+	}
+	e.ok(e.th.LaunchKernelWithHostArgs(mystery, 1, s, nil, addr(&args[0]), 16, nil, 0))
+	unknown(a, 1, true)
+	unknown(b, 4096, false)
+	// A part of it goes to another place, which is overwritten in part.
+	e.ok(e.th.MemcpyAsync(b+64, 1024, a, 512, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
+	unknown(b, 64, false)
+	unknown(b+575, 1, true)
+	unknown(b+576, 64, false)
+	e.ok(e.th.MemsetAsync(b, 512, 7, 512, s))
+	unknown(b, 512, false)
+	unknown(b+512, 1, true)
+	// A reduction and a kernel hand it on.
+	e.ok(e.th.ReduceAsync(c, b+512, 16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, acl.ACL_INT32, s, 0))
+	unknown(c, 16, true)
+	unknown(c+16, 16, false)
+	f := fillArgs(3, c, 16)
+	e.ok(e.th.LaunchKernelWithHostArgs(fill, 1, s, nil, addr(&f[0]), uint64(len(f)), nil, 0))
+	unknown(c, 16, false)
+	// The host gets some of it, and sends it back.
+	if copies, _ := e.sim.UnknownResults(); copies != 0 || strings.Contains(e.log.String(), "to the host") {
+		t.Errorf("%d results before any copy: %s", copies, e.log)
+	}
+	e.ok(e.th.MemcpyAsync(h, 4096, b+500, 100, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	unknown(h, 12, false)
+	unknown(h, 100, true)
+	e.ok(e.th.MemcpyAsync(c, 4096, h, 100, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
+	unknown(c, 12, false)
+	unknown(c, 100, true)
+	if copies, n := e.sim.UnknownResults(); copies != 1 || n != 64 {
+		t.Errorf("%d copies of %d unknown bytes, want 1 of 64", copies, n)
+	}
+	if l := e.log.String(); strings.Count(l, "64 of its 100 bytes depend on what kernel \"mystery\"") != 1 {
+		t.Errorf("the log says %q", l)
+	}
+	e.ok(e.th.Free(a))
+	unknown(a, 4096, false)
+	e.ok(e.th.Finalize())
+	if l := e.log.String(); !strings.Contains(l, "1 copies to the host held 64 bytes") {
+		t.Errorf("the log says %q", l)
+	}
+}
+
+// New memory counted as known, so that results of memory that nothing had written looked computed.
+func TestUninitialisedMemory(t *testing.T) {
+	e := newEnv(t, Options{Kernels: testKernels(), Uninitialised: true})
+	bin := e.load(testBinary(11, "load", "fill"))
+	fill, load := e.function(bin, "fill"), e.function(bin, "load")
+	a, b, c := e.malloc(4096), e.malloc(4096), e.malloc(4096)
+	s := e.stream()
+	unwritten := func(p acl.Addr, n uint64, want bool) {
+		t.Helper()
+		e.ok(e.th.SynchronizeStream(s))
+		if k, ok := e.sim.Unknown(p, n); ok != want || k != "" {
+			t.Errorf("%d bytes at %#x are unwritten: %v (%q), want %v", n, p, ok, k, want)
+		}
+	}
+	unwritten(a, 1, true)
+	e.ok(e.th.Memset(a, 4096, 0, 100))
+	unwritten(a, 100, false)
+	unwritten(a+100, 1, true)
+	f := fillArgs(0, a, 200)
+	e.ok(e.th.LaunchKernelWithHostArgs(fill, 1, s, nil, addr(&f[0]), uint64(len(f)), nil, 0))
+	unwritten(a, 200, false)
+	// A copy hands the mark on, and so does a kernel that reads marked memory.
+	e.ok(e.th.MemcpyAsync(b, 4096, a+100, 200, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
+	unwritten(b, 100, false)
+	unwritten(b+100, 1, true)
+	table := make([]byte, 16)
+	binary.LittleEndian.PutUint64(table, b+100)
+	binary.LittleEndian.PutUint64(table[8:], c)
+	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
+	unwritten(c, 8, true)
+	binary.LittleEndian.PutUint64(table, b)
+	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
+	unwritten(c, 8, false)
+	// A kernel may write what its extents do not declare: bytes that are no longer zero were written.
+	space.Bytes(c+1000, 8)[3] = 7
+	unwritten(c+1003, 1, false)
+	unwritten(c+1000, 8, true)
+	h := e.pinned(4096)
+	e.ok(e.th.MemcpyAsync(h, 4096, c+1003, 1, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	unwritten(h, 1, false)
+	if copies, _ := e.sim.UnknownResults(); copies != 0 || e.log.String() != "" {
+		t.Errorf("%d copies of unknown kernels' results: %s", copies, e.log)
+	}
+	// Memory that is freed and allocated again is new.
+	e.ok(e.th.Memset(a, 4096, 1, 4096))
+	unwritten(a, 4096, false)
+	e.ok(e.th.Free(a))
+	unwritten(e.malloc(4096), 1, true)
+}
+
+// Reading a workspace before writing it would make every kernel that has one depend on new memory.
+func TestWorkspaceIsNoInput(t *testing.T) {
+	e := newEnv(t, Options{Uninitialised: true})
+	work, out := e.malloc(4096), e.malloc(4096)
+	args := []device.Arg{{Name: "work", Kind: device.ArgWorkspace, Size: 8}, {Name: "out", Kind: device.ArgOutput, Size: 8}}
+	extents := []space.Extent{{Addr: work, Size: 4096, Access: space.Read | space.Write, Arg: 0}, {Addr: out, Size: 4096, Access: space.Write, Arg: 1}}
+	e.sim.Spread(extents, args)
+	if _, ok := e.sim.Unknown(out, 4096); ok {
+		t.Error("what a kernel with a workspace wrote is unknown")
+	}
+	args[0].Kind = device.ArgInout
+	in := e.malloc(4096)
+	extents[0].Addr = in
+	e.sim.Spread(extents, args)
+	if _, ok := e.sim.Unknown(out, 4096); !ok {
+		t.Error("what a kernel computed of new memory is known")
+	}
+}
+
+// What an unknown kernel would have written through one address counted as known at the memory's other addresses, in this process and in others.
+func TestUnknownAtOtherAddresses(t *testing.T) {
+	const unit = memory.Granularity
+	a := newEnv(t, Options{Devices: 2, Memory: 64 << 20})
+	b := a.other()
+	launch := func(e *env, p acl.Addr) {
+		t.Helper()
+		mystery := e.function(e.load(testBinary(11, "mystery")), "mystery")
+		args := binary.LittleEndian.AppendUint64(nil, p)
+		s := e.stream()
+		e.ok(e.th.LaunchKernelWithHostArgs(mystery, 1, s, nil, addr(&args[0]), 8, nil, 0))
+		e.ok(e.th.SynchronizeStream(s))
+	}
+	unknown := func(e *env, p acl.Addr, want bool) {
+		t.Helper()
+		if k, ok := e.sim.Unknown(p, 8); ok != want || ok && k != "mystery" {
+			t.Errorf("unknown: %v (%q), want %v", ok, k, want)
+		}
+		h := e.pinned(64)
+		e.ok(e.th.Memcpy(h, 64, p, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+		if _, ok := e.sim.Unknown(h, 8); ok != want {
+			t.Errorf("a copy is unknown: %v, want %v", ok, want)
+		}
+	}
+
+	// Exported memory: each side sees what the other one's kernels do.
+	share := func(m acl.Addr) (p acl.Addr) {
+		k := key()
+		a.ok(a.th.IpcMemGetExportKey(m, 4096, &k[0], memory.KeySize, acl.ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION))
+		b.ok(b.th.IpcMemImportByKey(&p, &k[0], 0))
+		return p
+	}
+	before, after, theirs := a.malloc(4096), a.malloc(4096), a.malloc(4096)
+	launch(a, before)
+	unknown(b, share(before), true)
+	p := share(after)
+	unknown(b, p, false)
+	launch(a, after)
+	unknown(b, p, true)
+	p = share(theirs)
+	launch(b, p)
+	unknown(a, theirs, true)
+
+	// Physical memory keeps what it holds when it is mapped elsewhere.
+	var va acl.Addr
+	var h acl.DrvMemHandle
+	a.ok(a.th.ReserveMemAddress(&va, 4*unit, 0, 0, 0))
+	a.ok(a.th.MallocPhysical(&h, unit, deviceProp(), 0))
+	a.ok(a.th.MapMem(va, unit, 0, h, 0))
+	unknown(a, va, false)
+	launch(a, va)
+	a.ok(a.th.UnmapMem(va))
+	a.ok(a.th.MapMem(va+2*unit, unit, 0, h, 0))
+	unknown(a, va+2*unit, true)
+}

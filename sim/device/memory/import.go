@@ -1,0 +1,54 @@
+package memory
+
+import (
+	"errors"
+
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/space"
+	"golang.org/x/sys/unix"
+)
+
+// mapShared maps another process's memory among the reserved addresses.
+func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
+	from := x.Offset / space.PageSize * space.PageSize
+	length := space.RoundUp(x.Offset+x.Size, space.PageSize) - from
+	fd, err := x.OpenFile()
+	if err != nil {
+		return 0, fail.New(fail.PeerLost, "the memory of process %d can't be opened: %v", x.Pid, err)
+	}
+	defer unix.Close(fd)
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	at, f := m.takeAddresses(length, 0)
+	if f != nil {
+		return 0, f
+	}
+	if _, err := unix.MmapPtr(fd, int64(from), space.Pointer(at), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		m.Taken.Remove(at)
+		m.GiveBack(space.Span{Addr: at, Size: length})
+		return 0, fail.New(fail.PeerLost, "the memory of process %d can't be mapped: %v", x.Pid, err)
+	}
+	x.mapped = m
+	x.Memory = space.Span{Addr: at + x.Offset - from, Size: x.Size}
+	m.HasShared.Store(true)
+	m.Live.Insert(space.Region[Block]{Span: x.Memory, V: Block{How: byImport, Access: space.Read | space.Write, Shared: x}})
+	return x.Memory.Addr, nil
+}
+
+// Unmap ends what mapShared began.
+func (x *Shared) Unmap() {
+	m := x.mapped
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	if r, ok := m.Live.Find(x.Memory.Addr); !ok || r.V.Shared != x {
+		return
+	}
+	m.Live.Remove(x.Memory.Addr)
+	m.remember(x.Memory)
+	at := x.Memory.Addr / space.PageSize * space.PageSize
+	r, _ := m.Taken.Remove(at)
+	m.GiveBack(r.Span)
+}
+
+// errSharedGone says that memory of another process may no longer be used.
+var errSharedGone = errors.New("the process that shares the memory has freed it or closed its key")

@@ -1,0 +1,503 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/space"
+	"golang.org/x/sys/unix"
+)
+
+// What a process shares with others (memory, notifies, events) it describes in slots of a file in memory, which the others
+// open through /proc: nothing has a name in a file system, and everything ends with the last process that uses it. A
+// ticket names a slot: the owner's process id, the number of the slot and a random number that tells one use of it from
+// the next. Keys and handles are tickets in the form that each function wants.
+//
+// Both sides have the slot's page mapped. The owner writes the description; the words that change are atomic.
+const (
+	slotFile  = "aclsim-shared"
+	slotSize  = space.PageSize
+	maxSlots  = 1 << 14
+	SlotPids  = 512
+	slotUsers = 64
+
+	TicketRandom = 28 // bits
+	TicketSlot   = 14
+
+	// keySize is the length of a key with its NUL: 65 is what the documents want.
+	KeySize = 65
+	keyMark = "aclsim-"
+)
+
+// slotKind is what a slot describes.
+type SlotKind uint32
+
+const (
+	SlotMemory SlotKind = 1 + iota
+	SlotPhysical
+	SlotNotify
+	SlotEvent
+)
+
+func (k SlotKind) String() string {
+	return [...]string{"", "memory", "physical memory", "notify", "event"}[k]
+}
+
+// slot is the page of one shared object.
+type Slot struct {
+	random   atomic.Uint32 // of the ticket; 0 when nothing is shared here any more
+	Kind     SlotKind
+	Anyone   atomic.Uint32 // 1: every process may import it
+	DeviceID int32         // on which the object lies
+
+	// Memory: where it lies in a file of the owner's.
+	FD           int32
+	_            int32
+	Offset, Size uint64
+	Prop         [32]byte // of physical memory
+
+	// A notify: 1 while it is set. An event: the number of the last record that is done. Waiters sleep on it.
+	Word     atomic.Uint32
+	Issued   atomic.Uint32 // records ordered so far
+	Code     atomic.Int32  // error of the stream before the record that is done
+	Recorder atomic.Int32  // process that ordered the last record
+
+	// The kernel that no library knows and that may have written the memory: 0 for none, 1 while its name is written, 2 when it is there.
+	stainState atomic.Uint32
+	stainName  [64]byte // NUL-terminated
+
+	numPids atomic.Uint32
+	pids    [SlotPids]int32 // that may import it
+	users   [slotUsers]user // that have imported it
+}
+
+// user is a process that has an object of another's. start tells it from a later process of the same number.
+type user struct {
+	pid   atomic.Int32
+	_     int32
+	start atomic.Uint64
+}
+
+var _ [slotSize - unsafe.Sizeof(Slot{})]byte
+
+// shares are the slots of this process.
+type Shares struct {
+	mu     sync.Mutex
+	fd     int
+	addr   uint64
+	next   int
+	own    map[uint64]*Shared // by ticket
+	others map[uint64]*Shared // imported
+	pages  map[page]*Slot     // of other processes; they stay mapped, since a task may still look at one
+}
+
+// page names a slot of another process.
+type page struct {
+	pid   int
+	start uint64
+	slot  uint64
+}
+
+// shared is one side of a shared object.
+type Shared struct {
+	*Slot
+	Ticket uint64
+	Memory space.Span // this side's; of memory only
+	mapped *Memory    // that it is mapped in
+	Own    bool
+	Pid    int
+	start  uint64 // of the owner
+	me     *user  // of the other side
+}
+
+func (s *Shares) open() error {
+	if s.own != nil {
+		return nil
+	}
+	fd, err := space.MemFile(slotFile, maxSlots*slotSize)
+	if err != nil {
+		return err
+	}
+	p, err := unix.MmapPtr(fd, 0, nil, maxSlots*slotSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		space.CloseKept(fd)
+		return err
+	}
+	s.fd, s.addr = fd, uint64(uintptr(p))
+	s.own = map[uint64]*Shared{}
+	if s.others == nil {
+		s.others = map[uint64]*Shared{}
+	}
+	return nil
+}
+
+func (s *Shares) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.others {
+		x.leave()
+	}
+	if s.own != nil {
+		for _, x := range s.own {
+			x.random.Store(0)
+		}
+		space.Unmap(s.addr, maxSlots*slotSize)
+		space.CloseKept(s.fd)
+	}
+	for _, l := range s.pages {
+		space.Unmap(space.AddressOf(l), slotSize)
+	}
+	s.own, s.others, s.pages = nil, nil, nil
+}
+
+// offer makes a slot for an object of this process. fill completes it before anybody can find it.
+func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot)) (*Shared, *fail.Failure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.open(); err != nil {
+		return nil, fail.New(fail.PeerLost, "nothing can be shared with other processes: %v", err)
+	}
+	for range maxSlots {
+		n := s.next
+		s.next = (s.next + 1) % maxSlots
+		l := (*Slot)(space.Pointer(s.addr + uint64(n)*slotSize))
+		if l.random.Load() != 0 || l.InUse() {
+			continue
+		}
+		*(*[slotSize]byte)(unsafe.Pointer(l)) = [slotSize]byte{}
+		l.Kind, l.DeviceID = kind, device
+		if anyone {
+			l.Anyone.Store(1)
+		}
+		if fill != nil {
+			fill(l)
+		}
+		r := uint32(1 + rand.Uint32N(1<<TicketRandom-1))
+		ticket := uint64(os.Getpid())<<(TicketRandom+TicketSlot) | uint64(n)<<TicketRandom | uint64(r)
+		l.random.Store(r)
+		x := &Shared{Slot: l, Ticket: ticket, Own: true, Pid: os.Getpid()}
+		s.own[ticket] = x
+		return x, nil
+	}
+	return nil, fail.New(fail.TooMany, "%d objects are shared already", maxSlots)
+}
+
+// withdraw ends an object of this process for those who have not imported it yet.
+func (s *Shares) Withdraw(x *Shared) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own[x.Ticket] == x {
+		delete(s.own, x.Ticket)
+		x.random.Store(0)
+	}
+}
+
+// mine returns an object that this process shares.
+func (s *Shares) Mine(ticket uint64, kind SlotKind) *Shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.own[ticket]; x != nil && x.Kind == kind {
+		return x
+	}
+	return nil
+}
+
+// memoryAt returns the memory of this process that others may import and that lies in a range, nil if there is none.
+func (s *Shares) MemoryAt(r space.Span) *Shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.own {
+		if x.Kind == SlotMemory && r.Holds(x.Memory.Addr, x.Memory.Size) {
+			return x
+		}
+	}
+	return nil
+}
+
+// ending withdraws the memory that lies in a range.
+func (s *Shares) ending(r space.Span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t, x := range s.own {
+		if x.Kind == SlotMemory && r.Holds(x.Memory.Addr, x.Memory.Size) {
+			delete(s.own, t)
+			x.random.Store(0)
+		}
+	}
+}
+
+// allow adds processes to those that may import an object.
+func (s *Shares) Allow(x *Shared, pids []int32) *fail.Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := x.numPids.Load()
+	if int(n)+len(pids) > SlotPids {
+		return fail.New(fail.Invalid, "%d processes may import it already, the limit is %d", n, SlotPids)
+	}
+	copy(x.pids[n:], pids)
+	x.numPids.Store(n + uint32(len(pids)))
+	return nil
+}
+
+// take imports an object of another process. Once for each process: another import of the same ticket is refused.
+func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.own[ticket] != nil:
+		return nil, fail.New(fail.Invalid, "the %s is of this process, which can't import it", kind)
+	case s.others[ticket] != nil:
+		return nil, fail.New(fail.Invalid, "the %s is imported already", kind)
+	}
+	pid := int(ticket >> (TicketRandom + TicketSlot))
+	start := StartOf(pid)
+	if start == 0 {
+		return nil, fail.New(fail.PeerLost, "process %d, which shares the %s, has ended or can't be seen from here", pid, kind)
+	}
+	at := page{pid, start, ticket >> TicketRandom & (maxSlots - 1)}
+	l := s.pages[at]
+	if l == nil || !l.has(ticket) {
+		var err error
+		if l, err = findSlot(pid, ticket); err != nil {
+			return nil, fail.New(fail.PeerLost, "process %d shares no such %s: %v", pid, kind, err)
+		}
+		if s.pages == nil {
+			s.pages = map[page]*Slot{}
+		}
+		s.pages[at] = l
+	}
+	x := &Shared{Slot: l, Ticket: ticket, Pid: pid, start: start}
+	if l.Kind != kind {
+		return nil, fail.New(fail.Invalid, "it is a %s, not a %s", l.Kind, kind)
+	}
+	if !l.allows(int32(os.Getpid())) {
+		return nil, fail.New(fail.Denied, "process %d does not let process %d import the %s", pid, os.Getpid(), kind)
+	}
+	if x.me = l.join(); x.me == nil {
+		return nil, fail.New(fail.TooMany, "%d processes have the %s already", slotUsers, kind)
+	}
+	if s.others == nil {
+		s.others = map[uint64]*Shared{}
+	}
+	s.others[ticket] = x
+	return x, nil
+}
+
+// imported returns what this process has imported by a ticket.
+func (s *Shares) Imported(ticket uint64) *Shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others[ticket]
+}
+
+// giveBack ends an import.
+func (s *Shares) GiveBack(x *Shared) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.others[x.Ticket] != x {
+		return false
+	}
+	delete(s.others, x.Ticket)
+	x.leave()
+	return true
+}
+
+// leave tells the owner that this process no longer uses the object.
+func (x *Shared) leave() { x.me.pid.Store(0) }
+
+// has tells whether the slot is the one of a ticket still.
+func (l *Slot) has(ticket uint64) bool { return l.random.Load() == uint32(ticket&(1<<TicketRandom-1)) }
+
+// live tells whether the owner still shares the object.
+func (x *Shared) live() bool { return x.has(x.Ticket) }
+
+func (l *Slot) allows(pid int32) bool {
+	if l.Anyone.Load() != 0 {
+		return true
+	}
+	for _, p := range l.pids[:min(l.numPids.Load(), SlotPids)] {
+		if p == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// inUse tells whether a process that lives has the object imported.
+func (l *Slot) InUse() bool {
+	for i := range l.users {
+		if l.users[i].alive() {
+			return true
+		}
+	}
+	return false
+}
+
+// join notes this process among the users; nil where there is no room.
+func (l *Slot) join() *user {
+	for i := range l.users {
+		u := &l.users[i]
+		if old := u.pid.Load(); (old == 0 || !u.alive()) && u.pid.CompareAndSwap(old, int32(os.Getpid())) {
+			u.start.Store(StartOf(os.Getpid()))
+			return u
+		}
+	}
+	return nil
+}
+
+func (u *user) alive() bool {
+	pid := int(u.pid.Load())
+	return pid != 0 && StartOf(pid) == u.start.Load()
+}
+
+// abandoned tells whether all other processes that had the object have died, at least one without giving it back: nobody is
+// left who could wake a waiter here.
+func (x *Shared) Abandoned() bool {
+	dead := false
+	if !x.Own {
+		if StartOf(x.Pid) == x.start {
+			return false
+		}
+		dead = true
+	}
+	for i := range x.users {
+		u := &x.users[i]
+		switch {
+		case u == x.me || u.pid.Load() == 0:
+		case u.alive():
+			return false
+		default:
+			dead = true
+		}
+	}
+	return dead
+}
+
+// startOf returns when a process began, in ticks since the boot; 0 where there is none, or only what is left of it.
+func StartOf(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // the name before it may hold anything
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return 0
+	}
+	n, _ := strconv.ParseUint(f[19], 10, 64)
+	return n
+}
+
+// findSlot maps the page of a ticket.
+func findSlot(pid int, ticket uint64) (*Slot, error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	n := ticket >> TicketRandom & (maxSlots - 1)
+	for _, f := range files {
+		path := dir + "/" + f.Name()
+		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "/memfd:"+slotFile) {
+			continue
+		}
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		p, err := unix.MmapPtr(fd, int64(n*slotSize), nil, slotSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		unix.Close(fd)
+		if err != nil {
+			return nil, err
+		}
+		if l := (*Slot)(p); l.has(ticket) {
+			return l, nil
+		}
+		space.Unmap(uint64(uintptr(p)), slotSize)
+	}
+	return nil, errors.New("it was closed, or the key is wrong")
+}
+
+// openFile opens the file that memory lies in.
+func (x *Shared) OpenFile() (int, error) {
+	return unix.Open(fmt.Sprintf("/proc/%d/fd/%d", x.Pid, x.FD), unix.O_RDWR|unix.O_CLOEXEC, 0)
+}
+
+func TicketKey(ticket uint64) string { return fmt.Sprintf("%s%016x", keyMark, ticket) }
+
+// keyTicket reads a key; 0 for what is none.
+func KeyTicket(key string) uint64 {
+	h, ok := strings.CutPrefix(key, keyMark)
+	if !ok || len(h) != 16 {
+		return 0
+	}
+	t, err := strconv.ParseUint(h, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return t
+}
+
+const (
+	// sleepAtMost is how long a waiter sleeps before it looks whether it has to stop.
+	sleepAtMost = 5 * time.Millisecond
+	// lookEvery is how often a waiter looks whether anybody is left who could wake it.
+	lookEvery = 100 * time.Millisecond
+)
+
+// set changes the word and wakes all who wait for it, in all processes.
+func (l *Slot) Set(v uint32) {
+	l.Word.Store(v)
+	l.wakeAll()
+}
+
+func (l *Slot) wakeAll() {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&l.Word)), 1 /* FUTEX_WAKE */, 1<<30, 0, 0, 0)
+}
+
+// wait waits until the word is as wanted. It tells whether that was before the timer, and returns a failure where nobody is
+// left to change it. gone says so beside abandoned; nil for never.
+func (x *Shared) Wait(met func(v uint32) bool, gone func() bool, stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure) {
+	looked := time.Now()
+	for {
+		v := x.Word.Load()
+		if met(v) {
+			return true, nil
+		}
+		select {
+		case <-stop:
+			return true, nil
+		case <-expired:
+			return false, nil
+		default:
+		}
+		if time.Since(looked) > lookEvery {
+			looked = time.Now()
+			if gone() && !met(x.Word.Load()) {
+				return true, fail.New(fail.PeerLost, "the process that would have signalled the %s has died", x.Kind)
+			}
+		}
+		ts := unix.NsecToTimespec(int64(sleepAtMost))
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&x.Word)), 0 /* FUTEX_WAIT */, uintptr(v), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	}
+}
+
+// recorded says that a record is done.
+func (x *Shared) Recorded(n uint32, code int32) {
+	x.Code.Store(code)
+	for {
+		v := x.Word.Load()
+		if int32(v-n) >= 0 || x.Word.CompareAndSwap(v, n) {
+			break
+		}
+	}
+	x.wakeAll()
+}

@@ -1,0 +1,199 @@
+package memory
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/mutant"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// granularity is the unit of physical memory and of reservations.
+	Granularity = 2 << 20
+	Giant       = 1 << 30
+)
+
+// reservation is a range of a device's addresses that the program maps physical memory into. It costs nothing.
+type reservation struct{ space.Span }
+
+// physical is memory without an address: a file in memory, which may be mapped at several places and keeps its bytes between
+// them.
+type Physical struct {
+	Handle uint64
+	Memory *Memory // in which it is counted
+	Size   uint64
+	Prop   [32]byte // as the program gave it
+	FD     int
+	Shared *Shared      // with other processes, or imported from one
+	Refs   atomic.Int32 // of handles, and one for each mapping
+	// stain is the kernel that no library knows and that may have written the memory, nil for none.
+	Stain atomic.Pointer[string]
+	// retained counts the references of aclrtMemRetainAllocationHandle that the live handle has besides its first.
+	Retained atomic.Int32
+}
+
+func NewPhysical(m *Memory, size uint64) (*Physical, *fail.Failure) {
+	fd, err := space.MemFile("aclsim-physical", int64(size))
+	if err != nil {
+		return nil, fail.New(fail.NoHostMemory, "the host can't back %d bytes of physical memory: %v", size, err)
+	}
+	m.Mu.Lock()
+	f := m.takeLocked(size)
+	m.Mu.Unlock()
+	if f != nil {
+		space.CloseKept(fd)
+		return nil, f
+	}
+	p := &Physical{Memory: m, Size: size, FD: fd}
+	p.Refs.Store(1)
+	return p, nil
+}
+
+// release drops a reference. The memory goes with the last one. The caller holds the lock of the device's memory.
+func (p *Physical) Release() {
+	if p.Refs.Add(-1) == 0 {
+		space.CloseKept(p.FD)
+		switch {
+		case p.Shared == nil || p.Shared.Own:
+			p.Memory.Used -= min(p.Size, p.Memory.Used)
+		default: // counted where it was allocated
+			p.Memory.shares.GiveBack(p.Shared)
+		}
+	}
+}
+
+// reserveRange takes addresses for a reservation, the wanted ones if that is not 0 and they are free.
+func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	size = space.RoundUp(size, Granularity)
+	addr, f := m.takeAddresses(size, want)
+	if f == nil {
+		if mutant.Breaks("reservation_costs_nothing") {
+			m.Used += size
+		}
+		m.reservations[addr] = &reservation{space.Span{Addr: addr, Size: size}}
+	}
+	return addr, f
+}
+
+// takeAddresses takes addresses from those of reservations, the wanted ones if that is not 0 and they are free. Those that
+// something else in the process lies at are passed over. The caller holds the lock.
+func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
+	from := m.farCursor
+	if want%Granularity == 0 && want >= m.far.Addr && want < m.far.End() {
+		from = want
+	}
+	for around := false; ; {
+		addr := m.gapIn(from, m.far.End(), size, Granularity)
+		switch {
+		case addr != 0 && space.MapAt(addr, size, unix.PROT_NONE) == nil:
+			m.farCursor = addr + size
+			m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+			m.hasForeign.Store(true)
+			m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+			return addr, nil
+		case addr != 0:
+			from = addr + Giant
+		case around:
+			return 0, fail.New(fail.NoHostMemory, "no room for %d bytes of addresses", size)
+		default:
+			from, around = m.far.Addr, true
+		}
+	}
+}
+
+// giveBack unmaps the addresses of a reservation. The caller holds the lock.
+func (m *Memory) GiveBack(s space.Span) {
+	space.Unmap(s.Addr, s.Size)
+	m.foreign.Remove(s.Addr)
+}
+
+// releaseRange ends a reservation where nothing is mapped.
+func (m *Memory) ReleaseRange(addr uint64) error {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	r := m.reservations[addr]
+	if r == nil {
+		return fmt.Errorf("no reservation begins at %#x", addr)
+	}
+	if c := m.Live.At(addr); c.OK() && c.Get().Addr < r.End() && !mutant.Breaks("unmap_before_release") {
+		return fmt.Errorf("memory is still mapped at %#x in the reservation at %#x", c.Get().Addr, addr)
+	}
+	delete(m.reservations, addr)
+	m.Taken.Remove(addr)
+	m.GiveBack(r.Span)
+	return nil
+}
+
+// mapPhysical maps physical memory into a reservation.
+func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	end := addr + p.Size
+	t, ok := m.Taken.Find(addr)
+	if !ok || m.reservations[t.Addr] == nil || end > t.End() {
+		return fmt.Errorf("%d bytes at %#x do not lie in one reservation", p.Size, addr)
+	}
+	if c := m.Live.At(addr); c.OK() && c.Get().Addr < end {
+		return fmt.Errorf("memory is mapped at %#x already", c.Get().Addr)
+	}
+	if _, err := unix.MmapPtr(p.FD, 0, space.Pointer(addr), uintptr(p.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		return err
+	}
+	p.Refs.Add(1)
+	if mutant.Breaks("mapped_memory_works") {
+		return nil
+	}
+	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: p.Size}, V: Block{How: ByMap, Access: access, Physical: p}})
+	return nil
+}
+
+// unmapPhysical ends the mapping that begins at an address.
+func (m *Memory) UnmapPhysical(addr uint64) error {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	r, ok := m.Live.Find(addr)
+	if !ok || r.Addr != addr || r.V.How != ByMap {
+		return fmt.Errorf("no mapping begins at %#x", addr)
+	}
+	m.Live.Remove(addr)
+	m.unmapLocked(r)
+	m.remember(r.Span)
+	return nil
+}
+
+// unmapLocked empties the addresses where physical memory was mapped. The caller holds the lock.
+func (m *Memory) unmapLocked(r space.Region[Block]) {
+	if mutant.Breaks("remapped_memory_keeps_bytes") {
+		clear(space.Bytes(r.Addr, r.Size))
+	}
+	_, _ = unix.MmapPtr(-1, 0, space.Pointer(r.Addr), uintptr(r.Size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	r.V.Physical.Release()
+}
+
+// setAccess changes what may be done with the mappings of a range.
+func (m *Memory) SetAccess(addr, size uint64, access uint32) error {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	var hit []space.Region[Block]
+	end := addr + size
+	at := addr
+	for c := m.Live.At(addr); at < end; c.Next() {
+		if !c.OK() || c.Get().Addr != at || c.Get().V.How != ByMap || c.Get().End() > end {
+			return fmt.Errorf("%#x-%#x is no row of whole mappings", addr, end)
+		}
+		hit = append(hit, c.Get())
+		at = c.Get().End()
+	}
+	for _, r := range hit {
+		if !mutant.Breaks("read_only_mapping") {
+			r.V.Access = access
+		}
+		m.Live.Replace(r.Addr, r.V)
+	}
+	return nil
+}

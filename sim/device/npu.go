@@ -1,0 +1,82 @@
+package device
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/mutant"
+)
+
+// meet gives a device access to the memory of another one.
+func (d *Device) Meet(other int32) {
+	if other != d.ID && other >= 0 && other < MaxDevices {
+		d.Peers.Or(1 << other)
+	}
+}
+
+// device is one simulated NPU. It is open while the program holds references by SetDevice or contexts of its own on it.
+type Device struct {
+	Machine *Machine
+	ID      int32
+	Memory  memory.Memory
+	Tasks   atomic.Uint32 // ids given to tasks so far
+	Peers   atomic.Uint32 // devices whose memory it may access, a bit each
+
+	Busy atomic.Int64 // device time of all kernels so far
+
+	shared *Turns // in real time
+
+	Mu       sync.Mutex
+	Refs     int      // by SetDevice
+	Primary  *Context // of SetDevice
+	Contexts []*Context
+	Streams  []*Stream // by id; nil where an id is free
+}
+
+// maxStreams is the number of streams of a device, those of the contexts included.
+const MaxStreams = 1984
+
+func newNPU(s *Machine, id int32) *Device {
+	d := &Device{Machine: s, ID: id, shared: NewTurns(s.Model)}
+	d.Memory.Init(id, &s.Shares, s.Options.VABase+uint64(id)*memory.VaStride, s.Options.VABase+uint64(s.Options.Devices)*memory.VaStride+uint64(id)*memory.ReserveStride, s.Options.Memory, s.Options.Reserved)
+	return d
+}
+
+// check tells whether the device may access n bytes at an address: memory of its own, of a peer that it has access to, or of
+// the host where it was registered for devices.
+func (d *Device) Check(addr, n uint64, access uint32) error {
+	if d.Memory.Owns(addr) {
+		if d.Memory.HasShared.Load() {
+			if err := d.checkShared(addr, n); err != nil {
+				return err
+			}
+		}
+		return d.Memory.Check(addr, n, access)
+	}
+	for _, o := range d.Machine.Devices {
+		if o != d && o.Memory.Owns(addr) {
+			if d.Peers.Load()&(1<<o.ID) == 0 && !mutant.Breaks("peer_access_first") {
+				return fmt.Errorf("%d bytes at %#x lie on device %d, to which device %d has no access", n, addr, o.ID, d.ID)
+			}
+			return o.Memory.Check(addr, n, access)
+		}
+	}
+	if d.Machine.Managed.Owns(addr) {
+		if !d.Machine.Managed.Check(addr, n) {
+			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+		}
+		return nil
+	}
+	return d.Machine.Host.Check(addr, n, access)
+}
+
+// checkShared tells whether the device may access memory of another process, which may lie on another device.
+func (d *Device) checkShared(addr, n uint64) error {
+	r, ok := d.Memory.Live.Find(addr)
+	if ok && r.V.Shared != nil && r.V.Shared.DeviceID != d.ID && d.Peers.Load()&(1<<uint(r.V.Shared.DeviceID)) == 0 {
+		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.V.Shared.Pid, r.V.Shared.DeviceID, d.ID)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package device
+
+import (
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// realClock is the host's: devices run beside the program, and take the time that their tasks take.
+type RealClock struct {
+	sim   *Machine
+	began time.Time
+
+	sweeping atomic.Bool // a look at idle servers is planned
+}
+
+// keepAlive is how long a stream's server waits for work before it ends: once to twice as long.
+const keepAlive = 50 * time.Millisecond
+
+func newRealClock(s *Machine) *RealClock { return &RealClock{sim: s, began: time.Now().Add(-Uptime)} }
+
+// parked plans a look at idle servers.
+func (c *RealClock) parked() {
+	if !c.sweeping.Load() && c.sweeping.CompareAndSwap(false, true) {
+		time.AfterFunc(keepAlive, c.sweep)
+	}
+}
+
+// sweep ends the servers that have had no work since the last time.
+func (c *RealClock) sweep() {
+	c.sweeping.Store(false) // who parks from now on plans another look
+	left := false
+	for _, d := range c.sim.Devices {
+		d.Mu.Lock()
+		streams := slices.Clone(d.Streams)
+		d.Mu.Unlock()
+		for _, s := range streams {
+			if s == nil {
+				continue
+			}
+			s.Mu.Lock()
+			if s.server.parked && s.server.swept == s.server.parks {
+				s.endServer()
+			}
+			s.server.swept = s.server.parks
+			left = left || s.server.parked
+			s.Mu.Unlock()
+		}
+	}
+	if left {
+		c.parked()
+	}
+}
+
+// now of a thread that is late is when it should have been.
+func (c *RealClock) Now(t *HostThread) time.Duration {
+	d := time.Since(c.began)
+	if t != nil && t.LateBy != nil {
+		d -= time.Duration(*t.LateBy)
+	}
+	return d
+}
+
+func (c *RealClock) Join(*HostThread) {}
+
+func (c *RealClock) Leave(*HostThread) {}
+
+func (c *RealClock) Enter(*HostThread) {}
+
+func (c *RealClock) spend(*HostThread, int64) {}
+
+func (c *RealClock) Reach(*HostThread, time.Duration) {}
+
+func (c *RealClock) Past(*HostThread, time.Duration) bool { return true }
+
+func (c *RealClock) Changed() {}
+
+func (c *RealClock) forget(*Stream) {}
+
+func (c *RealClock) submitted(s *Stream, _ time.Duration) { s.startServer() }
+
+func (c *RealClock) RunLane(r *Stream) {
+	go func() {
+		debug.SetPanicOnFault(true)
+		for r.Lane.Next() {
+			k := r.Lane.Task()
+			r.runTask(c, &k)
+			r.Lane.Advance()
+		}
+		r.Lane.Ended()
+	}()
+}
+
+func (c *RealClock) Wait(_ *HostThread, ch <-chan struct{}, limit time.Duration) bool {
+	if limit == Forever {
+		<-ch
+		return true
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// sleepUntil waits until the time, unless stop is closed long before.
+func (c *RealClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
+	// A timer of Go's ends up to a millisecond late: the rest is slept by one of the system's.
+	const rest = 1500 * time.Microsecond
+	d := t - c.Now(nil)
+	if d <= slack {
+		return
+	}
+	if d > 2*rest {
+		timer := time.NewTimer(d - rest)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+		d = t - c.Now(nil)
+	}
+	if d > 0 {
+		Alarms.Sleep(d)
+	}
+}

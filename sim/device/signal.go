@@ -1,0 +1,95 @@
+package device
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/strict"
+)
+
+// signal is a flag that tasks of streams set, wait for and clear.
+type Signal struct {
+	Mu   sync.Mutex
+	Is   bool
+	Wake chan struct{} // closed while the flag is set
+	// shared is the flag where other processes have it too, and stands for is from then on.
+	Shared *memory.Shared
+	known  strict.Vector // in strict mode: what the streams that have set it know
+}
+
+// told and heard are what strict mode is told by a task that sets the flag, and by one that has waited for it.
+func (s *Signal) Told(by *Stream) {
+	by.Context.Device.Machine.Strict.Tells(&by.Strict, &s.known)
+	if s.End() != nil {
+		by.Context.Device.Machine.Strict.TellsOthers(&by.Strict)
+	}
+}
+
+func (s *Signal) Heard(by *Stream) (time.Duration, *fail.Failure) {
+	by.Context.Device.Machine.Strict.Hears(&by.Strict, &s.known)
+	if s.End() != nil {
+		by.Context.Device.Machine.Strict.HearsOthers(&by.Strict)
+	}
+	return 0, nil
+}
+
+func (s *Signal) channel() chan struct{} {
+	if s.Wake == nil {
+		s.Wake = make(chan struct{})
+	}
+	return s.Wake
+}
+
+func (s *Signal) Set() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Shared != nil {
+		s.Shared.Set(1)
+	} else if !s.Is {
+		s.Is = true
+		close(s.channel())
+	}
+}
+
+func (s *Signal) Clear() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Shared != nil {
+		s.Shared.Set(0)
+	} else if s.Is {
+		s.Is, s.Wake = false, nil
+	}
+}
+
+// wait waits until the flag is set, and clears it if the waiter is to take it. It fails where nobody is left who could set it.
+func (s *Signal) Wait(take bool, limit time.Duration, late func() *fail.Failure) *Waiting {
+	w := &Waiting{Limit: limit, Late: late}
+	w.Met = func() (bool, <-chan struct{}) {
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		if x := s.Shared; x != nil { // perhaps since we last asked
+			w.Block = func(stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure) {
+				return x.Wait(func(v uint32) bool { return v == 1 && (!take || x.Word.CompareAndSwap(1, 0)) }, x.Abandoned, stop, expired)
+			}
+			return false, nil
+		}
+		if s.Is && take {
+			s.Is, s.Wake = false, nil
+			return true, nil
+		}
+		return s.Is, s.channel()
+	}
+	return w
+}
+
+// end returns what the flag shares with other processes, nil for nothing.
+func (s *Signal) End() *memory.Shared {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Shared
+}
+
+// nothing is what a task does that only waits.
+func Nothing(*Stream) (time.Duration, *fail.Failure) { return 0, nil }

@@ -1,0 +1,119 @@
+package device
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/sim/mutant"
+	"github.com/acltrace/acltrace/sim/strict"
+)
+
+// transfer is a copy of rows between two places; one row for a plain copy.
+type Transfer struct {
+	Dst, Src       uint64
+	Width, Height  uint64
+	Dpitch, Spitch uint64
+	Todev, Fromdev bool   // the device writes dst, reads src: it has to be device memory
+	Pinned         bool   // the host's side has to be memory of the runtime's
+	Staged         []byte // bytes taken at the call; nil where src is read by the task
+}
+
+func Plain(dst, src, n uint64) Transfer {
+	return Transfer{Dst: dst, Src: src, Width: n, Height: 1, Dpitch: n, Spitch: n}
+}
+
+// check looks up the memory of a transfer that the runtime knows.
+func (s *Machine) Check(x *Transfer) error {
+	if err := s.checkSide(x.Dst, (x.Height-1)*x.Dpitch+x.Width, space.Write, x.Todev, x.Pinned); err != nil {
+		return err
+	}
+	if x.Staged != nil {
+		return nil
+	}
+	return s.checkSide(x.Src, (x.Height-1)*x.Spitch+x.Width, space.Read, x.Fromdev, x.Pinned)
+}
+
+// checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
+// runtime's where it is not: the program may have freed it since the call.
+func (s *Machine) checkSide(addr, n uint64, access uint32, onDevice, pinned bool) error {
+	if mutant.Breaks("copy_behind_the_end") {
+		return nil
+	}
+	if d := s.Locate(addr).Device; d != nil {
+		return d.Memory.Check(addr, n, access)
+	}
+	if s.Managed.Owns(addr) {
+		if !s.Managed.Check(addr, n) {
+			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+		}
+		return nil
+	}
+	if onDevice {
+		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
+	}
+	if addr < space.PageSize {
+		return fmt.Errorf("%#x is no address", addr)
+	}
+	h, ok := s.Host.Find(addr)
+	if ok && n > h.End()-addr || pinned && !ok {
+		return fmt.Errorf("%d bytes at %#x do not lie in one host allocation", n, addr)
+	}
+	return nil
+}
+
+// move moves the bytes.
+func (x *Transfer) Move() {
+	if x.Staged != nil {
+		copy(space.Bytes(x.Dst, x.Width), x.Staged)
+		return
+	}
+	for i := range x.Height {
+		copy(space.Bytes(x.Dst+i*x.Dpitch, x.Width), space.Bytes(x.Src+i*x.Spitch, x.Width))
+	}
+}
+
+// copyKind is the kind of a transfer as the cost model knows it.
+func (s *Machine) CopyKind(x *Transfer) model.CopyKind {
+	from, to := s.Locate(x.Src).Device, s.Locate(x.Dst).Device
+	switch {
+	case from == nil && to == nil:
+		return model.HostToHost
+	case from == nil || x.Staged != nil:
+		return model.HostToDevice
+	case to == nil:
+		return model.DeviceToHost
+	case from != to:
+		return model.PeerToPeer
+	}
+	return model.DeviceToDevice
+}
+
+// transferCost is the device time of a transfer.
+func (s *Machine) TransferCost(x *Transfer) time.Duration {
+	return s.CopyTime(s.CopyKind(x), x.Width*x.Height)
+}
+
+// fill sets device memory or pinned host memory to a pattern of which n is a multiple.
+func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
+	if err := s.checkSide(p, n, space.Write, false, true); err != nil {
+		return err
+	}
+	s.Known(p, n)
+	b := space.Bytes(p, n)
+	if len(pattern) == 1 && pattern[0] == 0 {
+		clear(b)
+		return nil
+	}
+	// Doubling copies run at the rate of the memory; a loop over bytes does not.
+	for done := copy(b, pattern); done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
+	}
+	return nil
+}
+
+// copied is the copy for strict mode.
+func (x *Transfer) Copied() *strict.Copy {
+	return &strict.Copy{Dst: x.Dst, Src: x.Src, Width: x.Width, Height: x.Height, DPitch: x.Dpitch, SPitch: x.Spitch, Staged: x.Staged != nil}
+}
