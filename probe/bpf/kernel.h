@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the programs need of the kernel's interface, declared here so that building them takes no more than clang. Nothing of
- * the kernel's inside is looked at, so that they run where it tells nothing of its types. With -DACLTRACE_USER the programs are
- * functions of an ordinary program, which has the helpers.
+ * The kernel interface that the programs use, declared here so that a build takes only clang. The programs access no kernel
+ * structures, so they run without kernel type information. With -DACLTRACE_USER they are functions of an ordinary program,
+ * which defines the helpers.
  */
 #ifndef ACLTRACE_BPF_KERNEL_H
 #define ACLTRACE_BPF_KERNEL_H
@@ -59,9 +59,9 @@ HELPER(174, u64, attach_cookie, void *ctx);
 HELPER(181, long, loop, u32 times, void *fn, void *ctx, u64 flags);
 
 /*
- * Since Linux 6.13 a program with 64 bytes or more on the stack has one of its own instead, on each processor. At a uprobe that is not sound: a program
- * that waits for a page, or is preempted, finds there what another thread has left that ran it in the meantime. Where a program
- * calls another by a tail call, all is on the thread's stack. This is such a call that is never reached.
+ * Since Linux 6.13 a program with at least 64 bytes of stack uses a private stack of the processor. That is unsound for
+ * uprobes: while a program waits for a page or is preempted, another thread's run of it overwrites that stack. A program with
+ * a tail call stays on the thread's stack, and this is a tail call that is never reached.
  */
 #ifdef ACLTRACE_USER
 #define ON_THREAD_STACK()
@@ -69,7 +69,7 @@ HELPER(181, long, loop, u32 times, void *fn, void *ctx, u64 flags);
 #define ON_THREAD_STACK() __asm__ volatile("r0 = 0; if r0 == 0 goto +1; call 12" : : : "r0")
 #endif
 
-/* The registers of the program, and where a function finds its arguments in them. */
+/* Registers and calling convention. */
 #if defined(__TARGET_ARCH_x86)
 
 struct pt_regs {
@@ -77,8 +77,8 @@ struct pt_regs {
 };
 
 #define ARG_REGS 6
-#define STACK_ARGS 8 /* bytes from the stack pointer at entry to the first argument on the stack */
-#define RETURN_POPS 8 /* bytes by which the stack pointer is higher after the return */
+#define STACK_ARGS 8 /* offset of the first stack argument from the stack pointer at entry */
+#define RETURN_POPS 8 /* bytes that a return adds to the stack pointer */
 
 static inline void arg_regs(const struct pt_regs *r, u64 *to)
 {
@@ -94,9 +94,9 @@ static inline u64 return_value(const struct pt_regs *r) { return r->ax; }
 static inline u64 program_counter(const struct pt_regs *r) { return r->ip; }
 
 /*
- * Whether a call that entered with this stack pointer is still going on, as seen from a call below it. While it is, its
- * return address is that of the page which the kernel has put in its place; what a later call leaves there is the
- * address behind a call instruction, which begins a page only by chance.
+ * Whether a call that entered with this stack pointer is still in progress, seen from a nested call. During the call its return
+ * address is replaced by the kernel's, which is page-aligned. Later calls store other return addresses there, and those are
+ * page-aligned only by chance.
  */
 static inline u64 call_mark(const struct pt_regs *r __attribute__((unused))) { return 0; }
 static inline u8 call_lives(const struct pt_regs *r __attribute__((unused)), u64 sp, u64 mark __attribute__((unused)))
@@ -130,7 +130,7 @@ static inline void arg_regs(const struct pt_regs *r, u64 *to)
 static inline u64 return_value(const struct pt_regs *r) { return r->x[0]; }
 static inline u64 program_counter(const struct pt_regs *r) { return r->pc; }
 
-/* The return address is in no known place, so this tells only a new call by the same caller from a jump by a wrapper. */
+/* The place of the return address is unknown, so this distinguishes only a new call by the same caller from a wrapper's jump. */
 static inline u64 call_mark(const struct pt_regs *r) { return r->x[30]; }
 static inline u8 call_lives(const struct pt_regs *r, u64 sp, u64 mark) { return r->sp != sp || r->x[30] != mark; }
 

@@ -2,59 +2,57 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The calls of a program, seen by uprobes. One pair of programs serves all functions: the cookie of a probe says which
- * function it is, and the map `functions` how to read its arguments. A call is put together in the memory of its
- * thread, from the entry to the return, and goes into the ring in one piece when it has returned: a launch with those that
- * follow it at once, for it costs as much to put one into the ring as several. What a thread died in is still there when it
- * exits, and what it has not passed on.
+ * Uprobe programs that record calls. One pair of programs serves all functions: a probe's cookie is the function number, and the
+ * map `functions` describes how to read the arguments. A call is assembled in its thread's memory, from entry to return, and then
+ * sent to the ring at once. Launches are held and sent together with the calls that follow, because one large record costs as
+ * much as a small one. When a thread exits, its held calls and its call in progress are sent.
  *
- * Only the outermost call is recorded, and one that encloses calls of the runtime beside them, in a place of its own. Which call is
- * outermost is told by the stack pointer and not by counting, so that a call left by longjmp or by an exception, whose return is
- * never seen, spoils nothing: when the thread calls again and the old call is seen to be over, it is passed on as one that never
- * returned.
+ * Only the outermost call is recorded. A composite call, which contains recorded calls, has a separate place. The stack pointer
+ * decides which call is outermost, without a counter. So a call that ends by longjmp or an exception, without a return probe,
+ * does no harm: the thread's next call finds it over and sends it as one that never returned.
  *
- * Older kernels have no cookies: there each function has a small program of its own, which leaves the cookie in the map `cookie`
- * and goes on to one of these. What such kernels do not know is in programs that are not loaded there.
+ * Kernels without cookies need a small program for each function. It stores the cookie in the map `cookie` and jumps to one of
+ * these programs. Programs with features that such kernels lack are not loaded there.
  */
 #include "kernel.h"
 
 #define MAX_WORDS 16
 #define MAX_READERS 16
-#define MAX_PLACES 32 /* registers, words on the stack, and words of a structure that a register points to */
-#define REFERRED 16   /* place of the first of these */
-#define MAX_BUFFERS 8 /* behind one list of arguments */
+#define MAX_PLACES 32 /* registers, stack words, and words of a structure that a register points to */
+#define REFERRED 16   /* first place of such a structure */
+#define MAX_BUFFERS 8 /* of an argument list */
 #define MAX_ITEMS (1 << 16)
-#define INLINE 4096 /* bytes of one piece in the record of its call */
-#define BUDGET 8192 /* no content begins beyond */
+#define INLINE 4096 /* largest piece in a call's record */
+#define BUDGET 8192 /* content starts at or below this offset */
 #define DATA (BUDGET + INLINE + (1 + MAX_READERS) * sizeof(struct piece))
-#define HELD 2048	     /* bytes of calls that wait for others */
-#define HOLD_NS 10000000     /* and how long, where others come */
-#define PART_AT (8 * MAX_WORDS) /* in the data: the words are needed still */
-#define NONE 255 /* no word; as a parameter: the returned value */
-#define ABSENT 255 /* there is nothing to read */
+#define HELD 2048	     /* room for held calls */
+#define HOLD_NS 10000000     /* longest time to hold, while other calls follow */
+#define PART_AT (8 * MAX_WORDS) /* offset in data, after the words, which are still needed */
+#define NONE 255 /* no word; as a parameter: the return value */
+#define ABSENT 255 /* nothing to read */
 #define MAX_PARTS (1 << 14)
-#define MAX_PARAMS 512 /* of a kernel */
+#define MAX_PARAMS 512 /* kernel parameters */
 #define MAX_PARAM 4096
-#define UNKNOWN 0xffff /* in place of the number of parameters: nobody knows it */
-#define PARAMS_AT 4096 /* no parameters begin beyond, in the record of their call */
-#define GUESSED 32	/* parameters of a kernel whose layout is not known yet, each of so many bytes at most */
-#define GUESSED_LARGE 4 /* the first of them may be structures */
+#define UNKNOWN 0xffff /* parameter count without a known layout */
+#define PARAMS_AT 4096 /* parameters start at or below this offset in the record */
+#define GUESSED 32	/* parameters to guess for a kernel without a layout */
+#define GUESSED_LARGE 4 /* the first ones may be structures */
 #define GUESS 64
 #define GUESS_LARGE 1024
-#define PARTS_NOW 256 /* where a program can't wait for memory, nor ask the kernel to go on in a loop */
-#define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
+#define PARTS_NOW 256 /* most parts for programs that can't wait for memory or use bpf_loop */
+#define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
 enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9, KIND_PARAMS = 10 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
-	READ_OUT = 2,	/* written by the call: only where it succeeded */
-	READ_LATER = 4, /* written by the task that the call makes, so not there yet */
-	READ_FIELD = 8, /* behind a pointer in a structure */
-	READ_STORED = 16, /* mul0 is where the call has stored the factor */
-	READ_STORED32 = 32, /* and that has 4 bytes */
-	READ_VALUE = 64, /* behind a pointer in a structure that is in the words from `word` on */
-	READ_ALWAYS = 128, /* also where it has failed */
+	READ_OUT = 2,	/* written by the call: read after success */
+	READ_LATER = 4, /* written by the call's task, so not yet present */
+	READ_FIELD = 8, /* a structure's member points to it */
+	READ_STORED = 16, /* mul0 points to a factor that the call stores */
+	READ_STORED32 = 32, /* that factor has 4 bytes */
+	READ_VALUE = 64, /* like READ_FIELD, but the structure is passed by value, in the words from `word` on */
+	READ_ALWAYS = 128, /* also after failure */
 };
 enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4, PIECE_PARAMS = 8 };
 /* As in probe.Missing. */
@@ -63,11 +61,11 @@ enum {
 	FUNC_RET_ERROR = 1,
 	FUNC_RET_VOID = 2,
 	FUNC_RET_32 = 4,
-	FUNC_WAKE = 8,	 /* the reader is to see the call at once */
-	FUNC_OUTER = 16, /* encloses calls of the runtime */
-	FUNC_CALLED = 32, /* is the program's own: word 0 is its address, the others its arguments */
+	FUNC_WAKE = 8,	 /* wake the reader at once */
+	FUNC_OUTER = 16, /* composite: contains recorded calls */
+	FUNC_CALLED = 32, /* callback of the program: word 0 is its address, the others are its arguments */
 	FUNC_ITEMS = 64,  /* has arrays of buffers */
-	FUNC_HOLD = 128,  /* others follow as a rule, so the reader need not see it before them */
+	FUNC_HOLD = 128,  /* launch: other calls usually follow soon */
 };
 enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8, ARGS_KERNEL = 16 };
 enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNT_SAMPLED = 3, COUNTERS = 4 };
@@ -75,16 +73,19 @@ enum { ALL = 0, PIDS = 1, CGROUP = 2 };
 enum { LIVES = 1, LEADER_GONE = 2 };
 
 /*
- * What lies behind one parameter: unit * word[mul0] * word[mul1] bytes at word[word], rows of mul0 at a pitch. With READ_FIELD, what
- * lies behind the pointer at `at` in the structure there, times a member, unless another one says that it is no memory of the
- * program's. Of KIND_ITEMS, mul0 is the number of items and mul1 the array with their sizes. KIND_IMAGE is a binary for the device, which tells its own
- * size, and KIND_PACKED what a list of pairs leads to. KIND_BLOCK is the side of a copy that is the host's, which members of a structure tell: the
- * places of its words. KIND_PARAMS is an array of pointers to the parameters of the kernel whose handle is in word[mul0] or, with READ_FIELD, at
- * `count_at` in the structure, or at `unless_at` where that is 0. With READ_FIELD, KIND_PACKED is at `at` in the structure too.
- */
-/*
- * A reader of KIND_PAYLOAD without READ_FIELD has bits in `at`: by those values of the word before `count_width` the call declares the memory to be the
- * host's, wherever it is.
+ * A reader describes memory to record, usually unit * word[mul0] * word[mul1] bytes at word[word]. With a pitch it has rows of
+ * mul0 bytes.
+ *
+ * READ_FIELD: the pointer is at offset `at` in a structure. count_at is the offset of a factor. If the member at unless_at is not
+ * 0, the pointer is no host memory.
+ * KIND_ITEMS: mul0 is the number of items, and mul1 the array of their sizes.
+ * KIND_IMAGE: a device binary, whose size is in its header.
+ * KIND_PACKED: an argument block, described by a list of pairs. With READ_FIELD the list is at offset `at`.
+ * KIND_BLOCK: the host end of a copy. The bytes from `side` on are the word numbers of its members in a structure.
+ * KIND_PARAMS: an array of pointers to kernel parameters. The kernel's handle is word[mul0]; with READ_FIELD it is the member at
+ * count_at or, if that is 0, the one at unless_at.
+ * KIND_PAYLOAD without READ_FIELD: `at` is a bit set of values of word[count_width - 1]. With such a value the call declares that
+ * the memory is host memory, at any address.
  */
 struct reader {
 	u8 param, kind, flags, word, mul0, mul1, pitch, item;
@@ -101,20 +102,20 @@ struct reader {
 };
 
 struct function {
-	u8 words, readers, flags, stack; /* stack: words to read from the stack */
-	u8 args, args_how, buffer, buffer_len; /* words of a list of arguments, and of memory that belongs to it */
-	u8 refer, referred; /* the register with the address of a structure, NONE for none, and its words */
-	u8 before; /* the first of the readers are for the entry, the others for the return */
-	u8 block; /* the first of them is for a block of arguments: 1, else 0 */
-	u8 plain; /* the words are the registers and those on the stack, in their order */
-	u8 behind[2]; /* words with memory behind them that the others are to read at the entry, NONE: more than these */
+	u8 words, readers, flags, stack; /* stack: words on the stack */
+	u8 args, args_how, buffer, buffer_len; /* words with an argument list and with memory that belongs to it */
+	u8 refer, referred; /* register with a structure's address, NONE for none, and the structure's words */
+	u8 before; /* readers for the entry, which come first */
+	u8 block; /* 1: the first reader is an argument block */
+	u8 plain; /* 1: the words are the registers and stack words in order */
+	u8 pointers[2]; /* pointer words of the other entry readers, NONE: more than two */
 	u8 pad2;
-	u8 place[MAX_WORDS]; /* register, or ARG_REGS + number of the word on the stack, or REFERRED + number in the structure */
-	u64 mask[MAX_WORDS]; /* the bits of the word that mean something */
+	u8 place[MAX_WORDS]; /* register, or ARG_REGS + stack word, or REFERRED + word in the structure */
+	u64 mask[MAX_WORDS]; /* significant bits */
 	struct reader reader[MAX_READERS];
 };
 
-/* A short one ends before addr: these are the parameter's word, and as many bytes as follow. */
+/* A short piece ends before addr. Its address is the parameter's word, and its length is `bytes`. */
 struct piece {
 	u8 param, flags, missing, item;
 	u32 bytes; /* that follow, padded to 8 */
@@ -122,23 +123,23 @@ struct piece {
 };
 #define SHORT_PIECE 8
 
-/* What stands before the calls of a thread in the ring. */
+/* Precedes a thread's calls in the ring. */
 struct head {
 	u8 type, pad[7];
 	u32 pid, tid;
-	u64 lost, lost_from, lost_to; /* calls of this thread before these */
+	u64 lost, lost_from, lost_to; /* calls lost before these */
 };
 
 struct event {
-	u16 func, bytes; /* of data */
-	u32 seq; /* its low half: the reader has counted the rest */
+	u16 func, bytes; /* bytes: data size */
+	u32 seq; /* low half */
 	u64 start, end, ret;
 };
 
 struct record {
 	struct event event;
 	union {
-		u64 words[MAX_WORDS]; /* of the arguments, with pieces behind the last */
+		u64 words[MAX_WORDS]; /* arguments, followed by pieces */
 		u8 data[DATA];
 	};
 };
@@ -153,16 +154,16 @@ struct part {
 };
 
 struct thread {
-	u64 cookie, sp, mark; /* of the call that the thread is in */
+	u64 cookie, sp, mark; /* of the call in progress */
 	u64 seq;	     /* of the next call */
-	u32 active, used;    /* active: 0 in no call, else CALLING, WAKING or LAUNCHING */
-	u32 skip;	     /* the call is one that sampling leaves out */
-	u32 follows;	     /* content of its comes after it */
-	u32 held, calls;     /* bytes of calls that are over and not in the ring yet, and how many they are */
+	u32 active, used;    /* active: 0, CALLING, WAKING or LAUNCHING; used: data bytes */
+	u32 skip;	     /* sampling skips the call */
+	u32 follows;	     /* payloads come after the call */
+	u32 held, calls;     /* bytes and number of held calls */
 	u64 held_since, held_from; /* when the first of them ended and began */
-	u64 in[MAX_PLACES];  /* by place */
+	u64 in[MAX_PLACES];  /* argument words by place; scratch after the entry */
 	struct head head;
-	u8 records[HELD + sizeof(struct record)]; /* those held, then that of the call that the thread is in */
+	u8 records[HELD + sizeof(struct record)]; /* held calls, then the call in progress */
 };
 
 struct thread_event {
@@ -175,26 +176,23 @@ struct args_key {
 	u64 pid, handle;
 };
 
-/* The call by which a process has got the handle of a kernel, and the handle that it got it from. */
+/* The call that returned a kernel's handle to a process, and the handle that it was made from. */
 struct given {
 	u64 by, from;
 };
 
-/*
- * What the reader has found out of a kernel: how many bytes each parameter has. The key is the call by which the program has got its handle,
- * so that nothing is said of another that has the handle later.
- */
+/* A kernel's parameter sizes, from the reader. The key is the call that returned its handle, since handles are reused. */
 struct layout {
 	u16 count, size[MAX_PARAMS];
 };
 
 /*
- * In a piece of KIND_PARAMS, whose address is the key of the layout, 0 for none: 8 bytes for the address of each parameter, then 2 with how many
- * bytes of it there are, 8 bytes together at least, and these bytes, each filled up to 8. Its length is for how many of them this is so, and in
- * the upper half how many there are.
+ * A piece of KIND_PARAMS has the layout's key as its address, 0 for none. Its content is, for each parameter: 8 bytes with the
+ * address; then 2 bytes with the number of bytes read, padded to 8 in total; then those bytes, each padded to 8. The upper half
+ * of its length is the number of parameters, the lower half the number with content.
  */
 
-/* Memory that belongs to a list of arguments, which the program fills before the launch. */
+/* Buffers of an argument list, which the program fills before the launch. */
 struct args {
 	u64 n;
 	struct {
@@ -214,7 +212,7 @@ _Static_assert(PARAMS_AT + sizeof(struct piece) + 10 * MAX_PARAMS <= DATA, "what
 _Static_assert(GUESSED * 10 + GUESSED_LARGE * GUESS_LARGE + (GUESSED - GUESSED_LARGE) * GUESS <= BUDGET, "guessed parameters have room");
 _Static_assert(PART_AT + sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
 
-/* Sizes that depend on the model or on what the user asks for are set before loading. */
+/* Sizes that depend on the model or on options are set before loading. */
 struct {
 	UINT(type, MAP_ARRAY);
 	UINT(max_entries, 1);
@@ -244,7 +242,7 @@ struct {
 	TYPE(value, struct thread);
 } threads SEC(".maps");
 
-/* An element to make new ones from: it is too large for the stack. */
+/* A thread's initial value: too large for the stack. */
 struct {
 	UINT(type, MAP_ARRAY);
 	UINT(max_entries, 1);
@@ -260,7 +258,7 @@ struct {
 	TYPE(value, u8);
 } pids SEC(".maps");
 
-/* Tasks that the processes in pids have made and that have called nothing yet, by their address in the kernel. */
+/* New tasks of the processes in pids that have called nothing yet, by kernel address. */
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 65536);
@@ -305,28 +303,28 @@ struct {
 	UINT(max_entries, 1 << 20);
 } events SEC(".maps");
 
-CONFIG u8 cookies;	/* the kernel knows the cookie of a probe */
-CONFIG u8 filter;	/* which processes: ALL, those in PIDS, those in a CGROUP or below */
-CONFIG u8 by_name;	/* a process belongs to pids while it has the name `name` */
-CONFIG u8 sample;	/* leave out calls while the ring is more than half full */
+CONFIG u8 cookies;	/* the kernel has cookies */
+CONFIG u8 filter;	/* processes to record: ALL, PIDS (the map pids), CGROUP (with descendants) */
+CONFIG u8 by_name;	/* pids has the processes with the name `name` */
+CONFIG u8 sample;	/* skip calls while the ring is more than half full */
 CONFIG u32 cgroup_level;
 CONFIG u64 cgroup;
 CONFIG u64 name[2];
 CONFIG u64 ring_size;
-CONFIG u64 wake_at;	/* bytes in the ring at which the reader is woken */
-CONFIG u64 limit;	/* bytes of a payload */
+CONFIG u64 wake_at;	/* fill level that wakes the reader */
+CONFIG u64 limit;	/* largest payload */
 CONFIG u64 device_from, device_to;
 
-/* Calls neither begin nor end for now, as if there were no probes: the kernel takes them one by one, even where they are given to it at once. */
+/* Set while probes are attached or detached, one by one even with uprobe_multi: record nothing. */
 volatile u8 shut;
 
-/* Keeps the compiler from undoing what the verifier has to see. */
+/* Hides a value from the optimizer, so that the verifier sees its bounds check. */
 #define opaque(x) __asm__ volatile("" : "+r"(x))
 
 static inline void count(u32 what)
 {
 	u64 *n = map_lookup(&counters, &what);
-	/* Another program may run on this processor while this one waits for a page. */
+	/* Another program may run here while this one waits for a page. */
 	if (n)
 		__sync_fetch_and_add(n, 1);
 }
@@ -348,7 +346,7 @@ static inline u64 cookie_of(struct pt_regs *ctx)
 }
 
 static inline u32 func_of(u64 cookie) { return (u16)cookie; }
-static inline u64 layer_offset(u64 cookie) { return (u8)(cookie >> 24); } /* of the probe behind the entry */
+static inline u64 layer_offset(u64 cookie) { return (u8)(cookie >> 24); } /* distance from the entry to the probe */
 
 static inline void add_process(u32 pid)
 {
@@ -357,7 +355,7 @@ static inline void add_process(u32 pid)
 		count(COUNT_NO_PROCESS);
 }
 
-/* Whether a process is one of those in pids, or a new child of one. */
+/* Whether a process is in pids, or a new child of one that is. */
 static inline u8 among(u64 id)
 {
 	u32 pid = id >> 32;
@@ -365,7 +363,7 @@ static inline u8 among(u64 id)
 	if (state) {
 		if (*state == LIVES || (u32)id != pid)
 			return 1;
-		/* A first thread, where that of the process in question is gone: another process by now. */
+		/* A new first thread: another process has this number now. */
 		map_delete(&pids, &pid);
 	}
 	u64 task = current_task();
@@ -383,7 +381,7 @@ static inline u8 wanted(u64 id)
 	return filter == ALL || among(id);
 }
 
-/* The reader is woken seldom, for waking it costs the program more than the record does, and it looks by itself now and then. */
+/* Waking the reader costs more than the record, so it is rare. The reader also polls. */
 static inline u64 wake(u64 seq)
 {
 	if (seq % 16 != 0)
@@ -391,7 +389,7 @@ static inline u64 wake(u64 seq)
 	return ringbuf_query(&events, RINGBUF_AVAILABLE) >= wake_at ? RINGBUF_FORCE_WAKEUP : RINGBUF_NO_WAKEUP;
 }
 
-/* Whether sampling leaves a call out: the more of them the fuller the ring is. */
+/* Whether sampling skips a call: more often the fuller the ring is. */
 static inline u8 left_out(u64 seq)
 {
 	u64 used = ringbuf_query(&events, RINGBUF_AVAILABLE);
@@ -401,8 +399,9 @@ static inline u8 left_out(u64 seq)
 }
 
 /*
- * The memory is nearly always there. The helper that may wait for it costs more, so it comes second. sleeps, here and below: the
- * program may wait. A constant, and no variable of the program's, for newer kernels look at functions without the variables.
+ * The memory is nearly always present, so the helper that waits for it, which costs more, comes second. In this file, `sleeps`
+ * means that the program may wait. It is a constant and not a CONFIG, because newer kernels verify functions without the values
+ * of variables.
  */
 static inline long read_user(void *to, u32 size, u64 from, u8 sleeps)
 {
@@ -414,7 +413,7 @@ struct small {
 	u64 word[8];
 };
 
-/* By way of the stack: the kernel looks longer at a place that it is to copy to where it is in a map. What is beyond may be missing. */
+/* Uses the stack, since the kernel checks copies to a map longer. Reads 64 bytes, so it fails if the rest is not mapped. */
 static inline u8 read_small(struct small *to, u64 from)
 {
 	struct small s;
@@ -424,7 +423,7 @@ static inline u8 read_small(struct small *to, u64 from)
 	return 1;
 }
 
-/* Like the kernel's own, and with the pages brought in first where that is allowed. */
+/* Like bpf_probe_read_user_str, but faults pages in if that is allowed. */
 static inline long read_user_str(u8 *to, u32 size, u64 from, u8 sleeps)
 {
 	long n = probe_read_user_str(to, size, (void *)from);
@@ -437,7 +436,7 @@ static inline long read_user_str(u8 *to, u32 size, u64 from, u8 sleeps)
 	return probe_read_user_str(to, size, (void *)from);
 }
 
-/* The record of the call that a thread is in. */
+/* The record for the thread's call in progress. */
 static inline struct record *record_of(const struct thread *t)
 {
 	u64 at = t->held;
@@ -447,7 +446,7 @@ static inline struct record *record_of(const struct thread *t)
 	return (struct record *)(t->records + at);
 }
 
-/* Puts the calls of a thread into the ring, up to so many bytes, with the number of those that were lost before them. */
+/* Sends the first bytes of a thread's records, with the gap before them. */
 static inline u8 send(struct thread *t, u64 bytes, u64 how)
 {
 	opaque(bytes);
@@ -471,7 +470,7 @@ static inline void lose(struct thread *t, u64 calls, u32 why, u64 from, u64 to)
 	t->head.lost_to = to;
 }
 
-/* Passes on the calls that wait for others. */
+/* Sends the held calls. */
 static inline void flush(struct thread *t)
 {
 	if (!send(t, t->held, RINGBUF_NO_WAKEUP))
@@ -479,10 +478,10 @@ static inline void flush(struct thread *t)
 	t->held = t->calls = 0;
 }
 
-enum { CALLING = 1, WAKING = 2, LAUNCHING = 3 }; /* in a call, in one that the reader is to see at once, in one that others follow */
+enum { CALLING = 1, WAKING = 2, LAUNCHING = 3 }; /* a plain call, one with FUNC_WAKE, one with FUNC_HOLD */
 enum { GONE = 0, SENT = 1, WAITS = 2 };
 
-/* The call is over. hold: it may wait for others. */
+/* Ends the call in progress. hold: it may be held. */
 static inline u8 emit(struct thread *t, u8 hold)
 {
 	struct event *e = &record_of(t)->event;
@@ -509,7 +508,7 @@ static inline u8 emit(struct thread *t, u8 hold)
 	return GONE;
 }
 
-/* The call is over without having returned. */
+/* Ends a call that never returned. */
 static inline void abandon(struct thread *t)
 {
 	t->active = 0;
@@ -547,7 +546,7 @@ static inline u64 address(const struct thread *t, const struct reader *r)
 	return r->word == NONE ? record_of(t)->event.ret : word(t, r->word);
 }
 
-/* Whether a payload of this length comes in parts after its call. */
+/* Whether a payload with this length is sent in parts after its call. */
 static inline u8 follows(const struct reader *r, u64 len, u8 sleeps)
 {
 	if ((len <= INLINE && r->kind != KIND_BLOCK) || (r->flags & READ_LATER))
@@ -568,7 +567,7 @@ static inline long read_member(u64 *to, u64 base, u16 at, u8 width, u8 sleeps)
 	return read_user(to, n, base + at, sleeps);
 }
 
-/* How many bytes of a text there are from an address on, with its end, at most as many as a piece has. It comes to be behind what is known of the call. */
+/* The length of a text including its end, at most INLINE. The text is copied to the free data of the record. */
 static inline long text_as(u64 addr, u8 sleeps)
 {
 	u64 id = current_pid_tgid();
@@ -587,7 +586,7 @@ struct text {
 	u64 addr, len;
 };
 
-/* A full piece has an end that is none of the text's. */
+/* A piece that is full ends with a 0 that is not in the text. */
 static inline long more_text(struct text *x, int n)
 {
 	if (n <= 0)
@@ -612,7 +611,7 @@ static inline u64 text_length(u64 addr, u8 sleeps)
 	return x.len;
 }
 
-enum { FOUND_ADDR, FOUND_LEN, FOUND_WIDTH, FOUND_PITCH, FOUND_PLANE, FOUND_ROWS, FOUND_TMP }; /* in `in` of a thread, which is that of a call's entry alone */
+enum { FOUND_ADDR, FOUND_LEN, FOUND_WIDTH, FOUND_PITCH, FOUND_PLANE, FOUND_ROWS, FOUND_TMP }; /* indexes in thread.in */
 
 static inline u64 member(struct thread *t, u64 base, u8 at, u64 otherwise, u8 sleeps)
 {
@@ -621,7 +620,7 @@ static inline u64 member(struct thread *t, u64 base, u8 at, u64 otherwise, u8 sl
 	return read_user(&t->in[FOUND_TMP], 8, base + 8 * (u64)at, sleeps) ? 0 : t->in[FOUND_TMP];
 }
 
-/* A binary: a fat one, with or without what leads to it in a program, an ELF file, or text. */
+/* A device binary: a fat binary, with or without the wrapper structure that points to it, an ELF file, or text. */
 static inline u8 image(struct thread *t, u64 addr, u8 sleeps)
 {
 	enum { FAT = 0xba55ed50u, WRAPPER = 0x466243b1u, ELF = 0x464c457fu };
@@ -633,7 +632,7 @@ static inline u8 image(struct thread *t, u64 addr, u8 sleeps)
 	if ((u32)first == FAT) {
 		len = (first >> 48) + member(t, addr, 1, 0, sleeps);
 	} else if ((u32)first == ELF) {
-		/* Its headers are behind all else. */
+		/* The headers are at the file's end. */
 		u64 sections = member(t, addr, 7, 0, sleeps), programs = (member(t, addr, 6, 0, sleeps) >> 48) * (u16)sections;
 		len = member(t, addr, 5, 0, sleeps) + (u16)(sections >> 16) * (u64)(u16)(sections >> 32);
 		programs += member(t, addr, 4, 0, sleeps);
@@ -647,7 +646,7 @@ static inline u8 image(struct thread *t, u64 addr, u8 sleeps)
 	return len ? PRESENT : UNREADABLE;
 }
 
-/* The block of arguments that a list of pairs leads to. */
+/* The argument block that a list of pairs describes. */
 static inline u8 packed(struct thread *t, u64 list, u8 sleeps)
 {
 	enum { END = 0, POINTER = 1, SIZE = 2, MOST = 8 };
@@ -666,14 +665,14 @@ static inline u8 packed(struct thread *t, u64 list, u8 sleeps)
 	return at && t->in[FOUND_LEN] ? PRESENT : ABSENT;
 }
 
-/* The side of a copy that a structure describes, where it is the host's. Planes with a gap between them are taken with it. */
+/* The host end of a copy. Gaps between planes are included. */
 static inline u8 block(struct thread *t, const struct reader *r, u64 base, u8 sleeps)
 {
 	enum { HOST = 1, UNIFIED = 4 };
 	u32 kind = (u32)member(t, base, r->side, 0, sleeps);
 	if (kind != HOST && kind != UNIFIED)
 		return ABSENT;
-	/* What is known lies in the memory of the thread, for there is little stack. */
+	/* Intermediate values are in the thread's memory, to save stack. */
 	volatile u64 *b = t->in;
 	b[FOUND_WIDTH] = member(t, base, r->width, 0, sleeps);
 	b[FOUND_PITCH] = member(t, base, r->row, 0, sleeps);
@@ -702,7 +701,7 @@ static inline u8 block(struct thread *t, const struct reader *r, u64 base, u8 sl
 	return b[FOUND_LEN] ? PRESENT : ABSENT;
 }
 
-/* What takes more to find than a word. */
+/* Finds memory of the kinds that need more than argument words. */
 static inline u8 find_as(u32 i, u8 sleeps)
 {
 	u64 id = current_pid_tgid();
@@ -735,7 +734,7 @@ static inline u8 says_host(const struct thread *t, const struct reader *r)
 	return k < 16 && (r->at >> k & 1);
 }
 
-/* Finds what a reader is to read. */
+/* Finds the address and length of a reader's memory. */
 static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u64 *addr, u64 *len, u8 sleeps)
 {
 	u64 base = address(t, r), k;
@@ -756,7 +755,7 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u
 		return missing;
 	}
 	if (r->flags & READ_FIELD) {
-		/* Where the structure can't be read, that is said of itself. */
+		/* If the structure is unreadable, its own piece says so. */
 		if (r->unless_width && (read_member(&k, base, r->unless_at, r->unless_width, sleeps) || k != 0))
 			return ABSENT;
 		if (read_member(addr, base, r->at, 8, sleeps) || *addr == 0)
@@ -786,7 +785,7 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u32 i, u
 	return PRESENT;
 }
 
-/* Adds a piece to the record of the call, with its content where that has room. */
+/* Adds a piece to the call's record, with its content if there is room. */
 static inline int put_as(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how, u8 sleeps)
 {
 	u8 missing = (u8)how, brief = r->kind == KIND_BYTES && !(r->flags & READ_FIELD);
@@ -817,7 +816,7 @@ static inline int put_as(struct thread *t, const struct reader *r, u64 addr, u64
 	} else if (n > INLINE || begin > BUDGET || r->kind == KIND_BLOCK) {
 		missing = OVER_LIMIT;
 	} else {
-		/* The verifier of older kernels forgets what a value that lay on the stack was compared with. */
+		/* The verifier of older kernels forgets the bounds of a value that was on the stack. */
 		u64 at = begin;
 		opaque(at);
 		if (at > BUDGET)
@@ -829,7 +828,7 @@ static inline int put_as(struct thread *t, const struct reader *r, u64 addr, u64
 				missing = UNREADABLE;
 				len = 0;
 			} else {
-				/* With its end, unless it had no room for one: without it in either case. */
+				/* Counts the terminator, or a cut-off last byte: drop it in both cases. */
 				len = got > 0 ? (u64)got - 1 : 0;
 			}
 			n = len;
@@ -876,7 +875,7 @@ static inline void put(struct thread *t, const struct reader *r, u64 addr, u64 l
 		put_now(t, r, addr, len, how);
 }
 
-/* What the buffers of a list of arguments hold when it is launched. */
+/* Adds the buffers of an argument list at its launch. */
 static inline void put_buffers(struct thread *t, const struct reader *r, u8 sleeps)
 {
 	struct args_key k = {t->head.pid, word(t, r->word)};
@@ -890,10 +889,10 @@ static inline void put_buffers(struct thread *t, const struct reader *r, u8 slee
 	}
 }
 
-/* In `in` of a thread: the key of the layout, and where its parameters are in the record. */
+/* Indexes in thread.in: the layout's key, and the position of its parameters in the record. */
 enum { PARAMS_KEY = 7, PARAMS_BEGIN = 8, PARAMS_COUNT = 9, PARAMS_DONE = 10 };
 
-/* The ith parameter of a kernel. */
+/* Reads kernel parameter i. */
 static inline long param_as(struct thread *t, const struct layout *l, u32 i, u8 sleeps)
 {
 	u8 *data = record_of(t)->data;
@@ -915,7 +914,7 @@ static inline long param_as(struct thread *t, const struct layout *l, u32 i, u8 
 	if (got == 0 && n <= MAX_PARAM && from && read_user(data + to, (u32)n, from, l ? sleeps : 0) == 0)
 		got = n;
 	if (got == 0 && !l && from) {
-		/* The memory may end before as much as a parameter may have, or there is no such parameter. */
+		/* The parameter may be smaller than guessed and at the end of mapped memory, or not exist. */
 		u64 rest = PAGE - (from & (PAGE - 1));
 		opaque(rest);
 		if (rest < n && rest <= GUESS_LARGE && probe_read_user(data + to, (u32)rest, (void *)from) == 0)
@@ -944,8 +943,8 @@ __attribute__((noinline)) int param_now(u64 place, u32 i)
 }
 
 /*
- * The parameters of a kernel behind an array of pointers. As long as the reader has not found out how many there are and how large, which
- * takes it some milliseconds, it gets what there may be at most, and cuts it to what they are.
+ * Reads kernel parameters through an array of pointers. The reader needs some milliseconds to find out a kernel's layout. Until
+ * then it gets a maximum guess and cuts it.
  */
 static inline void put_params(u64 place, struct thread *t, const struct reader *r, u8 sleeps)
 {
@@ -993,7 +992,7 @@ static inline void put_params(u64 place, struct thread *t, const struct reader *
 		return;
 	u8 *to = record_of(t)->data + begin;
 	if (read_user(to, (u32)n * 8, list, l ? sleeps : 0)) {
-		/* What is behind an array that is shorter than it may be need not be memory. */
+		/* An array shorter than guessed may end at unmapped memory. */
 		u64 rest = (PAGE - (list & (PAGE - 1))) / 8;
 		opaque(rest);
 		if (l || rest > n || rest > GUESSED || probe_read_user(to, (u32)rest * 8, (void *)list)) {
@@ -1041,8 +1040,8 @@ static inline void capture_one(u64 place, struct thread *t, const struct functio
 }
 
 /*
- * Functions that are given nothing but numbers are checked by themselves when the program is loaded, once, however often they are
- * called: what a program does with each of the readers of a function would take older kernels too long.
+ * The verifier checks a function with only scalar arguments once, whatever the number of its calls. Inlined for each reader of
+ * a function, older kernels would take too long.
  */
 __attribute__((noinline)) int capture_now(u64 place, u32 func, u32 i, u32 ok)
 {
@@ -1062,7 +1061,7 @@ __attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok
 	return 0;
 }
 
-/* A block of arguments, which nearly every launch has, with no detour: it comes first behind the words. */
+/* A fast path for the argument block, which nearly every launch has. It is the first piece after the words. */
 static inline void capture_block(struct thread *t, struct record *rec, const struct function *f)
 {
 	const struct reader *r = &f->reader[0];
@@ -1075,7 +1074,7 @@ static inline void capture_block(struct thread *t, struct record *rec, const str
 		put_waiting(t, r, addr, n, 0);
 		return;
 	}
-	/* As a struct piece that is a short one: parameter, flags and length. */
+	/* A short struct piece: parameter, flags and length. */
 	rec->words[f->words & (MAX_WORDS - 1)] = r->param | PIECE_SHORT << 8 | n << 32;
 	t->used = (u32)(at + SHORT_PIECE + ((n + 7) & ~(u64)7));
 }
@@ -1092,7 +1091,7 @@ static inline void capture(u64 place, u32 func, u32 from, u32 to, u8 ok, u8 slee
 	}
 }
 
-/* A call that makes a list of arguments, or gives it memory, has succeeded. */
+/* Updates the maps after a successful call that makes an argument list, adds memory to it, or returns a kernel. */
 static inline void note_args(struct thread *t, const struct function *f, u8 sleeps)
 {
 	struct args_key k = {t->head.pid, word(t, f->args)};
@@ -1100,7 +1099,7 @@ static inline void note_args(struct thread *t, const struct function *f, u8 slee
 	if (f->args_how & ARGS_KERNEL) {
 		if (k.handle == 0 || read_user(&k.handle, 8, k.handle, sleeps))
 			return;
-		/* Who gets it from the same binary again has got the same: where that was unloaded meanwhile, the reader finds it out. */
+		/* The same binary returns the same kernel again. If it was unloaded in between, the reader notices. */
 		struct given g = {(u64)t->head.tid << 32 | record_of(t)->event.seq, word(t, f->buffer)};
 		const struct given *old = map_lookup(&kernels, &k);
 		if ((!old || old->from != g.from) && map_update(&kernels, &k, &g, 0) == 0)
@@ -1132,7 +1131,7 @@ struct parts {
 	struct thread *t;
 	const struct reader *r;
 	u64 addr, len, width, pitch, offset;
-	u64 addrs, sizes; /* of items */
+	u64 addrs, sizes; /* arrays, for items */
 };
 
 static inline long part_as(u32 i, struct parts *ps, u8 sleeps)
@@ -1162,7 +1161,7 @@ static inline long part_as(u32 i, struct parts *ps, u8 sleeps)
 
 static long one_part(u32 i, struct parts *ps) { return part_as(i, ps, 1); }
 
-/* A payload is one row, or has some at a pitch. */
+/* A payload is one row, or several at a pitch. */
 static inline void rows(struct parts *ps)
 {
 	ps->width = ps->len;
@@ -1176,7 +1175,7 @@ static inline void rows(struct parts *ps)
 	}
 }
 
-/* Makes ready for parts of a payload. */
+/* Prepares the parts of a payload. */
 static inline void begin_parts(struct parts *ps, u32 item)
 {
 	struct thread *t = ps->t;
@@ -1198,7 +1197,7 @@ static inline void begin_parts(struct parts *ps, u32 item)
 static inline void send_parts(struct parts *ps, u32 item)
 {
 	begin_parts(ps, item);
-	/* Rows end parts early, so there may be more of them than the length tells. */
+	/* A part ends with its row, so there may be more parts than the length suggests. */
 	loop(MAX_PARTS * 64, one_part, ps, 0);
 }
 
@@ -1213,7 +1212,7 @@ static long one_item(u32 i, struct parts *ps)
 	return 0;
 }
 
-/* A payload that comes after its call: one that is too large for its record, or the items of an array. */
+/* Sends a payload after its call: one too large for the record, or the items of an array. */
 __attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
 {
 	struct thread *t = map_lookup(&threads, &place);
@@ -1239,7 +1238,7 @@ __attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
 	return 0;
 }
 
-/* The next part of the payload that is in the memory of the thread. */
+/* Sends the next part from the thread's memory. */
 __attribute__((noinline)) int part_now(u64 place, u32 func, u32 i, u32 n)
 {
 	struct thread *t = map_lookup(&threads, &place);
@@ -1290,7 +1289,7 @@ static inline struct thread *new_thread(u64 id)
 	struct thread *t = new_place(id);
 	if (!t)
 		return 0;
-	/* The reader learns of a thread at once, while there is still a process to look at. */
+	/* Wakes the reader, which reads about the process in /proc while it exists. */
 	struct thread_event n = {.head = {.type = EVENT_THREAD, .pid = id >> 32, .tid = (u32)id}, .start = ktime_ns()};
 	current_comm(n.comm, sizeof n.comm);
 	ringbuf_output(&events, &n, sizeof n, RINGBUF_FORCE_WAKEUP);
@@ -1303,13 +1302,13 @@ static inline void read_args(struct pt_regs *ctx, struct thread *t, struct recor
 	u64 from = ctx->sp + STACK_ARGS;
 	t->used = 8 * f->words;
 	if (f->plain) {
-		/* Words that the function does not have are written over later. */
+		/* Words that the function does not have are overwritten later. */
 		arg_regs(ctx, rec->words);
 		for (u32 i = 0; i < ARG_REGS; i++)
 			rec->words[i] &= f->mask[i];
 		if (!f->stack)
 			return;
-		/* Two words, as most functions have at most, by way of the stack as in read_small. */
+		/* Most functions have at most two stack words. These use the stack, as in read_small. */
 		u64 two[2];
 		if (f->stack <= 2 && probe_read_user(two, sizeof two, (void *)from) == 0) {
 			rec->words[ARG_REGS] = two[0] & f->mask[ARG_REGS];
@@ -1349,12 +1348,12 @@ static inline void read_args(struct pt_regs *ctx, struct thread *t, struct recor
 		rec->words[0] = program_counter(ctx) - layer_offset(t->cookie);
 }
 
-/* Whether there may be memory to read at the entry, beside a block of arguments. */
-static inline u8 behind(const struct function *f, const struct record *rec)
+/* Whether readers other than the argument block may have memory to read at the entry. */
+static inline u8 has_pointers(const struct function *f, const struct record *rec)
 {
 	if (f->before == f->block)
 		return 0;
-	return f->behind[1] == NONE || rec->words[f->behind[0] & (MAX_WORDS - 1)] || rec->words[f->behind[1] & (MAX_WORDS - 1)];
+	return f->pointers[1] == NONE || rec->words[f->pointers[0] & (MAX_WORDS - 1)] || rec->words[f->pointers[1] & (MAX_WORDS - 1)];
 }
 
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
@@ -1363,7 +1362,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 		return 0;
 	u64 id = current_pid_tgid();
 	struct thread *base = map_lookup(&threads, &id);
-	/* A thread that has its place is one that was wanted. */
+	/* A thread with a place was selected before. */
 	if (!base && !wanted(id))
 		return 0;
 	u64 c = cookie_of(ctx);
@@ -1378,7 +1377,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	struct thread *t = base;
 	u64 sp = ctx->sp, place = id;
 	if (f->flags & FUNC_OUTER) {
-		/* Inside a call it is the runtime's own, unless the runtime calls the program back. */
+		/* Inside another call it is the runtime's own call, except for a callback. */
 		if (!(f->flags & FUNC_CALLED) && base->active && sp <= base->sp && call_lives(ctx, base->sp, base->mark))
 			return 0;
 		place |= OUTER;
@@ -1389,7 +1388,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 		}
 	}
 	if (t->active) {
-		/* A wrapper that ends in a jump gets here with the stack as it was. */
+		/* A wrapper that ends in a jump arrives with the same stack pointer. */
 		if (sp <= t->sp && call_lives(ctx, t->sp, t->mark))
 			return 0;
 		abandon(t);
@@ -1411,7 +1410,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 		read_args(ctx, t, rec, f, sleeps);
 		if (sleeps && f->block)
 			capture_block(t, rec, f);
-		if (!sleeps || behind(f, rec))
+		if (!sleeps || has_pointers(f, rec))
 			capture(place, func, sleeps ? f->block : 0, f->before, 1, sleeps);
 	}
 	rec->event.start = ktime_ns();
@@ -1419,8 +1418,8 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 }
 
 /*
- * Whether it is the call in this place that returns. A launch is told by the stack pointer alone, which takes less: it waits for
- * nothing, so that no program jumps out of one and comes back to the same place in another call.
+ * Whether the thread's call in progress returns. For a launch the stack pointer is enough and saves time: a launch never waits,
+ * so no program leaves one by longjmp and enters another call at the same place.
  */
 static inline u8 ends(struct pt_regs *ctx, const struct thread *t)
 {
@@ -1495,7 +1494,7 @@ int leave(struct pt_regs *ctx)
 	return returned(ctx, 0);
 }
 
-/* For kernels with a helper for loops, and with what takes it: data that is too large for the record of a call. */
+/* For kernels with bpf_loop and sleepable programs. These also send data that is too large for a call's record. */
 SEC("uprobe")
 int enter_loops(struct pt_regs *ctx)
 {
@@ -1510,7 +1509,7 @@ int leave_loops(struct pt_regs *ctx)
 	return returned(ctx, 1);
 }
 
-/* The witness alone: how often each function is entered. */
+/* Only counts each function's calls. */
 SEC("uprobe")
 int tally(struct pt_regs *ctx)
 {
@@ -1519,14 +1518,14 @@ int tally(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The thread is no more, or no more what it was. What does not fit the ring stays where it is: the reader looks there at the end. */
+/* Ends a thread, at exit or exec. If the ring is full its records stay, and the reader collects them at the end. */
 static inline void forget(u64 id)
 {
 	struct thread *t = map_lookup(&threads, &id);
 	if (!t)
 		return;
 	if (t->active && t->skip) {
-		emit(t, 0); /* behind the calls that wait */
+		emit(t, 0); /* after the held calls */
 		t->active = 0;
 	}
 	u64 bytes = t->held;

@@ -47,7 +47,7 @@ type function struct {
 	Args, ArgsHow, Buffer, BufferSize uint8
 	Refer, Referred, Before, Block    uint8
 	Plain                             uint8
-	Behind                            [2]uint8
+	Pointers                          [2]uint8
 	_                                 uint8
 	Place                             [maxWords]uint8
 	Mask                              [maxWords]uint64

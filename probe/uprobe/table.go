@@ -67,7 +67,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 		return 1
 	}
 	slices.SortStableFunc(readers, func(a, b reader) int { return order(a) - order(b) })
-	var behind []uint8
+	var pointers []uint8
 	for i, r := range readers {
 		t.Reader[i] = r
 		if r.Kind == kindItems {
@@ -78,18 +78,18 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 		}
 		if t.Before++; i == 0 && block(r) {
 			t.Block = 1
-		} else if !slices.Contains(behind, r.Word) {
-			behind = append(behind, r.Word)
+		} else if !slices.Contains(pointers, r.Word) {
+			pointers = append(pointers, r.Word)
 		}
 	}
-	switch len(behind) {
+	switch len(pointers) {
 	case 0:
 	case 1:
-		t.Behind = [2]uint8{behind[0], behind[0]}
+		t.Pointers = [2]uint8{pointers[0], pointers[0]}
 	case 2:
-		t.Behind = [2]uint8(behind)
+		t.Pointers = [2]uint8(pointers)
 	default:
-		t.Behind[1] = none
+		t.Pointers[1] = none
 	}
 	t.Readers = uint8(len(readers))
 	return t, nil
