@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkWalk is what comes before: the calls with their meaning.
+// BenchmarkWalk measures the walk alone.
 func BenchmarkWalk(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
 	calls, began := 0, oteltest.CPUTime()
@@ -39,7 +39,7 @@ func BenchmarkWalk(b *testing.B) {
 	b.ReportMetric(float64(calls)/(oteltest.CPUTime()-began).Seconds()/1e6, "Mcalls/cpu-s")
 }
 
-// BenchmarkWrite is all of it, to JSON lines that nobody keeps.
+// BenchmarkWrite measures Write, with discarded output.
 func BenchmarkWrite(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
 	spans, began := 0, oteltest.CPUTime()
@@ -57,8 +57,8 @@ type nothing struct{}
 
 func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkYardsticks are other ways to make requests of the same spans, once these are known: the generated structures, the
-// collector's pdata, and, with an exporter that throws them away, the SDK.
+// BenchmarkYardsticks encodes the same known spans by other means: the generated structs, the collector's pdata, and
+// the SDK with an exporter that discards.
 func BenchmarkYardsticks(b *testing.B) {
 	var all []known
 	for _, s := range sent(b, encoder(b, testtrace.Long(b, 25_000), &Options{NoSteps: true}), nil) {
@@ -127,7 +127,7 @@ type nowhere struct{}
 func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (nowhere) Shutdown(context.Context) error                             { return nil }
 
-// structures returns spans as the generated structures of the protocol.
+// structures returns spans as generated structs of the protocol.
 func structures(spans []known) *coltracepb.ExportTraceServiceRequest {
 	ss := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: otlp.ScopeName}, SchemaUrl: otlp.SchemaURL}
 	for i := range spans {
@@ -154,7 +154,7 @@ func structures(spans []known) *coltracepb.ExportTraceServiceRequest {
 	return &coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{Resource: &resourcepb.Resource{}, ScopeSpans: []*tracepb.ScopeSpans{ss}}}}
 }
 
-// pdata returns spans as the collector has them.
+// pdata returns spans as the collector's pdata.
 func pdata(spans []known) ptrace.Traces {
 	td := ptrace.NewTraces()
 	ss := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty()

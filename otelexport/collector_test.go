@@ -33,7 +33,7 @@ func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*ti
 	return to
 }
 
-// What a real collector has taken, and written by its file exporter, is the timeline's: every id, nanosecond, attribute and link.
+// A real collector receives every id, nanosecond, attribute and link of the timeline, and writes them to a file.
 func TestCollector(t *testing.T) {
 	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })}) {
 		for _, layout := range []string{Lanes, Nested} {
@@ -69,7 +69,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// A real collector has taken all spans of ten million calls. It forgets them.
+// A real collector accepts all spans of ten million calls, and discards them.
 func TestSoakCollector(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
@@ -90,9 +90,8 @@ func TestSoakCollector(t *testing.T) {
 	}
 }
 
-// BenchmarkCollector sends to a real collector on this machine that forgets what it gets, and, as a yardstick, to a
-// server that reads requests and does not look into them. The collector runs as it is, and with less garbage
-// collection.
+// BenchmarkCollector sends to a real collector that discards, with default and reduced garbage collection. As a
+// yardstick, it also sends to a server that does not decode requests.
 func BenchmarkCollector(b *testing.B) {
 	tl := testtrace.Long(b, 1_000_000)
 	to := func(b *testing.B, endpoint, protocol string, theirs func() time.Duration) {
@@ -138,7 +137,7 @@ func BenchmarkCollector(b *testing.B) {
 	}
 }
 
-// unread leaves messages as they are.
+// unread passes messages through undecoded.
 type unread struct{}
 
 func (unread) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }
@@ -148,7 +147,7 @@ func (unread) Unmarshal(data mem.BufferSlice, v any) error {
 }
 func (unread) Name() string { return "proto" }
 
-// processorOf returns the time that another process had a processor, in steps of 10 ms.
+// processorOf returns the processor time of another process, in steps of 10 ms.
 func processorOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

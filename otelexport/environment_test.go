@@ -21,14 +21,14 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
-// The environment says what the options do not, and what it says of traces goes before what it says of all signals.
+// The environment provides missing options. Variables for traces override those for all signals.
 func TestEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: oteltest.Takes}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 		url := r.Serve(t, protocol)
 		if protocol == HTTP {
-			url += endpoint.Traces.Path // of traces alone it is taken as it is
+			url += endpoint.Traces.Path // a URL for traces is used unchanged
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "none")
@@ -47,8 +47,7 @@ func TestEnvironment(t *testing.T) {
 	})
 }
 
-// issue writes a certificate for this machine into name.pem and its key into name.key, signed by another one, or by
-// itself where that is nil.
+// issue writes name.pem and name.key for localhost, signed by another certificate, or self-signed if by is nil.
 func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,7 +80,7 @@ func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.Private
 	return c, key
 }
 
-// Certificates of the environment: whom the client trusts, and who it is.
+// The client trusts the certificate in the environment and presents its own.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir() + "/"
 	root, rootKey := issue(t, dir+"ca", nil, nil)
@@ -96,7 +95,7 @@ func TestTLS(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: oteltest.Takes}
 		o := &Options{Protocol: protocol, Endpoint: r.ServeTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})}
-		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // what fails here is tried again until then
+		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // failed requests are retried until then
 		if _, err := send(t.Context(), testtrace.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
 			t.Errorf("whom nobody trusts: %v", err)
 		}
@@ -113,7 +112,7 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// What the clients would ignore in silence is an error that names the variable.
+// A value that the clients would ignore is an error that names the variable.
 func TestBadEnvironment(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -140,7 +139,7 @@ func TestBadEnvironment(t *testing.T) {
 	}
 }
 
-// Resources carry what the environment says, but for what the recording knows itself.
+// Resources carry the environment's attributes, unless the recording has better ones.
 func TestResourcesOfTheEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "llama")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=pro%20d,host.name=here,service.name=other")

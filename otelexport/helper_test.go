@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// written returns the spans that Write makes of a timeline.
+// written returns the spans that Write writes.
 func written(tb testing.TB, t *timeline.Timeline, o *Options) ([]oteltest.Span, *Result) {
 	tb.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func written(tb testing.TB, t *timeline.Timeline, o *Options) ([]oteltest.Span, 
 	return spans, res
 }
 
-// sent returns the spans of the requests that an exporter gives out, and looks at each request.
+// sent returns the spans of all requests of an encoder. look sees each request.
 func sent(tb testing.TB, x *spans.Encoder, look func(b *otlp.Batch, wire []byte)) (out []oteltest.Span) {
 	tb.Helper()
 	var wire []byte
@@ -68,7 +68,7 @@ func encoder(tb testing.TB, tl *timeline.Timeline, o *Options) *spans.Encoder {
 	return x
 }
 
-// serve starts a receiver and returns the options to reach it.
+// serve starts a receiver and returns options to reach it.
 func serve(tb testing.TB, r *oteltest.Receiver, protocol string) *Options {
 	return &Options{Endpoint: r.Serve(tb, protocol), Protocol: protocol}
 }

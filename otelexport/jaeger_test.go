@@ -15,16 +15,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a real Jaeger has of a recording is what Write says of it, to the nanosecond.
+// A real Jaeger stores the same spans that Write writes, to the nanosecond.
 func TestJaeger(t *testing.T) {
 	j := oteltest.StartJaeger(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
 	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)}) {
 		for _, o := range []Options{
-			{Layout: Lanes, Protocol: GRPC, Endpoint: j.Grpc},
-			{Layout: Nested, Protocol: HTTP, Endpoint: j.Http},
-			{Layout: Lanes, Protocol: HTTP, Endpoint: j.Http, MaxSpans: 7_000}, // another limit, so other traces
+			{Layout: Lanes, Protocol: GRPC, Endpoint: j.GRPC},
+			{Layout: Nested, Protocol: HTTP, Endpoint: j.HTTP},
+			{Layout: Lanes, Protocol: HTTP, Endpoint: j.HTTP, MaxSpans: 7_000}, // another limit gives other traces
 		} {
 			t.Run(fmt.Sprintf("%s %s %s", name, o.Layout, o.Protocol[:4]), func(t *testing.T) {
 				want, _ := written(t, tl, &Options{Layout: o.Layout, MaxSpans: o.MaxSpans})
@@ -47,14 +47,14 @@ func TestJaeger(t *testing.T) {
 					t.Errorf("%d traces", len(traces))
 				}
 				for i := range want {
-					want[i].Schema = "" // Jaeger does not keep it
+					want[i].Schema = "" // Jaeger drops it
 					if want[i].Start == want[i].End {
-						want[i].End++ // and has no moments: it warns of them
+						want[i].End++ // Jaeger has no zero duration and warns
 					}
 				}
 				for i := range got {
 					if strings.HasPrefix(name, "profile ") {
-						delete(got[i].Attrs, "@jaeger@warnings") // of those, and of tasks that begin before their calls by the device's clock
+						delete(got[i].Attrs, "@jaeger@warnings") // about zero durations, and about tasks that begin before their calls by the device clock
 					}
 				}
 				if sent, stored := oteltest.ByID(t, want), oteltest.ByID(t, got); !reflect.DeepEqual(sent, stored) {
@@ -64,7 +64,7 @@ func TestJaeger(t *testing.T) {
 		}
 	}
 
-	// A task under its launch is no part of the critical path, as the package says.
+	// A task under its launch is not on the critical path, as the package documents.
 	_, nested := written(t, testtrace.Small(t), &Options{Layout: Nested})
 	var ui struct {
 		Data []struct {

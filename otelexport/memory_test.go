@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/spans"
 )
 
-// What an export holds does not grow with the trace.
+// The memory of an export does not grow with the trace.
 func TestMemory(t *testing.T) {
 	sizes := []int{100_000, 500_000}
 	if os.Getenv("ACLTRACE_SOAK") != "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// SendMetrics counts a trace and hands the metrics, as they are at its end, to an OTLP receiver. Of the options it
-// takes Endpoint, Protocol and Progress; the environment's OTEL_EXPORTER_OTLP_METRICS_* go before OTEL_EXPORTER_OTLP_*.
-// It returns the URL that they went to and how many values they have.
+// SendMetrics counts a trace and sends the final values to an OTLP receiver. It uses Endpoint, Protocol and Progress of
+// the options. OTEL_EXPORTER_OTLP_METRICS_* variables override OTEL_EXPORTER_OTLP_*. It returns the receiver's URL and
+// the number of values.
 func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (to string, values int, err error) {
 	if o == nil {
 		o = &Options{}
@@ -52,8 +52,8 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	defer e.Shutdown(context.WithoutCancel(ctx))
 	for _, d := range x.Data(w.End) {
 		if err := e.Export(ctx, d.Message()); err != nil {
-			return t.Url.String(), x.Size(), fmt.Errorf("send metrics over %s to %s: %w", t.Protocol, t.Url, err)
+			return t.URL.String(), x.Size(), fmt.Errorf("send metrics over %s to %s: %w", t.Protocol, t.URL, err)
 		}
 	}
-	return t.Url.String(), x.Size(), nil
+	return t.URL.String(), x.Size(), nil
 }

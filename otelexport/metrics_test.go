@@ -19,7 +19,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// readMetrics returns the values that a collector has kept, by service, metric and attributes; of histograms the count and the sum.
+// readMetrics returns the values in a collector's file, by service, metric and attributes. A histogram gives its count
+// and sum.
 func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
@@ -86,10 +87,10 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 	return out
 }
 
-// Metrics are what counting the timeline gives, as a real collector has them.
+// A real collector receives the values that the timeline has.
 func TestMetrics(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 3_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })} {
-		// In nanoseconds until all are added.
+		// In nanoseconds until the end of the loop.
 		want := map[string]float64{}
 		nanos := map[string]bool{}
 		services := []string{"train", "loader"}
@@ -156,7 +157,7 @@ func TestMetrics(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := readMetrics(t, lines, tl)
-				for k := range nanos { // both are sums of the same nanoseconds
+				for k := range nanos { // both sum up the same nanoseconds
 					if d := got[k] - want[k]; d < 1e-12 && d > -1e-12 {
 						got[k] = want[k]
 					}

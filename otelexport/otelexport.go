@@ -1,95 +1,87 @@
-// Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send),
-// or writes them as OTLP JSON lines (Write), the format of the collector's file exporter. SendMetrics sends what is
-// counted of a trace (Metrics).
+// Package otelexport exports a trace file as OpenTelemetry spans and metrics. Send and SendMetrics send them over OTLP to a
+// collector or a Jaeger. Write writes spans as OTLP JSON lines, the format of the collector's file exporter.
 //
-// Each goes through the trace by one timeline.Walk; Send and Write encode each span when its times are known. What they
-// hold is a few requests and where tasks belong that have not ended, so their memory does not grow with the trace. They
-// only read the trace, keep no state between calls and may be called from several goroutines, each with a reader of its
-// own. Nothing here changes a trace, times anything or decides what a call means: that is package timeline's business.
-// A span that could not be handed over is an error, never silence.
+// Command export otlp calls it. Each function makes one timeline.Walk, encodes each span once its times are known, and keeps
+// no state afterwards. Concurrent calls need separate readers. Memory holds a few requests and the tasks in progress, so it
+// does not grow with the trace. A span that cannot be sent is an error. The package never changes a trace and never decides
+// the meaning of a call; package timeline does. Sub-package live exports a recording in progress, with the same spans and
+// metrics.
 //
 // # Traces
 //
-// Each step of a recording (step.Step) becomes one trace with a root span "step", which takes the whole time of the
-// step. What is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows
-// the last step may lie in its trace. More than MaxSpans spans or MaxBytes become several traces, each with whole calls
-// in the order of their beginnings. Each root is linked to the root before it and to the one behind it; a device task
-// lies in the trace of the call that made it, and may end there behind the step. The ids follow from the recording's
-// UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is
-// another trace.
+// Each step of a recording (step.Step) becomes one trace with a root span "step" that spans the step. Calls outside steps,
+// and recordings without steps, become traces with a root span "recording". Calls after the last step may join its trace.
+// More than MaxSpans spans or MaxBytes become several traces, each with whole calls by start. Each root links to the
+// previous and the next root. A device task is in the trace of its call and may end after the step. Ids derive from the
+// recording's UUID and the cut: a second export gives the same ids, and another layout gives others.
 //
-// Where the recorded program was started with a TRACEPARENT, as W3C Trace Context has it in the environment, the roots
-// are children of that span and lie in its trace, so that a request and its device work are one picture. A trace of all
-// that a long job does could not be shown, so that this ends after MaxSpans: what follows is traces as above, each root
-// linked to the parent.
+// If the program started with a W3C TRACEPARENT, the roots are children of that span and join its trace: a request and its
+// device work are one picture. After MaxSpans spans, roots start traces of their own, linked to the parent.
 //
-// What a thread does in a range whose name has "traceparent=" with a parent that is sampled is a root span "request"
-// under that parent, with the calls of the thread and their tasks, beside the same calls in the traces of the
-// recording, and by the same rules.
+// A range whose name has "traceparent=" with a sampled parent adds a root span "request" under that parent, with the
+// thread's calls and tasks. The same calls are in the traces of the recording too.
 //
-// Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
-// linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
-// to the parent tells viewers that the child runs on behind it (Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical
-// path).
+// Layout "lanes" has a span per thread with its calls, and a span per stream with its tasks, each linked to its call.
+// Layout "nested" has each task under its call, with a link to it. The link tells viewers that the child may outlast its
+// parent. Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical path.
 //
 // # Times
 //
-// Times are the recorded nanoseconds. The times of device tasks are not measured: a task's span is the bracket
-// that is known for it, from the earliest moment at which it can have begun (its call's start, not before the
-// bracket of the task before it) to the first moment at which the program knew it done (the end of the synchronization that covers it).
-// Such spans carry acl.bracketed. Tasks that one synchronization waited for end together and overlap, since nothing recorded
-// says where one ended and the next began; their lengths must not be added up. A task that nothing waited for, and a call that
-// never returned, last until the end of the recording.
+// Times are the recorded nanoseconds. A device task without a measured time has a bracket. It starts at its call, but not
+// before the bracket of the previous task. It ends when the program knew that the task was done: at the end of the
+// synchronization that covers it. Bracketed spans carry acl.bracketed. Tasks under one synchronization overlap and end
+// together, so do not add up their durations. Tasks that nothing waited for, and calls that never returned, last until the
+// end of the recording.
 //
 // # Attributes
 //
 // Resources, one for each process and device:
 //
-//	service.name                the program's base name, or OTEL_SERVICE_NAME (with ":rank" where several processes share it);
-//	                            "npu:0" for a device, without the number where the trace does not tell it
+//	service.name                base name of the program, or OTEL_SERVICE_NAME (with ":rank" if several processes share it);
+//	                            "npu:0" for a device, without a number if that is unknown
 //	service.instance.id         UUID of the recording
 //	host.name, process.*        pid, executable.name, executable.path, command_args (cut at 16 KiB)
 //	hw.id, hw.type, hw.name, hw.vendor, hw.driver_version
-//	                            of a device; hw.type is "gpu", which is the nearest that the conventions have
-//	acl.simulated               true on a device that the simulator stood for
+//	                            device only; hw.type is "gpu", the nearest value in the conventions
+//	acl.simulated               true on a simulated device
 //
-// and those of OTEL_RESOURCE_ATTRIBUTES, where the recording does not know better.
+// and those in OTEL_RESOURCE_ATTRIBUTES, unless the recording has better values.
 //
 // Root spans:
 //
 //	acl.trace                   UUID of the recording
-//	acl.part                    number of this trace among those of the recording, from 1
-//	acl.cut                     true where the step, or what lies between two, became several traces
+//	acl.part                    number of this trace in the recording, from 1
+//	acl.cut                     true if the step, or the time between two steps, became several traces
 //	acl.layout                  lanes or nested
 //	acl.calls                   calls in this trace
-//	acl.step, acl.step.name     number of the step, from 0, and the name of the program's range that marks it
-//	acl.step.source             marked, by the program, or found, from repetition
-//	acl.step.differs            true on a step that is not like most others, as one to warm up
-//	acl.sampled                 of a recording that goes on (Live): why this one was chosen: sampled, error, slow or requested
-//	acl.incomplete              true where the file had no end: the recorder was killed, or the file was cut
+//	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
+//	acl.step.source             marked (by the program) or found (by repetition)
+//	acl.step.differs            true on an atypical step, for example a warm-up
+//	acl.sampled                 package live only: sampled, error, slow or requested
+//	acl.incomplete              true if the file had no end: a killed recorder or a cut file
 //
-// Spans of threads, streams and what is in them:
+// Spans of threads and streams, and their children:
 //
-//	thread.id, thread.name      of threads, which calls lie under, and of gaps and ranges
-//	process.pid                 of streams
-//	acl.call                    number of the call in the trace file, on calls, as `acltrace cat` shows it; a task is linked to its call
-//	acl.stream                  name of the stream, on the calls that made its tasks, and on tasks that do not lie under it
-//	acl.kernel                  name of the launched kernel, on launches
+//	thread.id, thread.name      on threads, gaps and ranges
+//	process.pid                 on streams
+//	acl.call                    on calls: number in the trace file, as in `acltrace cat`; tasks link to their calls
+//	acl.stream                  name of the stream, on calls that made its tasks, and on tasks that are not under it
+//	acl.kernel                  name of the kernel, on launches
 //	acl.bytes                   bytes copied or filled, on tasks and their calls
-//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system, on tasks, and on the calls that
-//	                            made them but for those with acl.kernel
-//	acl.ret                     what the call returned, as a number; not on one that returned success
+//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system: on tasks, and on
+//	                            their calls unless they have acl.kernel
+//	acl.ret                     return value, unless that means success
 //	acl.error                   name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned
-//	acl.truncated               true on a call some of whose data was lost
-//	acl.bracketed               true where the times are a bracket, not a measurement
-//	acl.open                    true on a task of which nothing in the trace shows the end
-//	acl.range                   on what the program itself has named (a range or a moment of mstx): the call that began it, under whose
-//	                            thread it lies; acl.domain is its domain
-//	acl.lost, acl.reason        on spans "calls lost", or "not recorded" where that was asked for, which lie where calls are missing: how many
-//	                            (left out where not known), why
+//	acl.truncated               true on a call with lost data
+//	acl.bracketed               true if the times are a bracket
+//	acl.open                    true on a task whose end is not in the trace
+//	acl.range                   on mstx ranges and marks: number of the call that began it; the span is under its thread;
+//	                            acl.domain is the domain
+//	acl.lost, acl.reason        on spans "calls lost", or "not recorded" outside the requested window: number of missing
+//	                            calls, if known, and the reason
 //
-// The span kind is producer for a call that puts a task on a stream, consumer for that task, internal for the rest.
+// The span kind is producer for a call that puts a task on a stream, consumer for that task, and internal otherwise.
 package otelexport
 
 import (
@@ -124,25 +116,25 @@ const (
 	DefaultMaxBytes = spans.DefaultMaxBytes
 )
 
-// Options change what Send and Write do; nil stands for the zero value.
+// Options configure Send, Write and SendMetrics; nil means the zero value.
 type Options struct {
-	// Endpoint is the URL of the receiver, for Send. "" stands for what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-	// OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4317. Headers, certificates, compression and timeout are always
-	// taken from the other OTEL_EXPORTER_OTLP_* variables.
+	// Endpoint is the receiver's URL. If "", it is OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT,
+	// else http://localhost:4317. Headers, certificates, compression and timeout always come from the other
+	// OTEL_EXPORTER_OTLP_* variables.
 	Endpoint string
-	// Protocol is GRPC or HTTP. "" stands for what OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL say, else for
-	// HTTP where the endpoint has port 4318 or a path, and GRPC elsewhere.
+	// Protocol is GRPC or HTTP. If "", it is OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL, else
+	// HTTP if the endpoint has port 4318 or a path, else GRPC.
 	Protocol string
-	Layout   string // Lanes when ""
-	MaxSpans int    // in one trace, DefaultMaxSpans when 0
-	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes when 0
-	NoSteps  bool   // cut by MaxSpans and MaxBytes alone
-	// Progress is called by Send with the number of calls whose spans were handed over, nearly, and with all, from one goroutine at a time.
+	Layout   string // Lanes if ""
+	MaxSpans int    // in one trace, DefaultMaxSpans if 0
+	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes if 0
+	NoSteps  bool   // cut by MaxSpans and MaxBytes only
+	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
 	Progress func(done, total int)
-	// Resume is how far an export had come, for one that goes on behind it; nil for all of the trace.
+	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
 	Resume *State
-	// Save is called by Send, from one goroutine at a time, about once a second and when it ends with an error, with
-	// how far it has come. The state is valid until Save returns.
+	// Save receives the state about once a second, and at the end if Send fails, from one goroutine at a time. The
+	// state is valid until Save returns.
 	Save func(*State)
 }
 
@@ -150,40 +142,40 @@ func (o *Options) spans() *spans.Options {
 	return &spans.Options{Layout: o.Layout, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps}
 }
 
-// Result says what was exported, also beside an error: then it is what was handed over before.
+// Result reports the export. After an error it has the part that was sent before.
 type Result struct {
-	Endpoint     string // URL that the spans went to, "" for Write
+	Endpoint     string // of the receiver, "" for Write
 	Protocol     string // "" for Write
 	Traces       int
-	Spans        int // handed over
-	Before       int // and those that an export had handed over which this one has resumed
+	Spans        int // sent
+	Before       int // sent earlier by the export that this one resumes
 	Requests     int // or lines
 	FirstTraceID string
-	StepTraceID  string // of the first step that is like most others, else of the first step; "" without steps
-	Rejected     int    // of all spans, by a receiver that took the others
-	Message      string // what the receiver said with its last partial success, also where it rejected nothing
+	StepTraceID  string // first typical step, else the first step; "" without steps
+	Rejected     int    // spans that the receiver rejected
+	Message      string // of the receiver's last partial success, which may reject nothing
 }
 
-// made adds the traces that an encoder made.
+// made copies the traces of an encoder.
 func (r *Result) made(x *spans.Encoder) {
 	m := x.Result()
 	r.Traces, r.FirstTraceID, r.StepTraceID = m.Traces, m.FirstTraceID, m.StepTraceID
 }
 
-// A RejectedError says that the receiver did not take some of the spans.
+// A RejectedError reports that the receiver rejected some spans.
 type RejectedError struct {
 	Endpoint        string
 	Rejected, Spans int
-	Message         string // what the receiver said
+	Message         string // from the receiver
 }
 
 func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s rejected %d of %d spans: %s", e.Endpoint, e.Rejected, e.Spans, e.Message)
 }
 
-// Send hands the spans of a trace to an OTLP receiver: a collector, a Jaeger. It repeats what the receiver asks to repeat, goes on
-// behind a request of which the receiver has rejected a part, and then ends with a *RejectedError. Where it ends with another error,
-// Resume goes on: what was on its way then is sent again, so that a receiver may get spans twice, with the same ids.
+// Send sends the spans of a trace to an OTLP receiver. It retries requests if the receiver asks for that. If the
+// receiver rejects a part of a request, Send continues and finally returns a *RejectedError. After any other error,
+// Resume continues. Requests in flight at the error are sent again, with the same span ids.
 func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
@@ -196,19 +188,19 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Endpoint: t.Url.String(), Protocol: t.Protocol}
+	res := &Result{Endpoint: t.URL.String(), Protocol: t.Protocol}
 	s, err := dial(ctx, t, x.Calls(), o, res)
 	if err != nil {
 		return nil, err
 	}
-	err = s.resume(o.Resume, fmt.Sprintf("%s to %s", x.Name(), t.Url))
+	err = s.resume(o.Resume, fmt.Sprintf("%s to %s", x.Name(), t.URL))
 	if err == nil {
 		err = x.Run(s.take)
 	}
 	if err == nil {
 		err = s.same()
 	}
-	// What is on its way when something else goes wrong is given up, and its error says nothing.
+	// Requests in flight are canceled after an error. Their own errors do not matter.
 	if e := s.close(err != nil); e != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = e
 	}
@@ -220,7 +212,7 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 		if o.Save != nil && (s.state.Requests > 0 || len(s.state.Later) > 0) && !errors.Is(err, ErrOtherExport) {
 			o.Save(&s.state)
 		}
-		return res, fmt.Errorf("send over %s to %s: %d spans were handed over, those of %d of %d calls: %w", t.Protocol, t.Url, res.Spans+res.Before, s.calls, s.total, err)
+		return res, fmt.Errorf("send over %s to %s: %d spans were handed over, those of %d of %d calls: %w", t.Protocol, t.URL, res.Spans+res.Before, s.calls, s.total, err)
 	}
 	if res.Rejected > 0 {
 		return res, &RejectedError{Endpoint: res.Endpoint, Rejected: res.Rejected, Spans: res.Spans + res.Before, Message: res.Message}
@@ -228,8 +220,7 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	return res, nil
 }
 
-// Write writes the spans of a trace as OTLP JSON lines, each of which is also a valid body of a request to a receiver's
-// /v1/traces.
+// Write writes the spans of a trace as OTLP JSON lines. Each line is a valid body for a receiver's /v1/traces.
 func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}

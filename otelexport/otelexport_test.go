@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// verify compares spans with the timeline that they were made from, knowing nothing of how they were made.
+// verify compares spans with their timeline, independently of the encoder.
 func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout string, maxSpans int) {
 	t.Helper()
 	all := oteltest.ByID(t, spans)
@@ -152,7 +152,7 @@ func TestSmallStory(t *testing.T) {
 			if res.Traces != 1 || res.FirstTraceID != oteltest.Roots(spans)[0].Trace {
 				t.Errorf("result %+v", res)
 			}
-			// What a reader of the picture would name, in words.
+			// The expectations below use names and call numbers only.
 			find := func(name string, call int64) oteltest.Span {
 				for _, s := range spans {
 					if n, _, _ := oteltest.CallOf(all, s); s.Name == name && (call < 0 || n == call) {
@@ -239,7 +239,7 @@ func TestIDsAreDeterministic(t *testing.T) {
 	if a.FirstTraceID == b.FirstTraceID {
 		t.Error("two layouts share a trace id: a backend would merge them")
 	}
-	// IDs in what users have stored must not change with a release.
+	// IDs in stored data must not change with a release.
 	if want := "982eec4e3230d816311922b9fdef32eb"; a.FirstTraceID != want {
 		t.Errorf("trace id %s, want %s", a.FirstTraceID, want)
 	}
@@ -259,7 +259,7 @@ func TestRequestsAreWithinLimits(t *testing.T) {
 	t.Logf("%d requests, %d spans of %.1f bytes", requests, spans, float64(size)/float64(spans))
 }
 
-// No trace is larger than was asked for, each is nearly as large where there is more, and nothing is lost between them.
+// No trace exceeds the limit, most are nearly full, and no span is lost between traces.
 func TestTracesAreWithinLimits(t *testing.T) {
 	tl := testtrace.Long(t, 6_000)
 	for _, layout := range []string{Lanes, Nested} {
@@ -297,8 +297,7 @@ func TestTracesAreWithinLimits(t *testing.T) {
 	}
 }
 
-// What Send hands to a client is what Write writes; the protocol's generated structures know every field of it and make the same
-// bytes again.
+// Send and Write encode the same spans. The generated structs know every field, and encode the same bytes again.
 func TestRequestsAreTheLines(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "steps": testtrace.Steps(t, 4, 10, func(_, _ int) int64 { return 100 })} {
 		for _, layout := range []string{Lanes, Nested} {
@@ -331,7 +330,6 @@ func TestRequestsAreTheLines(t *testing.T) {
 	}
 }
 
-// Spans of any length are closed.
 func TestEmptyTrace(t *testing.T) {
 	tl := testtrace.New(t).Load()
 	spans, res := written(t, tl, nil)
@@ -349,14 +347,14 @@ func TestRecorderWasKilled(t *testing.T) {
 	}
 }
 
-// Streams are on the devices that their threads have chosen, and on none that is not known.
+// Streams belong to the devices that their threads selected; unknown devices stay unknown.
 func TestSeveralDevices(t *testing.T) {
 	for want, devices := range map[string][]uint64{"npu": nil, "npu:1": {1, 1}, "npu:2": {0, 2}} {
 		b := testtrace.New(t)
 		for i, d := range devices {
 			b.Call(0, int64(i), int64(i)+1, "aclrtSetDevice", testtrace.A(d))
 		}
-		b.Call(0, 10, 11, "aclrtSetDevice", testtrace.A(9), testtrace.Fails(100000)) // so it was not used
+		b.Call(0, 10, 11, "aclrtSetDevice", testtrace.A(9), testtrace.Fails(100000)) // so the device is not used
 		b.Call(0, 20, 30, "aclrtMemset", testtrace.A(testtrace.DeviceA, 8, 0, 8))
 		spans, _ := written(t, b.Load(), nil)
 		found := false
@@ -374,7 +372,7 @@ func TestSeveralDevices(t *testing.T) {
 	}
 }
 
-// A trace may hold anything where names are; what goes out must be text that every receiver takes.
+// Names in a trace may hold any bytes; exported names are valid UTF-8.
 func TestNamesThatAreNoText(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1_000, 2_000, "aclrtBinaryGetFunction", testtrace.A(1, 2, 3), testtrace.Text("kernelName", "k\xff\x00\u2028<"), testtrace.Outs("funcHandle", 9))
@@ -416,7 +414,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// What the program has named lies on its thread, under its name, also where it ends on another thread or not at all.
+// Ranges of the program appear on their threads, even if they end on another thread or never.
 func TestRanges(t *testing.T) {
 	b := testtrace.New(t)
 	id := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }

@@ -8,9 +8,8 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
-// The roots of a recording whose program was started under a span are its children, in both layouts, and in a real
-// Jaeger they are one trace with the span above. What is more than a trace can show has traces of its own, linked to
-// the span.
+// The roots of a recording that started under a span are its children, in both layouts. In a real Jaeger they form one
+// trace with that span. Roots beyond the limit have traces of their own, linked to the span.
 func TestRecordingUnderASpan(t *testing.T) {
 	for _, layout := range []string{Lanes, Nested} {
 		t.Run(layout, func(t *testing.T) {
@@ -32,7 +31,7 @@ func TestRecordingUnderASpan(t *testing.T) {
 			if roots < 5 {
 				t.Errorf("%d roots", roots)
 			}
-			// With room for little, only the first ones lie in the parent's trace.
+			// With a small limit, only the first roots are in the parent's trace.
 			some, _ := written(t, tl, &Options{Layout: layout, MaxSpans: 40})
 			oteltest.ByID(t, some)
 			in, out := 0, 0
@@ -61,7 +60,7 @@ func TestRecordingUnderASpan(t *testing.T) {
 	j := oteltest.StartJaeger(t)
 	tl := testtrace.Small(t)
 	tl.Reader.Meta().Env = map[string]string{"TRACEPARENT": "00-" + oteltest.Upstream + "-" + oteltest.Caller + "-01"}
-	res, err := send(t.Context(), tl, &Options{Endpoint: j.Grpc, Protocol: GRPC})
+	res, err := send(t.Context(), tl, &Options{Endpoint: j.GRPC, Protocol: GRPC})
 	if err != nil || res.FirstTraceID != oteltest.Upstream {
 		t.Fatalf("%+v, %v", res, err)
 	}

@@ -11,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a thread does for a request lies under the parent that the program has named, as well as in the recording: of
-// two threads at a time, of a range within another and of one behind another, but not of one that was not sampled, or
-// has no end.
+// Calls of a thread within a request appear under the program's parent and in the recording: on two threads at once, in
+// nested ranges and in consecutive ones. Ranges that are not sampled or never end are ignored.
 func TestRequests(t *testing.T) {
 	b := testtrace.New(t)
 	at := int64(0)
@@ -45,7 +44,7 @@ func TestRequests(t *testing.T) {
 	wait(0, testtrace.StreamA)
 	end(0, 1)
 	copyTo(1, testtrace.StreamB)
-	end(1, 2) // its task ends behind it
+	end(1, 2) // its task ends later
 	copyTo(0, testtrace.StreamA)
 	begin(0, 4, parent(4)+"-00")
 	copyTo(0, testtrace.StreamA)
@@ -99,7 +98,7 @@ func TestRequests(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", layout, d)
 		}
-		// The recording has all of it, too.
+		// The recording has all calls too.
 		calls := 0
 		for _, s := range recording {
 			if s.Attrs["acl.call"] != nil {
@@ -110,7 +109,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s: %d calls of %d, %+v", layout, calls, len(tl.Calls), res)
 		}
 	}
-	// More than a trace can show has traces of its own, linked to the parent.
+	// Requests over the limit have several traces, linked to the parent.
 	spans, _ := written(t, tl, &Options{MaxSpans: 8})
 	oteltest.ByID(t, spans)
 	in, out, calls := 0, 0, 0

@@ -15,26 +15,26 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A sender hands batches to a receiver, several at a time.
+// A sender sends batches to a receiver, several at a time.
 type sender struct {
 	client   otlptrace.Client
 	ctx      context.Context
 	cancel   context.CancelFunc
 	work     chan *otlp.Batch
-	free     chan *otlp.Batch // has room for all
+	free     chan *otlp.Batch // large enough for all batches
 	wg       sync.WaitGroup
-	from     *State // what was taken before, until all of it is behind
-	skipped  uint32 // sum of its requests
+	from     *State // requests sent before, nil once they are all skipped
+	skipped  uint32 // checksum of skipped requests
 	progress func(done, total int)
 	save     func(*State)
 	saved    time.Time
-	total    int // calls
+	total    int // calls of the trace
 
 	mu    sync.Mutex
 	res   *Result
 	state State
 	calls int
-	err   error // the first one
+	err   error // first error
 }
 
 func dial(ctx context.Context, t *endpoint.Target, calls int, o *Options, res *Result) (*sender, error) {
@@ -51,7 +51,7 @@ func dial(ctx context.Context, t *endpoint.Target, calls int, o *Options, res *R
 	s := &sender{work: make(chan *otlp.Batch), free: make(chan *otlp.Batch, endpoint.InFlight+1), res: res, total: calls, progress: o.Progress, save: o.Save, saved: time.Now()}
 	s.client = t.Spans(limit)
 	if err := s.client.Start(ctx); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.Url, err)
+		return nil, fmt.Errorf("connect to %s: %w", t.URL, err)
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	for range endpoint.InFlight {
@@ -61,7 +61,7 @@ func dial(ctx context.Context, t *endpoint.Target, calls int, o *Options, res *R
 	return s, nil
 }
 
-// take is the sink of an exporter.
+// take is the encoder's sink.
 func (s *sender) take(b *otlp.Batch) (*otlp.Batch, error) {
 	if s.from != nil {
 		if s.from.has(b.Number) {
@@ -107,7 +107,7 @@ func (s *sender) worker() {
 	}
 }
 
-// took notes that the receiver has taken a batch.
+// took records that the receiver accepted a batch.
 func (s *sender) took(b *otlp.Batch, rejected int, message string) {
 	s.res.Requests++
 	s.res.Spans += b.Spans
@@ -124,7 +124,7 @@ func (s *sender) took(b *otlp.Batch, rejected int, message string) {
 	}
 }
 
-// upload hands over one batch and returns what the receiver did not take of it.
+// upload sends one batch and returns the number of rejected spans.
 func (s *sender) upload(b *otlp.Batch) (rejected int, message string, err error) {
 	err = s.client.UploadTraces(s.ctx, b.Messages())
 	if p, ok := endpoint.Partial(err); ok {
@@ -145,7 +145,7 @@ func (s *sender) upload(b *otlp.Batch) (rejected int, message string, err error)
 	return 0, "", err
 }
 
-// close waits for what is on its way and returns the first error.
+// close waits for requests in flight and returns the first error.
 func (s *sender) close(failed bool) error {
 	if failed {
 		s.cancel()

@@ -53,7 +53,7 @@ func TestPartialSuccess(t *testing.T) {
 	})
 }
 
-// A partial success that rejects nothing is a warning.
+// A partial success that rejects no span is a warning.
 func TestWarning(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -81,7 +81,7 @@ func TestBusyReceiverIsAskedAgain(t *testing.T) {
 	})
 }
 
-// A receiver whose queue is full says when to come again: over gRPC by RetryInfo, over HTTP by 429 and Retry-After.
+// A receiver with a full queue names a time to retry: RetryInfo over gRPC, 429 and Retry-After over HTTP.
 func TestFullQueue(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		const pause = time.Second
@@ -107,7 +107,7 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// A receiver that will not have a request ends the export with its own words, and it says how far the export came.
+// A refused request ends the export with the receiver's message and the progress so far.
 func TestReceiverThatRefuses(t *testing.T) {
 	for _, c := range []struct {
 		code codes.Code
@@ -155,7 +155,7 @@ func TestReceiverThatDiesHalfWay(t *testing.T) {
 }
 
 func TestRefusedEndpoint(t *testing.T) {
-	// A port that is taken, so that nobody else takes it, and that nobody listens at.
+	// A bound port without a listener.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestRefusedEndpoint(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		start := time.Now()
 		_, err := send(t.Context(), testtrace.Small(t), &Options{Endpoint: url, Protocol: protocol})
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(start) >= endpoint.Patience { // it is not asked again
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(start) >= endpoint.Patience { // no retries
 			t.Fatalf("%v after %s", err, time.Since(start))
 		}
 		if s := err.Error(); !strings.HasPrefix(s, "no OTLP receiver at "+url) || !strings.Contains(s, "start a collector") || strings.Contains(s, "\n") {
@@ -203,7 +203,7 @@ func TestSlowEndpoint(t *testing.T) {
 	})
 }
 
-// An export that was interrupted goes on where it stopped, and what it has sent twice has the same ids.
+// An interrupted export resumes where it stopped, and repeated spans have the same ids.
 func TestResume(t *testing.T) {
 	tl := testtrace.Long(t, 40_000)
 	want, whole := written(t, tl, nil)
@@ -213,7 +213,7 @@ func TestResume(t *testing.T) {
 		r := &oteltest.Receiver{Seen: map[string]int{}, Answer: func(asked context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
 			if n == 4 {
 				cancel()
-				hold.Store(true) // for those that are on their way with it
+				hold.Store(true) // for requests in flight
 			} else if hold.Load() {
 				<-asked.Done()
 				return nil, asked.Err()
@@ -238,7 +238,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("%+v after %d requests", s, res.Requests)
 		}
 		hold.Store(false)
-		// Not with other options, and not with another trace.
+		// Other options or another trace cannot resume it.
 		o.Resume = state()
 		o.MaxSpans = 5_000
 		if _, err := send(t.Context(), tl, o); !errors.Is(err, ErrOtherExport) {
@@ -251,7 +251,7 @@ func TestResume(t *testing.T) {
 		if _, err := send(t.Context(), testtrace.Long(t, 6_000), o); !errors.Is(err, ErrOtherExport) {
 			t.Errorf("the trace has lost calls: %v", err)
 		}
-		// Nor does it hide that something is on its way when it is seen.
+		// A checksum mismatch is also found while requests are in flight.
 		o.Resume = state()
 		o.Resume.Requests, o.Resume.Later = 0, []int{1}
 		hold.Store(true)
@@ -259,7 +259,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("another export, with a request on its way: %v", err)
 		}
 		hold.Store(false)
-		// Requests of the first one that were given up may still come: those of the second have a mark.
+		// Canceled requests of the first export may still arrive. The second export marks its own.
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=again")
 		o.Resume = state()
 		again, err := send(t.Context(), tl, o)

@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// A State is how far an export has come: which of its requests the receiver has taken. The same trace with the same options becomes
+// A State is the progress of an export: the requests that the receiver has accepted. The same trace and options give
 // the same requests.
 type State struct {
-	Export   string `json:"export"`   // what was exported, how and to where
-	Requests int    `json:"requests"` // all before this one were taken
-	Later    []int  `json:"later"`    // and these
-	Sum      uint32 `json:"sum"`      // of what they held
-	Rejected int    `json:"rejected"` // spans that the receiver did not take of them
+	Export   string `json:"export"`   // source, options and target
+	Requests int    `json:"requests"` // all requests before this one were accepted
+	Later    []int  `json:"later"`    // accepted later requests
+	Sum      uint32 `json:"sum"`      // checksum of accepted requests
+	Rejected int    `json:"rejected"` // spans rejected by the receiver
 }
 
-// ErrOtherExport says that an export can't go on where another one ended.
+// ErrOtherExport reports that the interrupted export differs from this one.
 var ErrOtherExport = errors.New("the interrupted export was another one")
 
 func (s *State) has(request int) bool {
 	return request < s.Requests || slices.Contains(s.Later, request)
 }
 
-// before reports whether all that was taken comes before a request.
+// before reports whether all accepted requests come before this one.
 func (s *State) before(request int) bool {
 	return request >= s.Requests && (len(s.Later) == 0 || request > slices.Max(s.Later))
 }
@@ -38,7 +38,7 @@ func (s *State) add(request int, sum uint32, rejected int) {
 	s.Rejected += rejected
 }
 
-// resume goes on where an export has ended.
+// resume continues an interrupted export.
 func (s *sender) resume(from *State, export string) error {
 	s.state.Export = export
 	if from == nil {
@@ -53,7 +53,7 @@ func (s *sender) resume(from *State, export string) error {
 	return nil
 }
 
-// same checks, behind all requests that were taken before, that the same ones were made now.
+// same checks, once all accepted requests were skipped, that they equal the new ones.
 func (s *sender) same() error {
 	if s.from == nil || s.skipped == s.from.Sum {
 		s.from = nil

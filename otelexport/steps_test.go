@@ -73,7 +73,7 @@ func TestATraceForEachStep(t *testing.T) {
 	}
 }
 
-// cut reports whether another root is of the same step.
+// cut reports whether the step has more than one root.
 func cut(all []oteltest.Span, r oteltest.Span) bool {
 	n := 0
 	for _, o := range all {

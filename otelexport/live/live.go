@@ -26,104 +26,104 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// LiveOptions say what a Live hands on.
+// Options select the metrics and spans to send.
 type Options struct {
 	Model *api.Model // required
 
-	Endpoint string // of the OTLP receiver for both, as in Options
+	Endpoint string // of the OTLP receiver for metrics and spans, as in otelexport.Options
 	Protocol string
 
-	// Metrics pushes metrics to an OTLP receiver, each OTEL_METRIC_EXPORT_INTERVAL milliseconds (60000 by default) and at the end.
+	// Metrics pushes metrics to an OTLP receiver every OTEL_METRIC_EXPORT_INTERVAL milliseconds (default 60000) and at
+	// the end.
 	Metrics bool
-	// Prometheus is an address to serve metrics at, as ":9464" or "0.0.0.0:9464"; "" for none. Without a host only this machine is answered.
+	// Prometheus is an address to serve metrics at, such as ":9464" or "0.0.0.0:9464"; "" for none. Without a host it
+	// is localhost.
 	Prometheus string
 
-	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of
-	// Every, and each that took longer than Slow; and of requests, which the program names.
+	// Spans sends spans of steps and named requests to an OTLP receiver: all that failed or took longer than Slow, and
+	// one of Every other steps.
 	Spans bool
-	Every int // 0: none of the others
+	Every int // 0 for none
 	Slow  time.Duration
-	// StepMarker tells steps apart, as step.NewCounter has it; "" looks for them.
+	// StepMarker marks steps, as in step.NewCounter; "" detects them.
 	StepMarker string
-	Layout     string // as in Options, and the next two
-	// MaxSpans and MaxBytes are of one trace.
+	Layout     string // as in otelexport.Options, like the next two
+	// MaxSpans and MaxBytes limit one trace.
 	MaxSpans, MaxBytes int
 }
 
-// LiveResult says what a Live has handed on, and what it has not.
+// Result reports which metrics and spans were sent.
 type Result struct {
-	Calls uint64 // that were counted
+	Calls uint64 // counted
 
 	MetricsTo            string // URL, "" for none
 	Pushed, PushesFailed int
-	PushError            error // the last one
+	PushError            error // last error
 
 	SpansTo     string // URL, "" for none
-	Steps       int    // that were seen
-	Chosen      int    // steps and requests
-	Sent        int    // of these
-	Dropped     int    // too long, or too many at once
-	Unsent      int    // the receiver did not take them
-	Spans       int    // of those that were sent
-	SendError   error  // the last one
-	FirstTrace  string // id of the first trace that was sent
+	Steps       int    // steps seen
+	Chosen      int    // steps and requests chosen
+	Sent        int    // of Chosen
+	Dropped     int    // of Chosen: too long, or too many at once
+	Unsent      int    // of Chosen: not accepted by the receiver
+	Spans       int    // of Sent
+	SendError   error  // last error
+	FirstTrace  string // id of the first trace sent
 	StepsSource step.Source
 }
 
-// Live hands on what a recording shows while it goes on: metrics, and spans of chosen steps. It is a record.Follower.
+// A Follower sends metrics and chosen spans of a recording in progress. It is a record.Follower.
 //
-// The metrics are those of SendMetrics, by the same code: at the end of a recording they are what the trace says. The
-// recorder copies each call into a batch, which is all that its own goroutine does; another one counts, in the order of
-// time: only calls that have overlapped for long may come in another order. Where that one falls behind by some 100,000
-// calls the recorder waits for it. Receivers are served by goroutines of their own. One that is slow, or gone, costs
-// its metrics or spans, which are counted, and never time.
+// At the end of a recording, the metrics equal those of otelexport.SendMetrics. The recorder's goroutine only copies
+// calls into batches. A second goroutine counts them by start time; only calls that overlap for very long may be out of
+// order. If it lags by some 100,000 calls, the recorder waits. Receivers have goroutines of their own: a slow receiver
+// loses metrics or spans, which are counted.
 //
 // # Requests
 //
-// A program that serves requests names the part of each by a range, of mstx, whose message has traceparent=00-…-…-01,
-// as the request's header had it. What the thread did until the range ended becomes a trace "request", whose root is a
-// child of that parent, unless the last digits say that the request is not sampled; then only one that has failed, or
-// was slow.
+// A program marks its part of a request by an mstx range whose message has traceparent=00-…-…-01 from the request's
+// header. The thread's calls within the range become a trace "request", whose root is a child of that parent. If the
+// parent is not sampled, only failed or slow requests are sent.
 type Follower struct {
 	o    Options
 	work chan *batch
-	free chan *batch   // whose calls were counted
-	done chan struct{} // closed when all work is done
+	free chan *batch   // counted batches, for reuse
+	done chan struct{} // closed when all batches are counted
 	cur  *batch
-	sent struct{ until, latest int64 } // by the batches before
+	sent struct{ until, latest int64 } // in earlier batches
 
-	mu    sync.Mutex // of what follows
+	mu    sync.Mutex // protects the fields below
 	rs    *otlp.Resources
 	meter *meter.Meter
 	feed  *timeline.LiveWalk
-	held  []*heldCall // that others may come before
+	held  []*heldCall // an earlier call may still arrive
 	spent []*batch
-	gaps  []format.Gap // that belong to no process yet
-	at    int64        // up to when all was counted
+	gaps  []format.Gap // of no known process yet
+	at    int64        // everything before is counted
 	timed map[uint64]int
-	now   *heldCall // that the feed is given
+	now   *heldCall // the call passed to feed
 	res   Result
 
 	spans *spanSampler
 	push  *metricPusher
 	serve *metricServer
 	ended sync.Once
-	err   error // of the walk: nothing is counted behind it
+	err   error // of the walk; counting stops
 }
 
 const (
-	// liveBatchCalls is how many calls are handed on together at the most, liveBatches how many batches wait.
+	// batchCalls is the capacity of a batch, maxBatches the number of batches that may wait.
 	batchCalls, maxBatches = 1024, 96
-	// maxHeldCalls is how many calls may wait for others to come before them, 50 MiB.
+	// maxHeldCalls limits the calls that wait for earlier ones, about 50 MiB.
 	maxHeldCalls = 1 << 17
-	// liveBeat is how often what was recorded is handed on, where it is not much.
+	// heartbeat is the time after which an incomplete batch is passed on.
 	heartbeat = 20 * time.Millisecond
 )
 
-// farewell is how long receivers are waited for when a program has ended. It is a variable for the tests.
+// farewell is the time that End waits for receivers. Tests change it.
 var farewell = 3 * time.Second
 
-// A liveBatch is what the recorder tells at once. Its memory is used again when its calls were counted.
+// A batch holds calls from the recorder. It is reused once all its calls are counted.
 type batch struct {
 	procs   []format.Process
 	threads []format.Thread
@@ -132,7 +132,7 @@ type batch struct {
 	times   []deviceTime
 	until   int64
 	end     bool
-	left    int // calls that were not counted
+	left    int // calls not counted yet
 
 	words []uint64
 	outs  []format.Out
@@ -146,7 +146,7 @@ type heldCall struct {
 	of    *batch
 }
 
-// reset makes the batch an empty one.
+// reset empties the batch.
 func (b *batch) reset() {
 	*b = batch{procs: b.procs[:0], threads: b.threads[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
 		words: b.words[:0], outs: b.outs[:0], data: b.data[:0], bytes: b.bytes[:0]}
@@ -157,7 +157,7 @@ type deviceTime struct {
 	from, to int64
 }
 
-// NewLive prepares a Live, and fails where what was asked for can't be: a receiver that is not there is no reason.
+// New prepares a Follower. It fails on invalid options, but not if a receiver is unreachable.
 func New(o *Options) (*Follower, error) {
 	l := &Follower{o: *o, work: make(chan *batch, maxBatches), free: make(chan *batch, maxBatches), done: make(chan struct{}), timed: map[uint64]int{}}
 	var err error
@@ -189,7 +189,7 @@ func New(o *Options) (*Follower, error) {
 	return l, nil
 }
 
-// Address is where metrics are served, "" for nowhere.
+// Address returns the address where metrics are served, "" for none.
 func (l *Follower) Address() string {
 	if l.serve == nil {
 		return ""
@@ -197,7 +197,7 @@ func (l *Follower) Address() string {
 	return l.serve.listener.Addr().String()
 }
 
-// Begin takes what is known of the recording.
+// Begin starts the goroutines.
 func (l *Follower) Begin(meta *format.Meta) {
 	m := *meta
 	l.mu.Lock()
@@ -227,21 +227,21 @@ func (l *Follower) batch() *batch {
 	return l.cur
 }
 
-// Process takes the next process.
+// Process adds the next process.
 func (l *Follower) Process(p *format.Process) { l.batch().procs = append(l.batch().procs, *p) }
 
-// Thread takes the next thread.
+// Thread adds the next thread.
 func (l *Follower) Thread(t *format.Thread) { l.batch().threads = append(l.batch().threads, *t) }
 
-// Gap takes calls that were lost.
+// Gap adds lost calls.
 func (l *Follower) Gap(g *format.Gap) { l.batch().gaps = append(l.batch().gaps, *g) }
 
-// Measured takes the device's time of a task.
+// Measured adds the device time of a task.
 func (l *Follower) Measured(call uint64, from, to int64) {
 	l.batch().times = append(l.batch().times, deviceTime{call, from, to})
 }
 
-// Call takes a call.
+// Call adds a call.
 func (l *Follower) Call(c *format.Call, timed bool) {
 	b := l.batch()
 	b.calls = b.calls[:len(b.calls)+1]
@@ -257,7 +257,7 @@ func (l *Follower) Call(c *format.Call, timed bool) {
 	}
 }
 
-// keep copies a slice into a larger one that many share.
+// keep copies v into a shared slab.
 func keep[T any](slab *[]T, v []T) []T {
 	if len(v) == 0 {
 		return nil
@@ -270,24 +270,24 @@ func keep[T any](slab *[]T, v []T) []T {
 	return (*slab)[n:len(*slab):len(*slab)]
 }
 
-// Drained notes that what ended before a moment was told.
+// Drained reports that all calls that ended before a time were passed on.
 func (l *Follower) Drained(before int64) {
 	if l.cur == nil && l.sent.latest <= l.sent.until || before-l.sent.until < heartbeat.Nanoseconds() {
-		return // all that was told is known to be in order, or it was just handed on
+		return // everything passed on is in order, or a batch was passed on recently
 	}
 	b := l.batch()
 	b.until = max(b.until, before)
 	l.hand()
 }
 
-// hand gives the batch to those who count.
+// hand passes the batch on.
 func (l *Follower) hand() {
 	l.sent.until = l.cur.until
 	l.work <- l.cur
 	l.cur = nil
 }
 
-// End notes the end of the recording, and waits for what is still to be handed on, some seconds at the most.
+// End ends the recording. It waits for receivers, at most farewell.
 func (l *Follower) End(at int64) {
 	l.ended.Do(func() {
 		b := l.batch()
@@ -310,7 +310,7 @@ func (l *Follower) End(at int64) {
 	})
 }
 
-// Result says what was handed on. Valid after End.
+// Result returns the result. Call it after End.
 func (l *Follower) Result() (*Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,7 +318,7 @@ func (l *Follower) Result() (*Result, error) {
 	return &l.res, l.err
 }
 
-// Close gives back what a Live holds whose recording has not begun.
+// Close releases a Follower whose recording never began.
 func (l *Follower) Close() {
 	if l.serve != nil {
 		l.serve.close()
@@ -358,7 +358,7 @@ func (l *Follower) take(b *batch) error {
 	if err := l.count(b.until, b.end || len(l.held) > maxHeldCalls); err != nil {
 		return err
 	}
-	if l.gaps = append(l.gaps, b.gaps...); len(l.rs.Hosts) > 0 { // else there is none yet that could have lost them
+	if l.gaps = append(l.gaps, b.gaps...); len(l.rs.Hosts) > 0 { // else no process is known yet
 		for i := range l.gaps {
 			l.meter.Gap(&l.gaps[i])
 		}
@@ -384,7 +384,7 @@ func (l *Follower) take(b *batch) error {
 	return nil
 }
 
-// again has the memory of a batch used again.
+// again makes the batch available for reuse.
 func (l *Follower) again(b *batch) {
 	b.reset()
 	select {
@@ -393,7 +393,7 @@ func (l *Follower) again(b *batch) {
 	}
 }
 
-// count counts calls by their start up to one that ended behind a moment, or all.
+// count counts held calls by start, up to the first that ended after a time, or all.
 func (l *Follower) count(until int64, all bool) error {
 	slices.SortFunc(l.held, func(a, b *heldCall) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Index, b.Index)) })
 	n := 0
@@ -423,7 +423,7 @@ func (l *Follower) lane(i int, lane *timeline.Lane) error {
 
 func (l *Follower) call(c *timeline.HostCall, t *timeline.Task) error {
 	if l.now.timed && t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
-		if len(l.timed) >= 1<<16 { // of tasks that were never waited for
+		if len(l.timed) >= 1<<16 { // their tasks were never waited for
 			clear(l.timed)
 		}
 		l.timed[c.Index] = t.Lane
@@ -441,7 +441,7 @@ func (l *Follower) task(t *timeline.Task) error {
 	return l.meter.Task(t)
 }
 
-// snapshot returns what was counted so far.
+// snapshot returns the metrics so far.
 func (l *Follower) snapshot() []meter.ResourceData {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -451,7 +451,7 @@ func (l *Follower) snapshot() []meter.ResourceData {
 	return l.meter.Data(l.at)
 }
 
-// Warnings are what a user should know, a line each.
+// Warnings returns one line a problem.
 func (r *Result) Warnings() []string {
 	var out []string
 	if r.PushesFailed > 0 {

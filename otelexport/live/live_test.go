@@ -40,10 +40,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// serving is what testdata/serve.c is asked to do.
+// serving holds the arguments of testdata/serve.c.
 type serving struct{ threads, steps, launches, fail, slow, requests int }
 
-// program builds testdata/serve.c, and returns it with its arguments.
+// program builds testdata/serve.c and returns its command line.
 func (s *serving) program(t *testing.T) []string {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -57,7 +57,7 @@ func (s *serving) program(t *testing.T) []string {
 	return command
 }
 
-// serve records testdata/serve.c with a Live, and returns it and the trace.
+// serve records testdata/serve.c with a Follower and opens the trace.
 func serve(t *testing.T, s serving, lo Options, o record.Options) (*Follower, *format.Reader, *record.Result) {
 	t.Helper()
 	lo.Model = acl.Model
@@ -103,13 +103,13 @@ func serve(t *testing.T, s serving, lo Options, o record.Options) (*Follower, *f
 	return l, r, res
 }
 
-// unreached says that no receiver answers: then none is waited for long.
+// unreached is true if no receiver answers: End then uses the normal farewell.
 var unreached bool
 
-// watching looks at a Live while its program runs; nil for nobody.
+// watching observes a Follower while its program runs, unless nil.
 var watching func(l *Follower, stop <-chan struct{})
 
-// A slowFollower makes a recorder slow, so that calls are lost.
+// A slowFollower slows the recorder, so that calls are lost.
 type slowFollower struct {
 	*Follower
 	n int
@@ -124,7 +124,7 @@ func (s *slowFollower) Call(c *format.Call, timed bool) {
 	s.Follower.Call(c, timed)
 }
 
-// A pushedFollower lets a recording end once metrics were pushed.
+// A pushedFollower ends a recording only after metrics were pushed.
 type pushedFollower struct {
 	*Follower
 	t *testing.T
@@ -145,7 +145,7 @@ func (p *pushedFollower) End(at int64) {
 	p.Follower.End(at)
 }
 
-// A total is a value of a metric, times in nanoseconds.
+// A total is a metric value, times in nanoseconds.
 type total struct {
 	Sum      int64
 	Count    uint64
@@ -224,10 +224,10 @@ func same(t *testing.T, l *Follower, r *format.Reader) map[string]total {
 	return got
 }
 
-// What was counted while a program ran is what its trace says, to the last call, nanosecond and bucket: also where calls were lost, where
-// threads use one device at once, and of what the device has measured.
+// Live metrics equal those of the trace, to the last call, nanosecond and bucket: with lost calls, with threads that
+// share a device, and with measured device times.
 func TestLiveMetricsAreTheTraces(t *testing.T) {
-	// A shell runs the program twice at once.
+	// The shell runs the program twice, concurrently.
 	twice := []string{"sh", "-c", `"$0" "$@" >/dev/null & "$0" "$@" >/dev/null & wait; echo done`}
 	for name, c := range map[string]struct {
 		serving
@@ -272,7 +272,7 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 	}
 }
 
-// sums adds values up by their metric.
+// sums adds up the values of each metric.
 func sums(values map[string]total) map[string]int64 {
 	sums := map[string]int64{}
 	for k, v := range values {
@@ -285,7 +285,7 @@ func sums(values map[string]total) map[string]int64 {
 	return sums
 }
 
-// Of a flight recorder all calls are counted, also those that its ring has let go of.
+// A flight recorder counts all calls, including those that its ring discarded.
 func TestLiveMetricsOfARing(t *testing.T) {
 	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, Options{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Block: true})
 	got := sums(counted(l.meter))
@@ -294,7 +294,7 @@ func TestLiveMetricsOfARing(t *testing.T) {
 	}
 }
 
-// A collector counts programs that it has not started.
+// A collector counts programs that it did not start.
 func TestLiveMetricsOfACollector(t *testing.T) {
 	s := serving{2, 50, 20, 7, 0, 0}
 	command := s.program(t)
@@ -332,7 +332,7 @@ func TestLiveMetricsOfACollector(t *testing.T) {
 	}
 }
 
-// Prometheus reads what is served with its own parser, has nothing to say against it, and sees it grow.
+// Prometheus' own parser and linter accept the metrics and see them increase.
 func TestLivePrometheus(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	seen := make(chan []map[string]*dto.MetricFamily, 1)
@@ -347,7 +347,7 @@ func TestLivePrometheus(t *testing.T) {
 			}
 			resp, err := http.Get("http://" + l.Address() + "/metrics")
 			if err != nil {
-				continue // the recording has not begun, or has ended
+				continue // the recording has not begun or has ended
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
@@ -373,7 +373,7 @@ func TestLivePrometheus(t *testing.T) {
 	var all []map[string]*dto.MetricFamily
 	var r *format.Reader
 	steps := 60
-	for ; ; steps *= 4 { // a busy machine may not let the one who looks come twice
+	for ; ; steps *= 4 { // on a busy machine the program may end before the second scrape
 		var l *Follower
 		l, r, _ = serve(t, serving{2, steps, 20, 5, 10, 0}, Options{Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
 		same(t, l, r)
@@ -418,7 +418,7 @@ func TestLivePrometheus(t *testing.T) {
 	}
 }
 
-// A real collector has, at the end, the values that the trace has.
+// A real collector ends with the values of the trace.
 func TestLiveMetricsToCollector(t *testing.T) {
 	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		t.Run(protocol[:4], func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestLiveMetricsToCollector(t *testing.T) {
 	}
 }
 
-// checkLive checks that spans of chosen steps say what the trace says, and returns the roots.
+// checkLive compares the spans of chosen steps with the trace and returns the roots.
 func checkLive(t *testing.T, spans []oteltest.Span, r *format.Reader) []oteltest.Span {
 	t.Helper()
 	tl, err := timeline.Load(r, acl.Model)
@@ -477,7 +477,7 @@ func checkLive(t *testing.T, spans []oteltest.Span, r *format.Reader) []oteltest
 	tasks := 0
 	for _, s := range spans {
 		if strings.Contains(fmt.Sprint(s.Attrs["@jaeger@warnings"]), "duration") && s.End == s.Start+1 {
-			s.End-- // it took no time by the clock, and Jaeger has no moments
+			s.End-- // zero duration: Jaeger has none
 		}
 		n, isTask, ok := oteltest.CallOf(all, s)
 		switch {
@@ -504,7 +504,7 @@ func checkLive(t *testing.T, spans []oteltest.Span, r *format.Reader) []oteltest
 	return roots
 }
 
-// A real collector gets the steps that were chosen, while the program runs: one of ten, and all with an error or a pause.
+// A real collector receives the chosen steps while the program runs: one of ten, and all with an error or a pause.
 func TestLiveSteps(t *testing.T) {
 	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		for _, layout := range []string{spans.Lanes, spans.Nested} {
@@ -533,7 +533,7 @@ func TestLiveSteps(t *testing.T) {
 					kind := root.Attrs["acl.sampled"].(string)
 					why[kind]++
 					if root.Attrs["acl.step"].(int64)%10 == 0 {
-						tenth++ // for whichever reason: on a busy machine many are slow
+						tenth++ // whichever reason: on a busy machine many are slow
 					}
 					if root.Trace != oteltest.Upstream || root.Parent != oteltest.Caller || root.Attrs["acl.layout"] != layout || root.Attrs["acl.step.source"] != "found" {
 						t.Errorf("root %+v", root)
@@ -542,7 +542,7 @@ func TestLiveSteps(t *testing.T) {
 						t.Errorf("%s: %+v", kind, root)
 					}
 				}
-				// Of the last 80 steps and more, 17 divides four or five numbers, and 40 at least one.
+				// Of the last 80 or more steps, 17 divides four or five numbers, and 40 at least one.
 				if len(roots) != out.Chosen || why["error"] < 3 || why["slow"] < 1 || tenth < 6 {
 					t.Errorf("%d roots: %v, of %+v", len(roots), why, out)
 				}
@@ -551,8 +551,7 @@ func TestLiveSteps(t *testing.T) {
 	}
 }
 
-// Where a marker says what tells steps apart, they are those of --steps: the first one is over when the marker comes
-// first, and all are seen from there.
+// With a marker, steps are numbered as by --steps: the first marker ends step 0.
 func TestLiveStepMarker(t *testing.T) {
 	s, url, file := oteltest.StartCollector(t, "file")
 	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, Options{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: spans.Lanes, Endpoint: url[endpoint.GRPC], Protocol: endpoint.GRPC}, record.Options{Block: true})
@@ -580,10 +579,10 @@ func TestLiveStepMarker(t *testing.T) {
 	}
 }
 
-// In a real Jaeger a request that came from elsewhere and what the device did for it are one trace.
+// In a real Jaeger, a request from elsewhere and its device work form one trace.
 func TestLiveRequestsInJaeger(t *testing.T) {
 	j := oteltest.StartJaeger(t)
-	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, Options{Spans: true, Endpoint: j.Grpc, Protocol: endpoint.GRPC}, record.Options{Block: true})
+	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, Options{Spans: true, Endpoint: j.GRPC, Protocol: endpoint.GRPC}, record.Options{Block: true})
 	same(t, l, r)
 	out, _ := l.Result()
 	if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen {
@@ -594,7 +593,7 @@ func TestLiveRequestsInJaeger(t *testing.T) {
 		for step := 1; step <= 12; step++ {
 			id := fmt.Sprintf("%016x%016x", thread, step)
 			fails := step > 1 && (step-1)%5 == 0
-			if !fails && step%2 == 0 { // not sampled by the one who asks
+			if !fails && step%2 == 0 { // not sampled by the caller
 				if resp, err := http.Get(j.Query + "/api/v3/traces/" + id); err == nil {
 					if resp.StatusCode == http.StatusOK {
 						t.Errorf("%s is there", id)
@@ -625,14 +624,14 @@ func TestLiveRequestsInJaeger(t *testing.T) {
 			}
 		}
 	}
-	if out.Chosen < chosen { // and steps with an error
+	if out.Chosen < chosen { // steps with an error are chosen too
 		t.Errorf("%d requests were chosen, want %d", out.Chosen, chosen)
 	}
 }
 
-// A receiver that is not there, never answers, or is slow costs nothing but what it does not get, which is said.
+// A receiver that is missing, silent or slow only loses its data, and the loss is reported.
 func TestLiveReceiversFail(t *testing.T) {
-	hole := func(t *testing.T) string { // takes connections, and no more
+	hole := func(t *testing.T) string { // accepts connections and never answers
 		n, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -673,7 +672,7 @@ func TestLiveReceiversFail(t *testing.T) {
 	}
 }
 
-// Metrics were served to every machine that could reach this one where the address named no host.
+// Regression: an address without a host served metrics to every machine that could reach this one.
 func TestMetricsAreServedToThisMachine(t *testing.T) {
 	l, err := New(&Options{Model: acl.Model, Prometheus: ":0"})
 	if err != nil {
@@ -686,7 +685,7 @@ func TestMetricsAreServedToThisMachine(t *testing.T) {
 	}
 }
 
-// What can't be is said before a program is run.
+// Invalid options fail before the program starts.
 func TestLiveRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -710,7 +709,7 @@ func TestLiveRefuses(t *testing.T) {
 	}
 }
 
-// A receiver that is gone is tried less and less often, up to once a minute, and one that answers as often as was said.
+// An unreachable receiver is retried at growing intervals up to one minute, a reachable one at the configured interval.
 func TestPushPauses(t *testing.T) {
 	gone := errors.New("gone")
 	p := &metricPusher{interval: 10 * time.Second}

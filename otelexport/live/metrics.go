@@ -29,7 +29,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// A metricPusher sends metrics to an OTLP receiver now and then. The SDK's own reader knows one resource; a recording has several.
+// A metricPusher sends metrics to an OTLP receiver periodically. It replaces the SDK's periodic reader, which supports
+// one resource only.
 type metricPusher struct {
 	l               *Follower
 	e               sdkmetric.Exporter
@@ -52,13 +53,13 @@ func newMetricPusher(l *Follower) (*metricPusher, error) {
 	if p.limit, err = milliseconds("OTEL_METRIC_EXPORT_TIMEOUT", 30*time.Second); err != nil {
 		return nil, err
 	}
-	l.res.MetricsTo = t.Url.String()
-	// What was not taken is sent with the next values, which are sums since the beginning.
+	l.res.MetricsTo = t.URL.String()
+	// No retries: values are cumulative, so the next push includes this one.
 	p.e, err = t.Metrics(context.Background(), p.limit, false)
 	return p, err
 }
 
-// milliseconds reads a variable of the environment.
+// milliseconds reads an environment variable.
 func milliseconds(name string, otherwise time.Duration) (time.Duration, error) {
 	v := strings.TrimSpace(os.Getenv(name))
 	if v == "" {
@@ -87,7 +88,7 @@ func (p *metricPusher) run() {
 		select {
 		case <-time.After(pause):
 			any, err := p.push(ctx)
-			if any && ctx.Err() == nil { // else the last push has all of it
+			if any && ctx.Err() == nil { // the final push includes it
 				p.count(err)
 			}
 			pause = p.after(pause, err)
@@ -97,10 +98,11 @@ func (p *metricPusher) run() {
 	}
 }
 
-// longestSilence is how rarely a receiver that does not answer is tried, where metrics are pushed more often.
+// longestSilence is the longest interval between attempts to reach a silent receiver, unless the configured one is
+// longer.
 const longestSilence = time.Minute
 
-// after is the pause behind a push.
+// after returns the pause after a push.
 func (p *metricPusher) after(last time.Duration, err error) time.Duration {
 	if err == nil {
 		return p.interval
@@ -108,7 +110,7 @@ func (p *metricPusher) after(last time.Duration, err error) time.Duration {
 	return max(p.interval, min(2*last, longestSilence))
 }
 
-// push sends what was counted so far, if there is any.
+// push sends the current values, if any.
 func (p *metricPusher) push(ctx context.Context) (any bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -132,7 +134,7 @@ func (p *metricPusher) count(err error) {
 	}
 }
 
-// end pushes what is known at the end.
+// end sends the final values.
 func (p *metricPusher) end(ctx context.Context) {
 	close(p.stop)
 	<-p.stopped
@@ -142,19 +144,19 @@ func (p *metricPusher) end(ctx context.Context) {
 	_ = p.e.Shutdown(ctx)
 }
 
-// A metricServer answers Prometheus. What it is asked for is looked up once a scrape, and told by an exporter of
-// OpenTelemetry's SDK for each resource, whose attributes are labels.
+// A metricServer serves Prometheus. It takes one snapshot a scrape. OpenTelemetry's SDK exports each resource, with its
+// attributes as labels.
 type metricServer struct {
 	l        *Follower
 	listener net.Listener
 	server   *http.Server
 	registry *prometheus.Registry
 
-	mu        sync.Mutex // a scrape at a time
+	mu        sync.Mutex // one scrape at a time
 	producers map[*otlp.Resource]*producer
 }
 
-// A liveProducer gives the SDK what a resource has counted.
+// A producer passes the metrics of a resource to the SDK.
 type producer struct{ metrics []metricdata.Metrics }
 
 func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
@@ -166,7 +168,7 @@ func newMetricServer(l *Follower) (*metricServer, error) {
 	var err error
 	address := l.o.Prometheus
 	if strings.HasPrefix(address, ":") {
-		address = "localhost" + address // metrics name the program's kernels: who wants them elsewhere says so
+		address = "localhost" + address // metrics name the program's kernels, so other hosts need an explicit address
 	}
 	if s.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fmt.Errorf("serve metrics for Prometheus: %w", err)
@@ -193,7 +195,7 @@ func (s *metricServer) close() {
 	_ = s.listener.Close()
 }
 
-// look brings what is told up to date.
+// look updates the exported values.
 func (s *metricServer) look() error {
 	labels := []attribute.Key{semconv.ServiceNameKey, semconv.ServiceInstanceIDKey, semconv.HostNameKey, semconv.ProcessPIDKey, semconv.HwIDKey}
 	for _, a := range s.l.rs.Extra() {

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestRequestsOfThePage compiles what docs/production.md has a program do that hands on the spans of its requests, and
-// looks for them in what a recording sends.
+// TestRequestsOfThePage compiles the code in docs/production.md that passes on the spans of requests, and finds them in
+// the output of a recording.
 func TestRequestsOfThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
 	if err != nil {

@@ -17,69 +17,68 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 )
 
-// A spanSampler keeps the newest calls, cuts out those of steps and requests that are chosen when these have ended, and
-// has an exporter make spans of them when their tasks have ended too. It belongs to the goroutine that counts, but for
-// the sending.
+// A spanSampler keeps the newest calls. When a chosen step or request ends, it copies its calls. When their tasks have
+// ended too, it encodes and queues them. Except for sending, it runs in the counting goroutine.
 type spanSampler struct {
 	l *Follower
 	x *spans.Encoder
 	t *endpoint.Target
 
-	calls  []recentCall // a ring: number n lies at n%maxRecent
+	calls  []recentCall // ring: call number n is at n%maxRecent
 	n      uint64       // calls so far
-	open   []*openTask  // from gone on, those that have not ended, and some between them
+	open   []*openTask  // from gone on: tasks in progress, and ended ones between them
 	gone   int
-	slab   []openTask       // for those to come
+	slab   []openTask       // unused tasks
 	first  int              // Task.Index of open[0]
-	failed []moment         // the newest calls that have failed
-	marked *timeline.Range  // a moment that the next call names
+	failed []moment         // newest failed calls
+	marked *timeline.Range  // mark that the next call carries
 	steps  int              // so far
-	parts  map[*chosen]bool // that wait for tasks
-	held   int              // calls of these
+	parts  map[*chosen]bool // units that wait for tasks
+	held   int              // calls of parts
 
 	client  otlptrace.Client
 	queue   chan *chosen
-	queued  int // bytes in the queue; under Live.mu
+	queued  int // bytes in the queue, protected by Follower.mu
 	stopped chan struct{}
 	cancel  context.CancelFunc
 }
 
 const (
-	// maxRecent is how many calls a step or a request may have, with all that other threads do meanwhile: 20 MiB.
+	// maxRecent limits the calls of a step or request, including concurrent calls of other threads: 20 MiB.
 	maxRecent = 1 << 16
-	// maxUnitCalls bounds the calls of all that waits for its tasks to end.
+	// maxUnitCalls limits the calls of all units that wait for tasks.
 	maxUnitCalls = 1 << 18
-	// maxQueued bounds what waits for the receiver, in bytes.
+	// maxQueued limits the bytes that wait for the receiver.
 	maxQueued = 32 << 20
-	// maxFailed bounds the failures that are remembered.
+	// maxFailed limits the failed calls that are kept.
 	maxFailed = 1 << 10
-	// livePatience is how long a request to the receiver may take with its repetitions.
+	// sendTimeout limits a request to the receiver, with its retries.
 	sendTimeout = 10 * time.Second
 )
 
-// moment is when a call began, and on which thread.
+// moment is the start of a call and its thread.
 type moment struct {
 	thread uint32
 	at     int64
 }
 
-// A liveSpan is a call with its task, nil if it has none.
+// A recentCall is a call with its task, nil if it has none.
 type recentCall struct {
 	spans.Call
 	task *openTask
 }
 
-// A liveTask is a task, and who waits for its end.
+// An openTask is a task in progress and the units that wait for it.
 type openTask struct {
 	timeline.Task
 	done  bool
 	units []*chosen
 }
 
-// A liveUnit is a step, or a request, that was chosen.
+// A chosen unit is a step or request to send.
 type chosen struct {
 	spans.Unit
-	waiting int // for tasks to end
+	waiting int // tasks in progress
 
 	batches []*otlp.Batch
 	bytes   int
@@ -100,7 +99,7 @@ func newSpanSampler(l *Follower) (*spanSampler, error) {
 	if err := endpoint.Traces.Check(); err != nil {
 		return nil, err
 	}
-	l.res.SpansTo = s.t.Url.String()
+	l.res.SpansTo = s.t.URL.String()
 	s.client = s.t.Spans(sendTimeout)
 	return s, nil
 }
@@ -112,13 +111,13 @@ func (s *spanSampler) begin() {
 	go s.send(ctx)
 }
 
-// at returns a call by its number, which must be one of the newest.
+// at returns a call by number. It must be in the ring.
 func (s *spanSampler) at(n uint64) *recentCall { return &s.calls[n%maxRecent] }
 
-// oldest is the number of the first call that is there.
+// oldest returns the number of the oldest call in the ring.
 func (s *spanSampler) oldest() uint64 { return s.n - min(s.n, maxRecent) }
 
-// since returns the number of the first call that began at a time or later.
+// since returns the number of the first call that starts at t or later.
 func (s *spanSampler) since(t int64) uint64 {
 	o := s.oldest()
 	return o + uint64(sort.Search(int(s.n-o), func(i int) bool { return s.at(o+uint64(i)).Start >= t }))
@@ -146,7 +145,7 @@ func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 	}
 }
 
-// task takes a task that has ended. Those of a stream do so in their order.
+// task records the end of a task. Tasks of a stream end in order.
 func (s *spanSampler) task(t *timeline.Task) {
 	i := t.Index - s.first
 	if i < s.gone || i >= len(s.open) {
@@ -162,12 +161,12 @@ func (s *spanSampler) task(t *timeline.Task) {
 		s.open[s.gone] = nil
 		s.gone++
 	}
-	if s.gone == len(s.open) || 2*s.gone > cap(s.open) { // not at each of many that one synchronization has waited for
+	if s.gone == len(s.open) || 2*s.gone > cap(s.open) { // seldom: one synchronization may end many tasks
 		s.open, s.first, s.gone = slices.Delete(s.open, 0, s.gone), s.first+s.gone, 0
 	}
 }
 
-// rangeEnded takes a range, or a moment, of the program.
+// rangeEnded adds a range or mark of the program.
 func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 	named := *r
 	if r.Mark {
@@ -186,13 +185,13 @@ func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 	return nil
 }
 
-// step takes a step that has ended.
+// step records the end of a step.
 func (s *spanSampler) step(st *step.Step) error {
 	if st.Open {
 		return nil
 	}
 	if s.l.feed.StepRule().Source == step.ByMarker {
-		s.steps = st.Index // as --steps counts them
+		s.steps = st.Index // the numbers of --steps
 	}
 	u := &chosen{Unit: spans.Unit{Step: step.Step{Index: s.steps, From: st.From, To: st.To, Name: st.Name, Typical: st.Typical}}}
 	s.steps++
@@ -201,7 +200,7 @@ func (s *spanSampler) step(st *step.Step) error {
 	return nil
 }
 
-// choose takes a step, or what a thread has done for a request, if it is to be sent.
+// choose copies a step, or a thread's part of a request, if it is to be sent.
 func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread uint32) bool) {
 	switch {
 	case slices.ContainsFunc(s.failed, func(m moment) bool { return m.at >= u.Step.From && m.at < u.Step.To && of(m.thread) }):
@@ -217,7 +216,7 @@ func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread 
 	res.Chosen++
 	first := s.since(u.Step.From)
 	if first == s.oldest() && first > 0 || s.held > maxUnitCalls {
-		res.Dropped++ // its beginning is gone
+		res.Dropped++ // its beginning is no longer in the ring
 		return
 	}
 	for n := first; n < s.n && s.at(n).Start < u.Step.To; n++ {
@@ -237,7 +236,7 @@ func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread 
 	s.ended(u)
 }
 
-// ended notes that a task of a unit has ended.
+// ended records that a task of a unit has ended.
 func (s *spanSampler) ended(u *chosen) {
 	if u.waiting--; u.waiting > 0 {
 		return
@@ -263,7 +262,7 @@ func (s *spanSampler) ended(u *chosen) {
 	}
 }
 
-// encode makes the spans of a unit.
+// encode encodes the spans of a unit.
 func (s *spanSampler) encode(u *chosen) (err error) {
 	u.batches, u.trace, err = s.x.Unit(&u.Unit)
 	for _, b := range u.batches {
@@ -273,7 +272,7 @@ func (s *spanSampler) encode(u *chosen) (err error) {
 	return err
 }
 
-// send hands units over until there are no more.
+// send sends queued units until the queue is closed.
 func (s *spanSampler) send(ctx context.Context) {
 	defer close(s.stopped)
 	err := s.client.Start(ctx)
@@ -309,7 +308,7 @@ func (s *spanSampler) send(ctx context.Context) {
 	}
 }
 
-// end waits for what is on its way.
+// end waits for the queue.
 func (s *spanSampler) end(ctx context.Context) {
 	close(s.queue)
 	select {

@@ -17,64 +17,64 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// dialTimeout bounds the look whether anybody listens.
+// dialTimeout limits the connection attempt of Check.
 const dialTimeout = 3 * time.Second
 
-// check looks whether anybody listens, because the client would try a wrong endpoint for a minute.
+// Check connects to the target and closes the connection. Without it, the client would retry a wrong endpoint for a
+// minute.
 func (t *Target) Check(ctx context.Context) error {
-	if p, err := http.ProxyFromEnvironment(&http.Request{URL: t.Url}); err != nil || p != nil {
-		return nil // only the proxy knows
+	if p, err := http.ProxyFromEnvironment(&http.Request{URL: t.URL}); err != nil || p != nil {
+		return nil // only the proxy can tell
 	}
-	port := t.Url.Port()
+	port := t.URL.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[t.Url.Scheme]
+		port = map[string]string{"http": "80", "https": "443"}[t.URL.Scheme]
 	}
 	d := net.Dialer{Timeout: dialTimeout}
-	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.Url.Hostname(), port))
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.URL.Hostname(), port))
 	if err != nil {
-		return fmt.Errorf("no OTLP receiver at %s: %w; start a collector or a Jaeger there, name the endpoint of another, or write the spans to a file", t.Url, err)
+		return fmt.Errorf("no OTLP receiver at %s: %w; start a collector or a Jaeger there, name the endpoint of another, or write the spans to a file", t.URL, err)
 	}
 	return c.Close()
 }
 
-// Pauses between the repetitions of a request, where the receiver names none.
+// Pauses between retries if the receiver names none.
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 5 * time.Second
 )
 
-// inFlight is how many requests wait for an answer at a time: while a receiver decodes one, the next are on their way. A
-// collector collects garbage when what it has allocated is as much as what it holds, so that it does so less often where
-// it holds more requests.
+// InFlight is the number of concurrent requests of an export: while a receiver decodes one, the next arrive. A
+// collector that holds more live requests also collects garbage less often.
 const InFlight = 6
 
-// spans returns a client for spans, which has not been started. A request may take so long with its repetitions.
+// Spans returns a client for spans, not started yet. limit includes retries.
 func (t *Target) Spans(limit time.Duration) otlptrace.Client {
 	if t.Protocol != HTTP {
-		return otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.Url.String()), otlptracegrpc.WithTimeout(limit),
+		return otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.URL.String()), otlptracegrpc.WithTimeout(limit),
 			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 	}
-	o := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(t.Url.String()), otlptracehttp.WithTimeout(limit),
+	o := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(t.URL.String()), otlptracehttp.WithTimeout(limit),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit})}
-	if plain, ok := http.DefaultTransport.(*http.Transport); ok && t.Url.Scheme == "http" { // without TLS, which the client configures in its own
+	if plain, ok := http.DefaultTransport.(*http.Transport); ok && t.URL.Scheme == "http" { // a TLS client needs the transport that otlptracehttp configures
 		plain = plain.Clone()
-		plain.MaxIdleConnsPerHost = InFlight // the client's keeps two connections, and makes a new one for each third request
+		plain.MaxIdleConnsPerHost = InFlight // the default of two makes a new connection for every third request
 		o = append(o, otlptracehttp.WithHTTPClient(&http.Client{Transport: plain, Timeout: limit}))
 	}
 	return otlptracehttp.NewClient(o...)
 }
 
-// metrics connects to a receiver of metrics.
+// Metrics connects to a receiver of metrics.
 func (t *Target) Metrics(ctx context.Context, limit time.Duration, retry bool) (e sdkmetric.Exporter, err error) {
 	if t.Protocol == HTTP {
-		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(t.Url.String()), otlpmetrichttp.WithTimeout(limit),
+		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(t.URL.String()), otlpmetrichttp.WithTimeout(limit),
 			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: retry, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 	} else {
-		e, err = otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(t.Url.String()), otlpmetricgrpc.WithTimeout(limit),
+		e, err = otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(t.URL.String()), otlpmetricgrpc.WithTimeout(limit),
 			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: retry, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.Url, err)
+		return nil, fmt.Errorf("connect to %s: %w", t.URL, err)
 	}
 	return e, nil
 }
@@ -84,8 +84,8 @@ type partialSuccess struct {
 	Message  string
 }
 
-// partial finds the answer that a request was taken in part, if that is all that was wrong. Both clients make an error of it whose type
-// is their own, so that its fields can only be had by name.
+// Partial returns the partial success in an error, if err holds nothing else. Both clients return it as an error of an
+// unexported type, so its fields are read by name.
 func Partial(err error) (p partialSuccess, ok bool) {
 	if err == nil {
 		return p, false

@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// The variables of OpenTelemetry's specification, most of which the clients read themselves. They say nothing to the user of what
-// they do not understand, so that it is looked at here.
+// The SDK's clients read most variables of OpenTelemetry's specification themselves, but ignore invalid values. This
+// package checks them.
 
-// Protocols of Send.
+// Protocols of a receiver.
 const (
 	GRPC = "grpc"
 	HTTP = "http/protobuf"
 )
 
-// A signal is what is sent: its part of the variables' names, and its path over HTTP.
+// A signal is traces or metrics: its part of variable names, and its HTTP path.
 type signal struct{ name, Path string }
 
 var (
@@ -36,7 +36,7 @@ var (
 	Metrics = signal{"METRICS", "/v1/metrics"}
 )
 
-// variable returns the value of a variable of the signal, else of all signals, and its name.
+// variable returns the value and name of the signal's variable, else of the variable for all signals.
 func (s signal) variable(name string) (value, origin string) {
 	for _, p := range []string{"OTEL_EXPORTER_OTLP_" + s.name + "_", "OTEL_EXPORTER_OTLP_"} {
 		if v := strings.TrimSpace(os.Getenv(p + name)); v != "" {
@@ -46,7 +46,7 @@ func (s signal) variable(name string) (value, origin string) {
 	return "", ""
 }
 
-// check looks at the variables that the clients would ignore in silence.
+// Check refuses values that the clients would ignore.
 func (s signal) Check() error {
 	if v, name := s.variable("COMPRESSION"); v != "" && v != "gzip" && v != "none" {
 		return fmt.Errorf("%s %q is neither gzip nor none", name, v)
@@ -87,10 +87,11 @@ func (s signal) Check() error {
 	return nil
 }
 
-// patience is how long a request may take with all its repetitions. The specification's 10 s are for programs that can't wait.
+// Patience is the default time for a request with its retries. The specification's 10 s are meant for programs that
+// cannot wait.
 const Patience = time.Minute
 
-// timeout returns how long a request may take.
+// Timeout returns the time for a request with its retries.
 func (s signal) Timeout() (time.Duration, error) {
 	v, name := s.variable("TIMEOUT")
 	if v == "" {
@@ -108,13 +109,14 @@ const (
 	defaultHTTPEndpoint = "http://localhost:4318"
 )
 
-// target is where a signal goes.
+// Target is the address and protocol of a receiver.
 type Target struct {
-	Url      *url.URL
+	URL      *url.URL
 	Protocol string
 }
 
-// resolve finds out where the signal goes, by an endpoint and a protocol, else by the environment.
+// Resolve returns the signal's target from an endpoint and a protocol. Empty values come from the environment, else
+// from the defaults.
 func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	if protocol == "" {
 		protocol, _ = s.variable("PROTOCOL")
@@ -126,7 +128,7 @@ func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	if endpoint == "" {
 		if endpoint, origin = s.variable("ENDPOINT"); endpoint != "" {
 			exact = strings.Contains(origin, s.name)
-			if !strings.Contains(endpoint, "://") && protocol != HTTP { // as gRPC names hosts
+			if !strings.Contains(endpoint, "://") && protocol != HTTP { // gRPC addresses have no scheme
 				scheme := "https://"
 				if v, _ := s.variable("INSECURE"); strings.EqualFold(v, "true") {
 					scheme = "http://"

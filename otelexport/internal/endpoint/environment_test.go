@@ -7,7 +7,7 @@ func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		o          Options
 		env        map[string]string
-		url, proto string // or the error
+		url, proto string // or the error text
 	}{
 		{url: "http://localhost:4317", proto: GRPC},
 		{o: Options{Protocol: HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
@@ -35,8 +35,8 @@ func TestResolve(t *testing.T) {
 				if err.Error() != c.url {
 					t.Error(err)
 				}
-			} else if got.Url.String() != c.url || got.Protocol != c.proto {
-				t.Errorf("%s over %s, want %s over %s", got.Url, got.Protocol, c.url, c.proto)
+			} else if got.URL.String() != c.url || got.Protocol != c.proto {
+				t.Errorf("%s over %s, want %s over %s", got.URL, got.Protocol, c.url, c.proto)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// A Metric is what is counted of calls and of the device's work, whether of a recording that has ended or of one that goes on.
+// A Metric is the name, unit and kind of a metric.
 type Metric struct {
 	Name, Unit, Description string
 	kind                    metricKind
@@ -33,14 +33,14 @@ type Metric struct {
 type metricKind uint8
 
 const (
-	counter   metricKind = iota // only grows
-	level                       // goes up and down, and what several processes have adds up
-	gauge                       // goes up and down, and does not add up
-	seconds                     // a counter of nanoseconds, told in seconds
-	histogram                   // of nanoseconds, told in seconds
+	counter   metricKind = iota // only increases
+	level                       // goes up and down; processes add up
+	gauge                       // goes up and down; processes do not add up
+	seconds                     // a counter of nanoseconds, exported in seconds
+	histogram                   // of nanoseconds, exported in seconds
 )
 
-// The metrics. Those of the host are of a process's resource, the others of a device's.
+// The metrics. Host metrics belong to the resource of a process, the others to the resource of a device.
 var (
 	calls       = &Metric{"acl.calls", "{call}", "Calls of the runtime, by function.", counter}
 	failedCalls = &Metric{"acl.call.errors", "{call}", "Calls that returned an error, by function and error.", counter}
@@ -55,14 +55,14 @@ var (
 	memory      = &Metric{"hw.gpu.memory.usage", "By", "Device memory that the program has allocated.", level}
 	memoryPeak  = &Metric{"acl.memory.peak", "By", "The most device memory that a process had allocated.", gauge}
 
-	// Metrics are all of them, in the order in which they are told.
+	// Metrics lists all metrics in export order.
 	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryPeak}
 )
 
-// bounds of the histograms, in nanoseconds.
+// bounds are the bucket bounds of histograms, in nanoseconds.
 var bounds = []int64{1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8, 1e9}
 
-// A point is the value of a metric for one resource and one set of attributes.
+// A point identifies a value: one metric, resource and attribute set.
 type point struct {
 	res   *otlp.Resource
 	m     *Metric
@@ -77,8 +77,8 @@ type value struct {
 	buckets  []uint64
 }
 
-// A meter counts what a walk tells. Its memory grows with the functions, errors, processes and devices that there are,
-// and with the streams up to maxStreams.
+// A Meter counts the events of a walk. Its memory grows with the functions, errors, processes and devices, and with the
+// streams up to maxStreams.
 type Meter struct {
 	*otlp.Resources
 	m       *api.Model
@@ -87,11 +87,11 @@ type Meter struct {
 	streams int
 	byHost  []*hostMeter
 	values  map[point]*value
-	byFunc  map[funcKey]*funcMeter // to find them fast
+	byFunc  map[funcKey]*funcMeter // cache of values
 }
 
-// maxStreams is how many streams are counted apart. A program that makes streams all the time would have ever more values: those behind it
-// are counted together, as otherStreams of their process.
+// maxStreams is the number of streams with values of their own, because a program may create streams without end.
+// Further streams of a process count as otherStreams.
 const (
 	maxStreams   = 128
 	otherStreams = "other streams"
@@ -103,7 +103,7 @@ type funcKey struct {
 	name    string
 }
 
-// Values that calls and tasks often go to, nil before the first one does.
+// Cached values of frequent calls and tasks, nil before the first use.
 type (
 	funcMeter struct{ calls, waited *value }
 	hostMeter struct{ launchTime *value }
@@ -121,10 +121,10 @@ func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
 	return &Meter{Resources: rs, m: m, threads: threads, values: map[point]*value{}, byFunc: map[funcKey]*funcMeter{}}
 }
 
-// addThread adds the next thread.
+// AddThread adds the next thread.
 func (x *Meter) AddThread(t format.Thread) { x.threads = append(x.threads, t) }
 
-// owner is the row of a thread's process.
+// owner returns the process index of a thread.
 func (x *Meter) owner(thread uint32) int {
 	if int(thread) >= len(x.threads) {
 		return 0
@@ -152,7 +152,7 @@ func (x *Meter) value(r *otlp.Resource, m *Metric, attrs ...attribute.KeyValue) 
 	return v
 }
 
-// size returns the number of values.
+// Size returns the number of values.
 func (x *Meter) Size() int { return len(x.values) }
 
 func (v *value) observe(ns int64) {
@@ -163,7 +163,7 @@ func (v *value) observe(ns int64) {
 	v.count++
 	v.sum += ns
 	v.min, v.max = min(v.min, ns), max(v.max, ns)
-	i, _ := slices.BinarySearch(bounds, ns) // a bound belongs to the bucket below it
+	i, _ := slices.BinarySearch(bounds, ns) // a bucket includes its upper bound
 	v.buckets[i]++
 }
 
@@ -251,7 +251,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 	return nil
 }
 
-// ran counts how long a kernel, or a graph, has run.
+// Ran counts the duration of a kernel or graph.
 func (x *Meter) Ran(lane int, ns int64) {
 	l := x.lanes[lane]
 	if l.time == nil {
@@ -269,7 +269,7 @@ func (x *Meter) Memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-// A resourceData is what a resource has counted.
+// A ResourceData holds the metrics of one resource.
 type ResourceData struct {
 	*otlp.Resource
 	Metrics []metricdata.Metrics
@@ -282,7 +282,7 @@ func (d *ResourceData) Message() *metricdata.ResourceMetrics {
 
 var MeterScope = instrumentation.Scope{Name: otlp.ScopeName, SchemaURL: otlp.SchemaURL}
 
-// data returns a copy of what was counted by a moment of the recording, in OpenTelemetry's data model, by resource.
+// Data returns a copy of the values up to a time of the recording, by resource.
 func (x *Meter) Data(at int64) []ResourceData {
 	start, end := time.Unix(0, x.Meta.StartWall), time.Unix(0, x.Meta.StartWall+at)
 	found := map[*otlp.Resource]map[*Metric][]*value{}
@@ -310,7 +310,7 @@ func (x *Meter) Data(at int64) []ResourceData {
 	return out
 }
 
-// aggregate returns the values of a metric as their kind is told.
+// aggregate converts the values of a metric to OpenTelemetry's data model.
 func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Aggregation {
 	const second = float64(time.Second)
 	switch m.kind {

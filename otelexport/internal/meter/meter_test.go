@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A value lies in the bucket whose bound it does not exceed.
+// A bucket includes its upper bound.
 func TestBuckets(t *testing.T) {
 	v := value{buckets: make([]uint64, len(bounds)+1)}
 	for _, ns := range []int64{0, 1_000, 1_001, int64(time.Second), int64(time.Second) + 1, -5} {

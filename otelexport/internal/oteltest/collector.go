@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
 )
 
-// With rotation the exporter writes each line at once. Without it, it keeps 4 KiB in a buffer, which is lost if the collector
-// is interrupted before it has installed its signal handlers, which it does after it has opened its ports.
+// With rotation the file exporter writes each line at once. Otherwise it buffers 4 KiB. The buffer is lost if an
+// interrupt arrives after the ports are open but before the signal handlers are installed.
 const collectorConfig = `
 receivers:
   otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
@@ -26,7 +26,7 @@ service:
     logs: {level: warn}
 `
 
-// startCollector runs a collector that keeps what it gets in a file, or forgets it.
+// StartCollector runs a collector whose exporter is "file" or "nop". url has the endpoint of each protocol.
 func StartCollector(t testing.TB, exporter string) (s *Server, url map[string]string, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "spans.jsonl")

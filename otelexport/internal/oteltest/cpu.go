@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// processor returns the time that this process had a processor.
+// CPUTime returns the processor time of this process.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// report tells spans a second, and a second of the processor, which is the figure that counts on a machine with other work.
+// Report adds spans per second and per processor second. Only the latter is comparable on a busy machine.
 func Report(b *testing.B, spans int, began time.Duration) {
 	b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
 	b.ReportMetric(float64(spans)/(CPUTime()-began).Seconds()/1e6, "Mspans/cpu-s")

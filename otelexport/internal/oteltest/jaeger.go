@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// A Jaeger is a running Jaeger with memory storage that only this machine reaches.
-type Jaeger struct{ Grpc, Http, Query string }
+// A Jaeger is a running Jaeger with in-memory storage on localhost.
+type Jaeger struct{ GRPC, HTTP, Query string }
 
 const jaegerConfig = `
 service:
@@ -47,10 +47,10 @@ func StartJaeger(t *testing.T) *Jaeger {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	return &Jaeger{Grpc: "http://" + s.ports[3], Http: "http://" + s.ports[4], Query: "http://" + s.ports[1]}
+	return &Jaeger{GRPC: "http://" + s.ports[3], HTTP: "http://" + s.ports[4], Query: "http://" + s.ports[1]}
 }
 
-// trace returns the spans of a trace as the query service has them, to the nanosecond.
+// Spans returns the spans of a trace from the query service, with nanoseconds.
 func (j *Jaeger) Spans(t *testing.T, id string) []Span {
 	t.Helper()
 	body := Get(t, j.Query+"/api/v3/traces/"+id)

@@ -24,18 +24,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receiver is an OTLP receiver whose answers a test chooses.
+// Receiver is an OTLP receiver with answers chosen by a test.
 type Receiver struct {
 	coltracepb.UnimplementedTraceServiceServer
-	Answer func(ctx context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) // to request n, from 0
+	Answer func(ctx context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) // answer to request n, from 0
 
 	Mu       sync.Mutex
 	Requests int
-	Seen     map[string]int // how often a span came, by trace and id
+	Seen     map[string]int // times that each span arrived, by trace and id
 	Spans    int
-	Header   string         // of the last request, "x-test"
+	Header   string         // "x-test" of the last request
 	Marked   map[string]int // requests by that header
-	Packed   string         // how the last request was compressed
+	Packed   string         // compression of the last request
 }
 
 func (r *Receiver) Export(ctx context.Context, q *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -111,12 +111,12 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Write(b)
 }
 
-// serve starts the receiver and returns the options to reach it.
+// Serve starts the receiver and returns its endpoint.
 func (r *Receiver) Serve(t testing.TB, protocol string) string {
 	return r.ServeTLS(t, protocol, nil)
 }
 
-// serveTLS is serve with a configuration of TLS, nil for none.
+// ServeTLS is Serve with TLS, unless c is nil.
 func (r *Receiver) ServeTLS(t testing.TB, protocol string, c *tls.Config) string {
 	t.Helper()
 	if protocol == endpoint.HTTP {
@@ -145,7 +145,7 @@ func (r *Receiver) ServeTLS(t testing.TB, protocol string, c *tls.Config) string
 	return scheme + l.Addr().String()
 }
 
-// The receiver is also what gRPC tells how requests come.
+// These methods implement stats.Handler, to see the compression of gRPC requests.
 func (r *Receiver) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
 func (r *Receiver) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (r *Receiver) HandleConn(context.Context, stats.ConnStats)                       {}

@@ -14,17 +14,17 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A Server is a real receiver that only this machine reaches.
+// A Server is a real server program on localhost.
 type Server struct {
 	name  string
-	ports []string // addresses that its configuration names
+	ports []string // addresses in the configuration
 	log   bytes.Buffer
 	Cmd   *exec.Cmd
 	gone  chan struct{}
 }
 
-// start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on
-// for the addresses, and waits until it is ready. It ends with the test.
+// start runs the program in an environment variable, or the one in build, until the test ends. It replaces %[1]s,
+// %[2]s, … in the configuration with free addresses and waits until the program is ready.
 func start(t testing.TB, name, variable, config string, ports int, ready func(s *Server) bool) *Server {
 	t.Helper()
 	program := os.Getenv(variable)
@@ -37,7 +37,7 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 	file := filepath.Join(t.TempDir(), name+".yaml")
 	for tries := 0; ; tries++ {
 		s := &Server{name: name, gone: make(chan struct{})}
-		var listeners []net.Listener // all are held until all are known, so that they differ
+		var listeners []net.Listener // all stay open, so that the ports differ
 		var args []any
 		for range ports {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +55,7 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 			l.Close()
 		}
 		s.Cmd = exec.Command(program, "--config", file)
-		s.Cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
+		s.Cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // the program's own spans
 		s.Cmd.Stdout, s.Cmd.Stderr = &s.log, &s.log
 		if err := s.Cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -83,13 +83,13 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 			t.Fatalf("%s is not ready after %v", name, testenv.Patience)
 		case !ended():
 			return s
-		case tries > 20 || !strings.Contains(s.log.String(), "address already in use"): // another program may have taken a port meanwhile
+		case tries > 20 || !strings.Contains(s.log.String(), "address already in use"): // another program may have taken a port
 			t.Fatalf("%s ended at once:\n%s", name, &s.log)
 		}
 	}
 }
 
-// stop ends the server as an administrator does, so that it writes what it has.
+// Stop interrupts the server, so that it flushes its output.
 func (s *Server) Stop() {
 	s.Cmd.Process.Signal(os.Interrupt)
 	select {

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// flat is a span as a receiver sees it.
+// Span is a span as a receiver decodes it.
 type Span struct {
 	Trace, ID, Parent string
 	Links             [][2]string // trace, span
@@ -46,7 +46,7 @@ func Flatten(td ptrace.Traces) (out []Span) {
 	return out
 }
 
-// parse reads OTLP JSON lines by the collector's own reader.
+// Parse reads OTLP JSON lines with the collector's own unmarshaler.
 func Parse(tb testing.TB, lines []byte) (out []Span) {
 	tb.Helper()
 	for line := range bytes.Lines(lines) {
@@ -59,7 +59,7 @@ func Parse(tb testing.TB, lines []byte) (out []Span) {
 	return out
 }
 
-// callOf returns the number of the call that a span stands for, or whose task it is.
+// CallOf returns the call number of a span of a call or task.
 func CallOf(all map[[2]string]Span, s Span) (call int64, task, ok bool) {
 	if s.Attrs["acl.task"] != nil && len(s.Links) == 1 {
 		s, task = all[s.Links[0]], true
@@ -68,7 +68,7 @@ func CallOf(all map[[2]string]Span, s Span) (call int64, task, ok bool) {
 	return call, task, ok
 }
 
-// byID indexes spans by trace and id, and fails where two share them.
+// ByID indexes spans by trace and id. It fails if two share them.
 func ByID(tb testing.TB, spans []Span) map[[2]string]Span {
 	tb.Helper()
 	m := map[[2]string]Span{}
@@ -82,7 +82,7 @@ func ByID(tb testing.TB, spans []Span) map[[2]string]Span {
 	return m
 }
 
-// roots returns the spans without a parent, by the numbers of their parts.
+// Roots returns the spans without a parent, by part number.
 func Roots(spans []Span) []Span {
 	var out []Span
 	for _, s := range spans {
@@ -94,7 +94,7 @@ func Roots(spans []Span) []Span {
 	return out
 }
 
-// verifyRoots checks that the traces are numbered and linked to the ones before and behind them.
+// VerifyRoots checks that the traces are numbered, and linked to the previous and next one.
 func VerifyRoots(tb testing.TB, spans []Span) []Span {
 	tb.Helper()
 	all := Roots(spans)

@@ -7,32 +7,32 @@ package otlp
 
 import "hash/crc32"
 
-// Limits of one request, so that receivers with their default limits (4 MiB over gRPC) take it.
+// Limits of one request. Receivers accept it with their default limits (4 MiB over gRPC).
 const (
 	MaxRequestBytes = 2 << 20
 	MaxRequestSpans = 12_000
 )
 
-// maxSpanBytes is more than a span can have: the names in a trace are shorter than format.InlineLimit, and a span has few.
+// maxSpanBytes exceeds the size of any span: a span has few names, each shorter than format.InlineLimit.
 const maxSpanBytes = 64 << 10
 
-// A batch is what goes out in one request, by resource. Its memory is used again.
+// A Batch holds the spans of one request, by resource. Reset makes it reusable.
 type Batch struct {
 	Number int // of the request, from 0
 	groups []Group
 	Spans  int
-	Bytes  int // no less than the request has
-	Calls  int // of the trace that were looked at when the batch was full
+	Bytes  int // upper bound of the request size
+	Calls  int // of the trace, encoded when the batch was full
 }
 
-// A group is the spans of a resource: a ResourceSpans whose head is put before the spans when they are complete.
+// A Group holds the spans of a resource. Seal writes the ResourceSpans header before them.
 type Group struct {
 	res   *Resource
-	buf   []byte // empty, or as much room as the head takes and then the spans
-	start int    // of the complete message in buf
+	buf   []byte // empty, or space for the header followed by spans
+	start int    // offset of the message in buf
 }
 
-// room is no less than the head of the resource's groups takes.
+// room is an upper bound of the header size.
 func (r *Resource) room() int { return len(r.wire) + 1 + maxVarint32 + len(scopeEncoded) }
 
 const maxVarint32 = 5
@@ -83,7 +83,7 @@ func (b *Batch) Reset() {
 	b.Spans, b.Bytes = 0, 0
 }
 
-// seal puts heads and tails around the spans. No span may be added after it.
+// Seal writes the headers and trailers around the spans. Add no span after it.
 func (b *Batch) Seal() {
 	for i := range b.groups {
 		if g := &b.groups[i]; len(g.buf) > 0 {
@@ -99,7 +99,7 @@ func (b *Batch) Seal() {
 	}
 }
 
-// message is the content of a sealed group's ResourceSpans, empty where the batch has no spans of the resource.
+// message returns the ResourceSpans of a sealed group, nil if the group is empty.
 func (g *Group) message() []byte {
 	if len(g.buf) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (g *Group) message() []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is a checksum of a sealed batch.
+// Sum returns a checksum of a sealed batch.
 func (b *Batch) Sum() uint32 {
 	sum := uint32(b.Number)
 	for i := range b.groups {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kinds of spans and the status of a failed one, as OTLP numbers them.
+// Span kinds and the error status, as numbered by OTLP.
 const (
 	Internal    = 1
 	Producer    = 4
@@ -17,29 +17,29 @@ const (
 
 type (
 	TraceID [16]byte
-	SpanID  uint64 // its bytes are big-endian; zero is no id
+	SpanID  uint64 // big-endian on the wire; 0 is no id
 )
 
-// A link names a span.
+// A Link refers to a span.
 type Link struct {
 	Trace TraceID
 	Id    SpanID
 }
 
-// ids makes the ids of one trace.
+// IDs generates the ids of one trace.
 type IDs struct {
 	Trace TraceID
 	key   uint64
 }
 
-// newIDs derives the ids of a part of a recording. The way to cut it is a part of the name because it decides what a part holds:
-// a backend would merge different traces of one id.
+// NewIDs derives the ids of a part of a recording. cut names the rules that decide a part's contents: a backend would
+// merge two different traces with one id.
 func NewIDs(uuid, cut string, part int) IDs {
 	h := sha256.Sum256(fmt.Appendf(nil, "acltrace %s %s %d", uuid, cut, part))
 	return IDs{Trace: TraceID(h[:16]), key: binary.LittleEndian.Uint64(h[16:])}
 }
 
-// What a span stands for; with a number it names a span within its trace.
+// Subjects of span ids. Combined with a number they are unique within a trace.
 const (
 	RootSpan = iota << 60
 	ThreadSpan
@@ -50,7 +50,7 @@ const (
 	RangeSpan
 )
 
-// span returns the id of a span. Each step below can be undone, so different spans of a trace have different ids.
+// Span returns the id of a span. Each step of the hash is invertible, so ids within a trace differ.
 func (d *IDs) Span(kind, n uint64) SpanID {
 	x := d.key ^ (kind | n)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -59,7 +59,7 @@ func (d *IDs) Span(kind, n uint64) SpanID {
 	return SpanID(max(x, 1))
 }
 
-// valid makes a string from a trace one that protobuf takes.
+// Valid replaces invalid UTF-8, which protobuf rejects.
 func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Link returns a link to a span of the trace.

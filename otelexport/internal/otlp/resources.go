@@ -17,25 +17,25 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Keys of the semantic conventions, as strings.
+// Keys of the semantic conventions.
 var (
 	KeyThreadID   = string(semconv.ThreadIDKey)
 	KeyThreadName = string(semconv.ThreadNameKey)
 	KeyPID        = string(semconv.ProcessPIDKey)
 )
 
-// maxArgs bounds what is kept of a command line, which every request repeats.
+// maxArgs limits the command line, because every request repeats it.
 const maxArgs = 16 << 10
 
-// A resource is what spans belong to: a process or a device.
+// A Resource is the process or device that spans belong to.
 type Resource struct {
 	Index int // of its group in a batch
 	Attrs []attribute.KeyValue
-	// What goes before the spans in a ResourceSpans, but for the length of the ScopeSpans.
+	// wire is the encoded start of a ResourceSpans, up to the length of its ScopeSpans.
 	wire []byte
 }
 
-// newResource leaves out attributes that are empty. Of two with one key the first counts.
+// newResource encodes the attributes. It skips empty ones, and all but the first of equal keys.
 func newResource(index int, attrs ...attribute.KeyValue) *Resource {
 	r := &Resource{Index: index}
 	var b []byte
@@ -52,7 +52,7 @@ func newResource(index int, attrs ...attribute.KeyValue) *Resource {
 	return r
 }
 
-// environment is what the variables say of resources.
+// environment holds the resource variables.
 type environment struct {
 	service    string
 	attributes []attribute.KeyValue
@@ -71,7 +71,7 @@ func readEnvironment() (environment, error) {
 	return e, nil
 }
 
-// resources are the processes and devices of a recording.
+// Resources are the processes and devices of a recording.
 type Resources struct {
 	Meta    *format.Meta
 	kind    api.Accelerator
@@ -79,7 +79,7 @@ type Resources struct {
 	Procs   []format.Process     // at least one
 	Hosts   []*Resource          // by process
 	Devices map[string]*Resource // by name
-	made    int                  // resources so far
+	made    int                  // resources made
 }
 
 func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
@@ -98,7 +98,7 @@ func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
 // maxProcesses is the number of processes with a resource of their own in a recording in progress.
 const maxProcesses = 256
 
-// newLiveResources returns the resources of a recording in progress: add each process as it starts.
+// NewLiveResources returns the resources of a recording in progress. Add each process as it starts.
 func NewLiveResources(m *api.Model) (*Resources, error) {
 	env, err := readEnvironment()
 	if err != nil {
@@ -107,7 +107,7 @@ func NewLiveResources(m *api.Model) (*Resources, error) {
 	return &Resources{kind: m.Accelerator, env: env, Devices: map[string]*Resource{}}, nil
 }
 
-// add adds the next process. Processes beyond maxProcesses share one resource.
+// Add adds the next process. Processes beyond maxProcesses share one resource.
 func (x *Resources) Add(p *format.Process) {
 	x.Procs = append(x.Procs, *p)
 	n := len(x.Procs) - 1
@@ -123,10 +123,10 @@ func (x *Resources) Add(p *format.Process) {
 	}
 }
 
-// extra returns the attributes that OTEL_RESOURCE_ATTRIBUTES adds.
+// Extra returns the attributes from OTEL_RESOURCE_ATTRIBUTES.
 func (x *Resources) Extra() []attribute.KeyValue { return x.env.attributes }
 
-// process is the row of a process.
+// Process returns the index of a process in Procs and Hosts.
 func (x *Resources) Process(p uint32) int {
 	if int(p) >= len(x.Procs) {
 		return 0
@@ -134,7 +134,6 @@ func (x *Resources) Process(p uint32) int {
 	return int(p)
 }
 
-// hostResources returns a resource for each process.
 func (x *Resources) hostResources() []*Resource {
 	var out []*Resource
 	for i, service := range x.serviceNames() {
@@ -176,7 +175,7 @@ func (x *Resources) resource(attrs ...attribute.KeyValue) *Resource {
 	return newResource(x.made-1, attrs...)
 }
 
-// device returns the resource of a device, which processes share.
+// Device returns the resource of a device, shared by all processes.
 func (x *Resources) Device(number int) *Resource {
 	name, id := x.kind.Kind, ""
 	if name == "" {
@@ -208,8 +207,8 @@ func (x *Resources) Device(number int) *Resource {
 	return r
 }
 
-// serviceNames returns a short name for each process: that of its program, or the one that the environment gives, with a number where
-// several share it.
+// serviceNames returns a service name for each process: OTEL_SERVICE_NAME, else the program's base name. Shared names
+// get a number.
 func (x *Resources) serviceNames() []string {
 	names := make([]string, len(x.Procs))
 	count := map[string]int{}

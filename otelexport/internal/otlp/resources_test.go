@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// The processes beyond the limit share one resource.
+// Processes beyond the limit share one resource.
 func TestProcessesOverTheLimitShareAResource(t *testing.T) {
 	x, err := NewLiveResources(acl.Model)
 	if err != nil {

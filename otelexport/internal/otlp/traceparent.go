@@ -9,13 +9,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A parent is a span of somebody else's that spans of a recording belong to; its zero value is none.
+// A Parent is an external span that the spans of a recording are children of. The zero value is no parent.
 type Parent struct {
 	Link
-	Sampled bool // is kept by whoever made it
+	Sampled bool // the trace is kept by its owner
 }
 
-// parseParent reads a parent as W3C Trace Context has it: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01.
+// ParseParent parses a W3C traceparent such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01.
 func ParseParent(s string) (p Parent, ok bool) {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": strings.TrimSpace(s)})
 	c := trace.SpanContextFromContext(ctx)
@@ -26,10 +26,10 @@ func ParseParent(s string) (p Parent, ok bool) {
 	return Parent{Link{TraceID(c.TraceID()), SpanID(binary.BigEndian.Uint64(id[:]))}, c.IsSampled()}, true
 }
 
-// parentPrefix is how a program says in the name of a range that the range is its part of a request: the parent of that follows.
+// parentPrefix precedes the traceparent of a request in the name of a range.
 const parentPrefix = "traceparent="
 
-// parentIn finds a parent in the name of a range, and returns the rest of the name.
+// ParentIn returns the parent in the name of a range, and the rest of the name.
 func ParentIn(name string) (p Parent, rest string, ok bool) {
 	before, after, found := strings.Cut(name, parentPrefix)
 	if !found {

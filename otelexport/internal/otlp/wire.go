@@ -9,9 +9,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// The messages of OTLP (opentelemetry/proto/trace/v1/trace.proto and common/v1/common.proto) are appended to a buffer as they
-// go over the wire: going through generated structures takes ten times as long. A field is its number << 3 with its wire
-// type, then its value. What many spans share is encoded once and copied.
+// OTLP messages (opentelemetry/proto/trace/v1/trace.proto and common/v1/common.proto) are appended directly as wire
+// bytes: generated structs take ten times as long. A field is a tag (number << 3 | wire type) followed by a value.
+// Fields that many spans share are encoded once and copied.
 const (
 	varint     = 0
 	fixed64    = 1
@@ -52,11 +52,11 @@ const (
 	arrayValue    = 1<<3 | lengthened
 )
 
-// All numbers of fields above are below 16, so that a tag is one byte.
+// All field numbers above are below 16, so a tag is one byte.
 
 func VarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// lenBytes is the length of a field with n bytes of content.
+// LenBytes is the size of a length-delimited field with n bytes of content.
 func LenBytes(n int) int { return 1 + VarintLen(uint64(n)) + n }
 
 func putLen(b []byte, tag byte, n int) []byte { return binary.AppendUvarint(append(b, tag), uint64(n)) }
@@ -76,8 +76,8 @@ var (
 	groupTail = PutString(PutString(nil, scopeSpansSchema, SchemaURL), resourceSpansSchema, SchemaURL)
 )
 
-// messages returns a sealed batch as the messages that OpenTelemetry's clients take. To a client their content is fields that it passes
-// on without knowing them. They are valid until the batch is reset.
+// Messages returns a sealed batch for OpenTelemetry's clients. The content is stored as unknown fields, which clients
+// pass through. The messages are valid until Reset.
 func (b *Batch) Messages() []*tracepb.ResourceSpans {
 	var out []*tracepb.ResourceSpans
 	for i := range b.groups {
@@ -90,7 +90,7 @@ func (b *Batch) Messages() []*tracepb.ResourceSpans {
 	return out
 }
 
-// request appends a sealed batch as an ExportTraceServiceRequest, which is a TracesData too.
+// Request appends a sealed batch as an ExportTraceServiceRequest, which has the layout of TracesData.
 func (b *Batch) Request(dst []byte) []byte {
 	for i := range b.groups {
 		if m := b.groups[i].message(); m != nil {
@@ -100,7 +100,7 @@ func (b *Batch) Request(dst []byte) []byte {
 	return dst
 }
 
-// Attributes, as fields of a span or a resource.
+// Attributes of a span or resource.
 
 func PutText(b []byte, tag byte, key, v string) []byte {
 	if v == "" {
@@ -119,14 +119,14 @@ func PutTrue(b []byte, tag byte, key string) []byte {
 	return append(putKey(b, tag, key, 2), valueBool, 1)
 }
 
-// putKey begins an attribute whose value has n bytes.
+// putKey starts an attribute whose value has n bytes.
 func putKey(b []byte, tag byte, key string, n int) []byte {
 	b = putLen(b, tag, LenBytes(len(key))+LenBytes(n))
 	b = PutString(b, keyValueKey, key)
 	return putLen(b, keyValueValue, n)
 }
 
-// appendAttribute is for attributes of the semantic conventions: texts, lists of texts, numbers and what is true.
+// appendAttribute encodes an attribute of type string, string list, integer or true.
 func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 	switch key := string(a.Key); a.Value.Type() {
 	case attribute.INT64:
@@ -147,7 +147,7 @@ func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 
 // Fields of a span.
 
-// putID appends a field with the id of a span.
+// putID appends a span id.
 func putID(b []byte, tag byte, id SpanID) []byte {
 	return binary.BigEndian.AppendUint64(append(b, tag, 8), uint64(id))
 }
@@ -157,7 +157,7 @@ func PutTimes(b []byte, start, end int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, spanEnd), uint64(end))
 }
 
-// putLink appends a link, whose content has a fixed length.
+// PutLink appends a link, which has a fixed size.
 func PutLink(b []byte, trace *TraceID, id SpanID) []byte {
 	b = append(b, spanLinks, 1+1+16+1+1+8, linkTrace, 16)
 	b = append(b, trace[:]...)
@@ -169,12 +169,12 @@ func PutError(b []byte, message string) []byte {
 	return append(PutString(b, statusMessage, message), statusCode, statusError)
 }
 
-// openSpan begins a span whose length is not known; closeSpan, with the length that b had before it, fills that in.
+// openSpan starts a span of unknown length. closeSpan inserts the length; at is the length of b before openSpan.
 func openSpan(b []byte) []byte { return append(b, scopeSpansSpan, 0, 0) }
 
 func closeSpan(b []byte, at int) []byte {
 	n := len(b) - at - 3
-	if n >= 1<<7 && n < 1<<14 { // its length takes the two bytes that were left for it
+	if n >= 1<<7 && n < 1<<14 { // fits into the two reserved bytes
 		b[at+1], b[at+2] = byte(n)|0x80, byte(n>>7)
 		return b
 	}

@@ -38,7 +38,7 @@ const (
 	MinBytes = 64 << 10
 )
 
-// spanOptions select the layout and where a recording is cut into traces.
+// Options select the layout and the limits of one trace.
 type Options struct {
 	Layout   string // Lanes if ""
 	MaxSpans int    // in one trace, DefaultMaxSpans if 0
@@ -62,12 +62,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// An encoder turns the events of one recording into spans. It emits each span into a batch once its times are known.
+// An Encoder turns the events of one recording into spans. It adds each span to a batch once its times are known.
 type Encoder struct {
 	src *source
 	out *output
 	o   Options
-	cut string // how the recording is cut into traces; seeds the trace ids
+	cut string // rules that cut the recording into traces; seeds the trace ids
 
 	rows     rows
 	parts    parts
@@ -96,7 +96,7 @@ type output struct {
 	names  nameCache
 }
 
-// spanResult reports which traces an encoder made.
+// Result reports which traces an encoder made.
 type Result struct {
 	Traces       int // including those of requests
 	FirstTraceID string
@@ -139,7 +139,7 @@ type waiting struct {
 	requests []*request // these have a span of the task too
 }
 
-// newEncoder returns an encoder of a trace file.
+// New returns an encoder for a trace file.
 func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 	rs, err := otlp.NewResources(r, m)
 	if err != nil {
@@ -166,8 +166,8 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 	return x, nil
 }
 
-// newLiveEncoder returns an encoder for a recording in progress. Set its walk with follow, and report every thread and
-// lane with addThread and lane; then unit encodes chosen steps and requests.
+// NewLive returns an encoder for a recording in progress. Set its walk with Follow and add every thread and lane. Then
+// Unit encodes chosen steps and requests.
 func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
 	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache()}}
 	if o != nil {
@@ -180,23 +180,23 @@ func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
 	return x, nil
 }
 
-// follow sets the walk that calls come from.
+// Follow sets the walk that calls come from.
 func (x *Encoder) Follow(w *timeline.Walk) { x.src.w = w }
 
-// export names the encoder's input and options. Encoders with equal names emit equal spans.
+// Name identifies the encoder's input and options. Encoders with equal names emit equal spans.
 func (x *Encoder) Name() string { return fmt.Sprintf("%s as %s", x.src.Meta.UUID, x.cut) }
 
-// made returns the traces made so far.
+// Result returns the traces made so far.
 func (x *Encoder) Result() Result {
 	r := x.result
 	r.Traces = x.out.traces
 	return r
 }
 
-// total returns the number of calls in the trace file.
+// Calls returns the number of calls in the trace file.
 func (x *Encoder) Calls() int { return int(x.src.w.Calls) }
 
-// addThread adds the next thread.
+// AddThread adds the next thread.
 func (x *Encoder) AddThread(th *format.Thread) {
 	t := thread{process: x.src.Process(th.Process)}
 	for len(x.rows.counted) <= t.process {
@@ -212,7 +212,7 @@ func (x *Encoder) AddThread(th *format.Thread) {
 	x.rows.threads = append(x.rows.threads, t)
 }
 
-// lane adds the next lane.
+// Lane adds the next lane.
 func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
 	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[x.src.Process(l.Process)].PID), name: otlp.Valid(l.Name)}
 	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, "acl.stream", n.name)
@@ -226,7 +226,7 @@ func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
 // thread returns the row of a thread.
 func (r *rows) thread(t uint32) int { return min(int(t), len(r.threads)-1) }
 
-// run encodes the whole trace file. It passes full batches to sink, which returns an empty batch. Call it once.
+// Run encodes the whole trace file. It passes full batches to sink, which returns an empty batch. Call it once.
 func (x *Encoder) Run(sink func(*otlp.Batch) (*otlp.Batch, error)) error {
 	x.out.sink = sink
 	if err := x.src.w.Run(x.visitor()); err != nil {

@@ -125,7 +125,7 @@ func (x *Encoder) room(step, thread, lane, spans, bytes int) *part {
 	return next
 }
 
-// inherit makes the roots of a recording children of the span in its TRACEPARENT.
+// Inherit makes the roots of a recording children of the span in its TRACEPARENT.
 func (x *Encoder) Inherit() {
 	x.parts.origin.parent, _ = otlp.ParseParent(x.src.Meta.Env["TRACEPARENT"])
 }

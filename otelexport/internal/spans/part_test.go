@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A user is shown the first of the steps that are like most others, whichever order they end in, and one that differs where all do.
+// Users are shown the first typical step, whichever step ends first, or a step that differs if all do.
 func TestStepToShow(t *testing.T) {
 	differs, typical := &step.Step{}, &step.Step{Typical: true}
 	for want, parts := range map[byte][]part{

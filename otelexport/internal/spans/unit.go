@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A unit is a step or request of a recording in progress, with its calls.
+// A Unit is a step or request of a recording in progress, with its calls.
 type Unit struct {
 	Request otlp.Parent // parent of a request; zero for a step
 	Why     string      // value of acl.sampled
@@ -17,14 +17,14 @@ type Unit struct {
 	Calls   []Call
 }
 
-// A unitCall is a call with its task and the range that it begins. Task and Named may be nil.
+// A Call is a call with its task and the range that it begins. Task and Named may be nil.
 type Call struct {
 	timeline.HostCall
 	Task  *timeline.Task
 	Named *timeline.Range
 }
 
-// unit encodes a unit, whose tasks must have ended. It returns the batches and the id of the last trace.
+// Unit encodes a unit whose tasks have ended. It returns the batches and the id of the last trace.
 func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err error) {
 	x.out.sink = func(b *otlp.Batch) (*otlp.Batch, error) {
 		batches = append(batches, b)
