@@ -30,7 +30,7 @@ import (
 type Options struct {
 	Model *api.Model // required
 
-	Endpoint string // of the OTLP receiver for metrics and spans, as in otelexport.Options
+	Endpoint string // OTLP receiver for metrics and spans, as in otelexport.Options
 	Protocol string
 
 	// Metrics pushes metrics to an OTLP receiver every OTEL_METRIC_EXPORT_INTERVAL milliseconds (default 60000) and at
@@ -63,10 +63,10 @@ type Result struct {
 	SpansTo     string // URL, "" for none
 	Steps       int    // steps seen
 	Chosen      int    // steps and requests chosen
-	Sent        int    // of Chosen
-	Dropped     int    // of Chosen: too long, or too many at once
-	Unsent      int    // of Chosen: not accepted by the receiver
-	Spans       int    // of Sent
+	Sent        int    // among Chosen
+	Dropped     int    // among Chosen: too long, or too many at once
+	Unsent      int    // among Chosen: not accepted by the receiver
+	Spans       int    // in Sent
 	SendError   error  // last error
 	FirstTrace  string // id of the first trace sent
 	StepsSource step.Source

@@ -40,7 +40,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// serving holds the arguments of testdata/serve.c.
+// serving holds the arguments for testdata/serve.c.
 type serving struct{ threads, steps, launches, fail, slow, requests int }
 
 // program builds testdata/serve.c and returns its command line.
@@ -418,7 +418,7 @@ func TestLivePrometheus(t *testing.T) {
 	}
 }
 
-// A real collector ends with the values of the trace.
+// A real collector ends with the trace's values.
 func TestLiveMetricsToCollector(t *testing.T) {
 	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		t.Run(protocol[:4], func(t *testing.T) {

@@ -156,7 +156,7 @@ type metricServer struct {
 	producers map[*otlp.Resource]*producer
 }
 
-// A producer passes the metrics of a resource to the SDK.
+// A producer passes one resource's metrics to the SDK.
 type producer struct{ metrics []metricdata.Metrics }
 
 func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {

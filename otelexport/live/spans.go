@@ -56,7 +56,7 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// moment is the start of a call and its thread.
+// moment is when and on which thread a call began.
 type moment struct {
 	thread uint32
 	at     int64
@@ -145,7 +145,7 @@ func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 	}
 }
 
-// task records the end of a task. Tasks of a stream end in order.
+// task records that a task has ended. A stream's tasks end in order.
 func (s *spanSampler) task(t *timeline.Task) {
 	i := t.Index - s.first
 	if i < s.gone || i >= len(s.open) {
@@ -166,7 +166,7 @@ func (s *spanSampler) task(t *timeline.Task) {
 	}
 }
 
-// rangeEnded adds a range or mark of the program.
+// rangeEnded adds a program's range or mark.
 func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 	named := *r
 	if r.Mark {
@@ -185,7 +185,7 @@ func (s *spanSampler) rangeEnded(r *timeline.Range) error {
 	return nil
 }
 
-// step records the end of a step.
+// step records that a step has ended.
 func (s *spanSampler) step(st *step.Step) error {
 	if st.Open {
 		return nil
@@ -236,7 +236,7 @@ func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread 
 	s.ended(u)
 }
 
-// ended records that a task of a unit has ended.
+// ended records that one task in a unit has ended.
 func (s *spanSampler) ended(u *chosen) {
 	if u.waiting--; u.waiting > 0 {
 		return

@@ -6,10 +6,10 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Unit is the unit of a counter's values.
+// Unit is the unit for a counter's values.
 type Unit uint8
 
-// The units of counters.
+// The counter units.
 const (
 	Count Unit = iota
 	Bytes
@@ -31,7 +31,7 @@ type Counter struct {
 type counters struct {
 	made   int
 	memory map[[2]int]*Counter // by process and device
-	rates  map[[2]int]*Counter // of copies, likewise
+	rates  map[[2]int]*Counter // by process and device, for copies
 	moving minheap.Heap[rateChange]
 	pushed int // rate changes so far
 }
@@ -40,12 +40,12 @@ func newCounters() counters {
 	return counters{memory: map[[2]int]*Counter{}, rates: map[[2]int]*Counter{}}
 }
 
-// rateChange is the start or end of a copy.
+// rateChange is a copy's start or end.
 type rateChange struct {
 	at    int64
 	rate  float64 // bytes per second, negative at the end
 	of    *Counter
-	order int // makes the order of equal moments deterministic
+	order int // makes ties deterministic
 }
 
 // Before orders rate changes by time, counter and order.
@@ -59,7 +59,7 @@ func (a rateChange) Before(b rateChange) bool {
 	return a.order < b.order
 }
 
-// copies adds the rate changes of a measured copy. A bracket is too long to give a rate.
+// copies adds a measured copy's rate changes. A bracket is too long to give a rate.
 func (s *Scene) copies(c *timeline.HostCall, t *timeline.Task) {
 	if t.Kind != api.Copy || !t.Measured {
 		return

@@ -17,7 +17,7 @@ func (s *Scene) process(p uint32) int {
 	return int(p)
 }
 
-// thread returns the index of a thread in Threads.
+// thread returns a thread's index in Threads.
 func (s *Scene) thread(t uint32) int { return min(int(t), len(s.Threads)-1) }
 
 // noPID is the greatest process id on Linux.

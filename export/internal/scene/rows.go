@@ -7,51 +7,51 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// MaxRows is the largest number of rows for overlapping tasks of a stream.
+// MaxRows limits the rows for a stream's overlapping tasks.
 const MaxRows = 16
 
-// Kind is the contents of a row.
+// Kind is a row's content.
 type Kind uint8
 
-// The kinds of rows.
+// The row kinds.
 const (
-	Host      Kind = iota // calls and ranges of a thread
+	Host      Kind = iota // a thread's calls and ranges
 	Ranges                // ranges that began on one thread and ended on another
-	Measured              // tasks of a lane with measured times
-	Bracketed             // tasks of a lane with bracketed times
-	Steps                 // steps of the program
+	Measured              // a lane's tasks with measured times
+	Bracketed             // a lane's tasks with bracketed times
+	Steps                 // the program's steps
 	Lost                  // gaps that concern all threads
 )
 
-// A Row is one line of slices.
+// A Row is a line that holds slices.
 type Row struct {
 	ID      int // from 0, by first slice
 	Kind    Kind
 	Process int
-	Thread  int // of a Host row, else -1
-	Lane    int // of a device row, else -1
-	Device  int // of a device row, timeline.NoDevice if unknown
-	N       int // from 0: further rows of the same thread or lane
+	Thread  int // -1 unless a Host row
+	Lane    int // -1 unless a device row
+	Device  int // device row only; timeline.NoDevice if unknown
+	N       int // from 0: further rows for one thread or lane
 	Moments bool
 	Name    string
 
-	open []int64 // ends of the open slices
-	end  int64   // of the last slice
+	open []int64 // when each open slice ends
+	end  int64   // when the last slice ends
 }
 
 // rows are the rows made so far.
 type rows struct {
 	made   int
 	host   [][]*Row // by thread
-	lanes  []lane   // by lane of the walk
+	lanes  []lane   // by walk lane
 	ranges [][]*Row // by process
 	lost   *Row
 	steps  *Row
 }
 
-// lane has the rows of one lane of the walk.
+// lane holds one walk lane's rows.
 type lane struct {
-	rows    [2][]*Row // of measured and of bracketed tasks
+	rows    [2][]*Row // for measured and for bracketed tasks
 	moments [2]*Row
 	name    Sym
 	queue   *Counter
@@ -85,7 +85,7 @@ func (r *Row) nest(from, to int64) bool {
 	return true
 }
 
-// hostRow returns the first row of a thread on which a slice nests, and adds the slice.
+// hostRow adds a slice to the thread's first row on which it nests, and returns the row.
 func (s *Scene) hostRow(thread int, from, to int64) *Row {
 	for _, r := range s.rows.host[thread] {
 		if r.nest(from, to) {
@@ -103,7 +103,7 @@ func (s *Scene) hostRow(thread int, from, to int64) *Row {
 	return r
 }
 
-// laneRow returns the first free row of a lane, or the row of moments.
+// laneRow returns the lane's first free row, or its row for moments.
 func (s *Scene) laneRow(t *timeline.Task) (row *Row, moment bool) {
 	kind := Measured
 	if !t.Measured {

@@ -1,14 +1,14 @@
-// Package scene draws a trace as rows of slices over time, for the exporters to Perfetto and Chrome. It chooses the row,
-// name and arguments of every call, task, range, step and gap, and the points of every counter, so that all viewers show
+// Package scene draws a trace as slices on rows over time, for the Perfetto and Chrome exporters. It chooses the row,
+// name and arguments for every call, task, range, step and gap, and every counter's points, so that all viewers show
 // the same.
 //
 // On a host row slices nest: the next slice lies within an open one or starts after it. On a device row slices do not
-// overlap. Slices that break the rule go to a further row of the same thread or stream: calls that continue after one that
-// never returned, and tasks with overlapping brackets. Measured and bracketed tasks never share a row. Of tasks that
-// overlap more than MaxRows deep, the rest become moments (Slice.Moment) on one row: only their earliest begin is drawn.
+// overlap. Slices that break the rule go to a further row: calls that continue after one that never returned, and tasks
+// with overlapping brackets. Measured and bracketed tasks never share a row. If tasks overlap more than MaxRows deep,
+// the rest become moments (Slice.Moment) on one row: only their earliest begin is drawn.
 //
-// An exporter calls New, then Walk once, from one goroutine. A Scene only reads the trace. Its memory grows with threads,
-// streams and distinct names, not with calls. It writes no output.
+// An exporter calls New, then Walk once, from one goroutine. A Scene only reads the trace. Its memory grows with
+// threads, streams and distinct names, not with calls. It writes no output.
 package scene
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Options select the drawn part of a trace; nil means everything.
+// Options select the time window; nil means everything.
 type Options struct {
-	// From and To are nanoseconds since the start of the trace. Events that end before From or start at To or later are
-	// left out; the others are drawn whole. A To of 0 means no limit.
+	// From and To are nanoseconds since the trace began. Events that end before From or start at To or later are left
+	// out; the others are drawn whole. To 0 means no limit.
 	From, To int64
 	NoArgs   bool                  // leave out call arguments
-	Progress func(done, total int) // called now and then with the number of calls
+	Progress func(done, total int) // called now and then with the call count
 }
 
-// ArgKind is the type of an Arg.
+// ArgKind is an Arg's type.
 type ArgKind uint8
 
-// The types of arguments.
+// The argument types.
 const (
 	Int ArgKind = iota
 	Uint
@@ -42,9 +42,9 @@ const (
 	True
 )
 
-// Arg is a named property of a slice.
+// Arg is a named slice property.
 type Arg struct {
-	Value uint64 // a number, a pointer, or the Sym of a text; 0 for True
+	Value uint64 // a number, a pointer, or a text's Sym; 0 for True
 	Key   Sym
 	Kind  ArgKind
 }
@@ -54,7 +54,7 @@ type Slice struct {
 	Row      *Row
 	Name     Sym
 	Category Sym
-	From, To int64  // nanoseconds since the start of the trace, From <= To
+	From, To int64  // nanoseconds since the trace began, From <= To
 	Moment   bool   // a point: From equals To
 	Flow     uint64 // arrow that starts or ends here, 0 if none; normally from a call to its task, reversed if the device clock puts the task first
 	FlowEnd  bool   // the arrow ends here
@@ -66,7 +66,7 @@ type Slice struct {
 // Viewer receives the drawing. An error ends the walk.
 type Viewer interface {
 	Slice(s *Slice) error
-	// Point reports the value of a counter from a moment on. Moments of one counter increase.
+	// Point reports a counter's value from a moment on. A counter's moments increase.
 	Point(c *Counter, at int64, value float64) error
 }
 
@@ -86,15 +86,15 @@ type Scene struct {
 	counters counters
 	gaps     []format.Gap // by start, those not drawn yet
 	funcs    map[*api.Func]*function
-	graphs   map[*timeline.Object]uint64 // tasks of each graph
+	graphs   map[*timeline.Object]uint64 // task count by graph
 	slice    Slice
 }
 
 // Drawn counts the events passed to the viewer.
 type Drawn struct {
 	Calls, Tasks, Ranges, Steps, Gaps, Points int
-	Bracketed                                 int // of Tasks
-	Moments                                   int // of Tasks
+	Bracketed                                 int // counted in Tasks too
+	Moments                                   int // counted in Tasks too
 }
 
 // Events returns the total.
@@ -131,7 +131,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	return s, nil
 }
 
-// Walk passes every event in the window to the viewer: slices of one row by start, and each call before its task.
+// Walk passes every event in the window to the viewer: each row's slices by start, and each call before its task.
 func (s *Scene) Walk(v Viewer) error {
 	s.v = v
 	err := s.W.Run(&timeline.Visitor{

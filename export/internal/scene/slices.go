@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// function caches the properties that all calls of a function share.
+// function caches properties that all calls to one function share.
 type function struct {
 	name   Sym
 	params []param
@@ -19,7 +19,7 @@ type param struct {
 	key  Sym
 	word int
 	kind ArgKind
-	size uint8 // of an integer, in bytes
+	size uint8 // integer size in bytes
 	enum string
 }
 

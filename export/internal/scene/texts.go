@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Sym is the number of a text, from 1. A trace has few distinct texts.
+// Sym numbers a text, from 1. A trace has few distinct texts.
 type Sym uint32
 
 // Texts that every scene has, with fixed numbers.
@@ -58,11 +58,11 @@ var fixed = []string{
 	catCall: "call", catTask: "task", catBracketed: "bracketed", catRange: "range", catGap: "gap", nameLost: "calls lost", nameNotRecorded: "not recorded",
 }
 
-// texts numbers the texts of a scene.
+// texts numbers a scene's texts.
 type texts struct {
 	list   []string // by Sym, in valid UTF-8
 	syms   map[string]Sym
-	recent [64]struct { // cache of syms, by address of the text
+	recent [64]struct { // syms cache, by text address
 		at  *byte
 		n   int
 		sym Sym
@@ -77,9 +77,9 @@ func newTexts() texts {
 	return t
 }
 
-// Sym returns the number of a text.
+// Sym returns a text's number.
 func (s *Scene) Sym(text string) Sym {
-	// Most texts are the name of a kernel or function and have the same address every time.
+	// Most texts are kernel or function names and have the same address every time.
 	at := unsafe.StringData(text)
 	r := &s.texts.recent[uintptr(unsafe.Pointer(at))>>4%uintptr(len(s.texts.recent))]
 	if r.at != at || r.n != len(text) || at == nil {
@@ -98,5 +98,5 @@ func (t *texts) sym(text string) Sym {
 	return y
 }
 
-// Text returns the text of a number, in valid UTF-8.
+// Text returns the numbered text, in valid UTF-8.
 func (s *Scene) Text(y Sym) string { return s.texts.list[y] }

@@ -1,43 +1,42 @@
-// Package otlp encodes OTLP messages: ids, resources, spans, and batches of them that fit into one request.
+// Package otlp encodes OTLP messages: ids, resources, spans, and batches that fit into one request.
 //
 // Package spans fills batches, and packages otelexport and live send or write them. A Batch belongs to one goroutine at
-// a time: fill it with Begin and End until Full, then call Seal, then Messages or Request, then Reset. This package knows
-// neither walks nor receivers, and does no I/O but to read OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+// a time: fill it with Begin and End until Full, then call Seal, then Messages or Request, then Reset. This package
+// knows neither walks nor receivers. Its only input from outside are OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 package otlp
 
 import "hash/crc32"
 
-// Limits of one request. Receivers accept it with their default limits (4 MiB over gRPC).
+// Limits per request. Receivers accept it with their default limits (4 MiB over gRPC).
 const (
 	MaxRequestBytes = 2 << 20
 	MaxRequestSpans = 12_000
 )
 
-// maxSpanBytes exceeds the size of any span: a span has few names, each shorter than format.InlineLimit.
+// maxSpanBytes exceeds every span: spans have few names, each shorter than format.InlineLimit.
 const maxSpanBytes = 64 << 10
 
-// A Batch holds the spans of one request, by resource. Reset makes it reusable.
+// A Batch holds one request's spans, by resource. Reset makes it reusable.
 type Batch struct {
-	Number int // of the request, from 0
+	Number int // request number, from 0
 	groups []Group
 	Spans  int
-	Bytes  int // upper bound of the request size
-	Calls  int // of the trace, encoded when the batch was full
+	Bytes  int // upper bound for the request size
+	Calls  int // calls encoded when the batch was full
 }
 
-// A Group holds the spans of a resource. Seal writes the ResourceSpans header before them.
+// A Group holds one resource's spans. Seal writes the ResourceSpans header before them.
 type Group struct {
 	res   *Resource
 	buf   []byte // empty, or space for the header followed by spans
-	start int    // offset of the message in buf
+	start int    // message offset in buf
 }
 
-// room is an upper bound of the header size.
+// room is an upper bound for the header size.
 func (r *Resource) room() int { return len(r.wire) + 1 + maxVarint32 + len(scopeEncoded) }
 
 const maxVarint32 = 5
 
-// group returns the group of a resource.
 func (b *Batch) group(r *Resource) *Group {
 	for len(b.groups) <= r.Index {
 		b.groups = append(b.groups, Group{})
@@ -51,8 +50,8 @@ func (b *Batch) group(r *Resource) *Group {
 	return g
 }
 
-// Begin starts a span of a resource. It returns the span's group, the buffer to append fields to, and the span's offset.
-// Pass all three to End before the next Begin of this resource.
+// Begin starts a span. It returns the resource's group, the buffer to append fields to, and the span's offset. Pass all
+// three to End before the next Begin with this resource.
 func (b *Batch) Begin(r *Resource, trace *TraceID, id, parent SpanID) (g *Group, buf []byte, at int) {
 	g = b.group(r)
 	at = len(g.buf)
@@ -99,7 +98,7 @@ func (b *Batch) Seal() {
 	}
 }
 
-// message returns the ResourceSpans of a sealed group, nil if the group is empty.
+// message returns a sealed group's ResourceSpans, nil if the group is empty.
 func (g *Group) message() []byte {
 	if len(g.buf) == 0 {
 		return nil
@@ -109,7 +108,7 @@ func (g *Group) message() []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum returns a checksum of a sealed batch.
+// Sum returns a sealed batch's checksum.
 func (b *Batch) Sum() uint32 {
 	sum := uint32(b.Number)
 	for i := range b.groups {

@@ -26,20 +26,20 @@ type Link struct {
 	Id    SpanID
 }
 
-// IDs generates the ids of one trace.
+// IDs generates one trace's ids.
 type IDs struct {
 	Trace TraceID
 	key   uint64
 }
 
-// NewIDs derives the ids of a part of a recording. cut names the rules that decide a part's contents: a backend would
-// merge two different traces with one id.
+// NewIDs derives the ids for one part of a recording. cut names the rules that decide a part's contents: a backend
+// would merge two different traces with one id.
 func NewIDs(uuid, cut string, part int) IDs {
 	h := sha256.Sum256(fmt.Appendf(nil, "acltrace %s %s %d", uuid, cut, part))
 	return IDs{Trace: TraceID(h[:16]), key: binary.LittleEndian.Uint64(h[16:])}
 }
 
-// Subjects of span ids. Combined with a number they are unique within a trace.
+// Span subjects. Combined with a number they are unique within a trace.
 const (
 	RootSpan = iota << 60
 	ThreadSpan
@@ -50,7 +50,7 @@ const (
 	RangeSpan
 )
 
-// Span returns the id of a span. Each step of the hash is invertible, so ids within a trace differ.
+// Span returns a span id. Each hash step is invertible, so ids within a trace differ.
 func (d *IDs) Span(kind, n uint64) SpanID {
 	x := d.key ^ (kind | n)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -62,5 +62,5 @@ func (d *IDs) Span(kind, n uint64) SpanID {
 // Valid replaces invalid UTF-8, which protobuf rejects.
 func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Link returns a link to a span of the trace.
+// Link returns a link to one of the trace's spans.
 func (d *IDs) Link(kind, n uint64) Link { return Link{d.Trace, d.Span(kind, n)} }

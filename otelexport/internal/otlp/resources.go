@@ -17,7 +17,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Keys of the semantic conventions.
+// Attribute keys from the semantic conventions.
 var (
 	KeyThreadID   = string(semconv.ThreadIDKey)
 	KeyThreadName = string(semconv.ThreadNameKey)
@@ -29,13 +29,13 @@ const maxArgs = 16 << 10
 
 // A Resource is the process or device that spans belong to.
 type Resource struct {
-	Index int // of its group in a batch
+	Index int // its group in a batch
 	Attrs []attribute.KeyValue
-	// wire is the encoded start of a ResourceSpans, up to the length of its ScopeSpans.
+	// wire is the encoded ResourceSpans up to the length of its ScopeSpans.
 	wire []byte
 }
 
-// newResource encodes the attributes. It skips empty ones, and all but the first of equal keys.
+// newResource encodes the attributes. It skips empty values and repeated keys.
 func newResource(index int, attrs ...attribute.KeyValue) *Resource {
 	r := &Resource{Index: index}
 	var b []byte
@@ -71,7 +71,7 @@ func readEnvironment() (environment, error) {
 	return e, nil
 }
 
-// Resources are the processes and devices of a recording.
+// Resources are a recording's processes and devices.
 type Resources struct {
 	Meta    *format.Meta
 	kind    api.Accelerator
@@ -95,10 +95,10 @@ func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
 	return x, nil
 }
 
-// maxProcesses is the number of processes with a resource of their own in a recording in progress.
+// maxProcesses limits the processes with their own resource while recording.
 const maxProcesses = 256
 
-// NewLiveResources returns the resources of a recording in progress. Add each process as it starts.
+// NewLiveResources returns empty resources for a recording in progress. Add each process as it starts.
 func NewLiveResources(m *api.Model) (*Resources, error) {
 	env, err := readEnvironment()
 	if err != nil {
@@ -126,7 +126,7 @@ func (x *Resources) Add(p *format.Process) {
 // Extra returns the attributes from OTEL_RESOURCE_ATTRIBUTES.
 func (x *Resources) Extra() []attribute.KeyValue { return x.env.attributes }
 
-// Process returns the index of a process in Procs and Hosts.
+// Process returns a process's index in Procs and Hosts.
 func (x *Resources) Process(p uint32) int {
 	if int(p) >= len(x.Procs) {
 		return 0
@@ -142,7 +142,7 @@ func (x *Resources) hostResources() []*Resource {
 	return out
 }
 
-// host makes the resource of a process.
+// host makes a process's resource.
 func (x *Resources) host(p *format.Process, service string) *Resource {
 	attrs := []attribute.KeyValue{
 		semconv.ServiceName(service),
@@ -175,7 +175,7 @@ func (x *Resources) resource(attrs ...attribute.KeyValue) *Resource {
 	return newResource(x.made-1, attrs...)
 }
 
-// Device returns the resource of a device, shared by all processes.
+// Device returns a device's resource. All processes share it.
 func (x *Resources) Device(number int) *Resource {
 	name, id := x.kind.Kind, ""
 	if name == "" {

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Parent is an external span that the spans of a recording are children of. The zero value is no parent.
+// A Parent is an external span with the recording's spans as children. The zero value is no parent.
 type Parent struct {
 	Link
 	Sampled bool // the trace is kept by its owner
@@ -26,10 +26,10 @@ func ParseParent(s string) (p Parent, ok bool) {
 	return Parent{Link{TraceID(c.TraceID()), SpanID(binary.BigEndian.Uint64(id[:]))}, c.IsSampled()}, true
 }
 
-// parentPrefix precedes the traceparent of a request in the name of a range.
+// parentPrefix precedes a request's traceparent in a range name.
 const parentPrefix = "traceparent="
 
-// ParentIn returns the parent in the name of a range, and the rest of the name.
+// ParentIn returns the parent in a range name, and the rest of the name.
 func ParentIn(name string) (p Parent, rest string, ok bool) {
 	before, after, found := strings.Cut(name, parentPrefix)
 	if !found {

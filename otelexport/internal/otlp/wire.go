@@ -56,7 +56,7 @@ const (
 
 func VarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// LenBytes is the size of a length-delimited field with n bytes of content.
+// LenBytes is the encoded size for a field with n content bytes.
 func LenBytes(n int) int { return 1 + VarintLen(uint64(n)) + n }
 
 func putLen(b []byte, tag byte, n int) []byte { return binary.AppendUvarint(append(b, tag), uint64(n)) }
@@ -90,7 +90,7 @@ func (b *Batch) Messages() []*tracepb.ResourceSpans {
 	return out
 }
 
-// Request appends a sealed batch as an ExportTraceServiceRequest, which has the layout of TracesData.
+// Request appends a sealed batch as an ExportTraceServiceRequest, whose layout equals TracesData.
 func (b *Batch) Request(dst []byte) []byte {
 	for i := range b.groups {
 		if m := b.groups[i].message(); m != nil {
@@ -100,7 +100,7 @@ func (b *Batch) Request(dst []byte) []byte {
 	return dst
 }
 
-// Attributes of a span or resource.
+// Span and resource attributes.
 
 func PutText(b []byte, tag byte, key, v string) []byte {
 	if v == "" {
@@ -126,7 +126,7 @@ func putKey(b []byte, tag byte, key string, n int) []byte {
 	return putLen(b, keyValueValue, n)
 }
 
-// appendAttribute encodes an attribute of type string, string list, integer or true.
+// appendAttribute encodes a string, string list, integer or true attribute.
 func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 	switch key := string(a.Key); a.Value.Type() {
 	case attribute.INT64:
@@ -145,7 +145,7 @@ func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 	return PutText(b, tag, string(a.Key), Valid(a.Value.AsString()))
 }
 
-// Fields of a span.
+// Span fields.
 
 // putID appends a span id.
 func putID(b []byte, tag byte, id SpanID) []byte {
@@ -169,7 +169,7 @@ func PutError(b []byte, message string) []byte {
 	return append(PutString(b, statusMessage, message), statusCode, statusError)
 }
 
-// openSpan starts a span of unknown length. closeSpan inserts the length; at is the length of b before openSpan.
+// openSpan starts a span with unknown length. closeSpan inserts the length; at is len(b) before openSpan.
 func openSpan(b []byte) []byte { return append(b, scopeSpansSpan, 0, 0) }
 
 func closeSpan(b []byte, at int) []byte {

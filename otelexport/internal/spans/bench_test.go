@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A script is a recorded sequence of visitor calls. Running it costs no walk.
+// A script replays recorded visitor calls, without a walk.
 type script struct {
 	tl    *timeline.Timeline
 	tells []func(v *timeline.Visitor) error
@@ -44,7 +44,7 @@ func listen(tb testing.TB, tl *timeline.Timeline) *script {
 	return s
 }
 
-// BenchmarkEncode encodes the events of a recorded walk.
+// BenchmarkEncode encodes the events from a recorded walk.
 func BenchmarkEncode(b *testing.B) {
 	s := listen(b, testtrace.Long(b, 100_000))
 	spans, size, began := 0, 0, oteltest.CPUTime()

@@ -101,7 +101,7 @@ func (x *Encoder) emitCall(in *member, c *timeline.HostCall, kernel *kernelNames
 	x.end(g, b, at)
 }
 
-// putBytes adds the size of a copy or fill.
+// putBytes adds the size that a copy or fill moves.
 func putBytes(b []byte, k api.Task, n uint64) []byte {
 	if k != api.Copy && k != api.Fill {
 		return b
@@ -109,7 +109,7 @@ func putBytes(b []byte, k api.Task, n uint64) []byte {
 	return otlp.PutNumber(b, otlp.SpanAttributes, "acl.bytes", int64(n))
 }
 
-// task emits a task. Tasks of a lane end in the order of their calls.
+// task emits a task. On each lane, tasks end in call order.
 func (x *Encoder) task(t *timeline.Task) error {
 	l := &x.rows.lanes[t.Lane]
 	in, names := l.waiting[l.first].in, l.waiting[l.first].names
@@ -151,7 +151,7 @@ func (x *Encoder) task(t *timeline.Task) error {
 	return x.out.err
 }
 
-// emitRange emits a range or mark of the program.
+// emitRange emits a program's range or mark.
 func (x *Encoder) emitRange(in *member, r *timeline.Range) {
 	in.add(r.From, r.To)
 	p, th := in.part, &x.rows.threads[in.index]

@@ -1,9 +1,9 @@
-// Package spans turns the events of a timeline walk into OTLP spans, grouped into traces.
+// Package spans turns the events from a timeline walk into OTLP spans, grouped into traces.
 //
-// Package otelexport encodes a whole trace file: New, then Run once. Package live encodes chosen steps and requests of a
-// recording in progress: NewLive, Follow, Inherit, then AddThread and Lane for each thread and lane, and Unit for each
-// step or request whose tasks have ended. An Encoder belongs to one goroutine. Its memory does not grow with the trace.
-// It never sends anything: full batches go to a sink that the caller gives.
+// Package otelexport encodes a whole trace file: New, then Run once. Package live encodes chosen steps and requests
+// while recording: NewLive, Follow, Inherit, then AddThread and Lane for each thread and lane, and Unit for each step
+// or request whose tasks have ended. An Encoder belongs to one goroutine. Its memory does not grow with the trace. It
+// never sends anything: full batches go to a sink that the caller gives.
 package spans
 
 import (
@@ -20,13 +20,14 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// Layouts of a trace.
+// Layouts.
 const (
 	Lanes  = "lanes"  // tasks on their streams
 	Nested = "nested" // tasks under the calls that made them
 )
 
-// Default limits. Elasticsearch returns at most 10,000 spans of a trace by default. Tempo accepts 5 MB, resources included.
+// Default limits per trace. By default, Elasticsearch returns at most 10,000 spans and Tempo accepts 5 MB, resources
+// included.
 const (
 	DefaultMaxSpans = 10_000
 	DefaultMaxBytes = 3_000_000
@@ -38,11 +39,11 @@ const (
 	MinBytes = 64 << 10
 )
 
-// Options select the layout and the limits of one trace.
+// Options select the layout and the limits per trace.
 type Options struct {
 	Layout   string // Lanes if ""
 	MaxSpans int    // in one trace, DefaultMaxSpans if 0
-	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes if 0
+	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0
 	NoSteps  bool   // cut by MaxSpans and MaxBytes only
 }
 
@@ -62,7 +63,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// An Encoder turns the events of one recording into spans. It adds each span to a batch once its times are known.
+// An Encoder turns a recording's events into spans. It adds each span to a batch once its times are known.
 type Encoder struct {
 	src *source
 	out *output
@@ -72,7 +73,7 @@ type Encoder struct {
 	rows     rows
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start
-	gap      int          // number of gaps[0] in the recording
+	gap      int          // gaps already emitted
 	named    *timeline.Range
 	requests []*request // running and idle
 	result   Result
@@ -90,23 +91,23 @@ type source struct {
 type output struct {
 	batch  *otlp.Batch
 	sink   func(*otlp.Batch) (*otlp.Batch, error) // takes a full batch, returns an empty one
-	err    error                                  // first error of sink
-	calls  int                                    // calls of the recording so far
+	err    error                                  // first error from sink
+	calls  int                                    // calls encoded so far, without those repeated for requests
 	traces int                                    // complete ones
 	names  nameCache
 }
 
 // Result reports which traces an encoder made.
 type Result struct {
-	Traces       int // including those of requests
+	Traces       int // including requests
 	FirstTraceID string
 	StepTraceID  string // first typical step, else the first step; "" without steps
 
-	stepPart    int  // number of the part with StepTraceID
+	stepPart    int  // part number for StepTraceID
 	stepTypical bool // that step is typical
 }
 
-// rows are the threads and lanes of a recording.
+// rows are a recording's threads and lanes.
 type rows struct {
 	threads []thread // the last one stands for unknown threads
 	counted []int    // threads, by process
@@ -115,8 +116,8 @@ type rows struct {
 
 type thread struct {
 	process  int
-	name     []byte // field of the thread's span
-	attrs    []byte // attributes of spans of the thread, its gaps and its ranges
+	name     []byte // name field for the thread's span
+	attrs    []byte // attributes for the thread's span, its gaps and its ranges
 	in       *member
 	requests []*request // current ones
 }
@@ -125,18 +126,18 @@ type lane struct {
 	res     *otlp.Resource
 	pid     int64
 	name    string
-	field   []byte // name of the lane's span
-	stream  []byte // attribute with the name
+	field   []byte // name field for the lane's span
+	stream  []byte // acl.stream attribute
 	in      *member
 	waiting []waiting // tasks in progress, in order; those before first have ended
 	first   int
 }
 
-// waiting says where the span of a task in progress belongs.
+// waiting has the destination for the span that a running task will get.
 type waiting struct {
 	in       *member
 	names    *kernelNames
-	requests []*request // these have a span of the task too
+	requests []*request // these get the task too
 }
 
 // New returns an encoder for a trace file.
@@ -193,7 +194,7 @@ func (x *Encoder) Result() Result {
 	return r
 }
 
-// Calls returns the number of calls in the trace file.
+// Calls returns the trace file's call count.
 func (x *Encoder) Calls() int { return int(x.src.w.Calls) }
 
 // AddThread adds the next thread.
@@ -223,7 +224,7 @@ func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
 	return nil
 }
 
-// thread returns the row of a thread.
+// thread returns a thread's row.
 func (r *rows) thread(t uint32) int { return min(int(t), len(r.threads)-1) }
 
 // Run encodes the whole trace file. It passes full batches to sink, which returns an empty batch. Call it once.
@@ -250,7 +251,7 @@ func (x *Encoder) visitor() *timeline.Visitor {
 	}}
 }
 
-// finish emits the remaining gaps and the spans that last until the end of the trace.
+// finish emits the remaining gaps and every span that lasts until the trace ends.
 func (x *Encoder) finish() error {
 	for len(x.gaps) > 0 {
 		x.nextGap()
@@ -273,7 +274,7 @@ func (x *Encoder) finish() error {
 	return x.out.err
 }
 
-// begin starts a span and returns the arguments of end. The caller appends fields to b.
+// begin starts a span. The caller appends fields to b and passes all results to end.
 func (x *Encoder) begin(r *otlp.Resource, p *part, id, parent otlp.SpanID) (g *otlp.Group, b []byte, at int) {
 	return x.out.batch.Begin(r, &p.Trace, id, parent)
 }
@@ -302,12 +303,12 @@ func (o *output) flush() {
 	o.batch.Number = number + 1
 }
 
-// times encodes times of the recording as wall time.
+// times encodes recording times as wall time.
 func (x *Encoder) times(b []byte, start, end int64) []byte {
 	return otlp.PutTimes(b, start+x.src.Meta.StartWall, max(start, end)+x.src.Meta.StartWall)
 }
 
-// stepEnded completes the parts of a step.
+// stepEnded completes a step's parts.
 func (x *Encoder) stepEnded(s *step.Step) error {
 	ended := *s
 	for len(x.parts.inStep) > 0 && x.parts.inStep[0].step <= s.Index {
@@ -321,7 +322,7 @@ func (x *Encoder) stepEnded(s *step.Step) error {
 	return x.out.err
 }
 
-// noteStep keeps the trace id of the first typical step, else of the first step. Parts complete in any order.
+// noteStep keeps the first typical step's trace id, else the first step's. Parts complete in any order.
 func (r *Result) noteStep(p *part) {
 	if p.ended == nil || !p.first || r.stepTypical && !p.ended.Typical {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A nameCache holds the encoded fields of names that many spans share.
+// A nameCache holds encoded name fields that many spans share.
 type nameCache struct {
 	functions map[function][]byte
 	known     [][2][]byte // by function id, for calls without and with a task on a stream
@@ -19,19 +19,19 @@ type function struct {
 }
 
 type kernelNames struct {
-	kernel []byte // attribute of the launch
-	async  []byte // name and kind of a task on a stream
-	sync   []byte // name and kind of any other task
+	kernel []byte // the launch's acl.kernel attribute
+	async  []byte // name and kind for a task on a stream
+	sync   []byte // name and kind for other tasks
 }
 
-// maxNames bounds each map of a nameCache. Larger maps are cleared.
+// maxNames bounds each nameCache map. Larger maps are cleared.
 const maxNames = 1 << 16
 
 func newNameCache() nameCache {
 	return nameCache{functions: map[function][]byte{}, kernels: map[string]*kernelNames{}}
 }
 
-// call returns the name and kind fields of a call's span.
+// call returns the name and kind fields for a call's span.
 func (n *nameCache) call(c *timeline.HostCall, kind byte) []byte {
 	if c.Fn == nil {
 		return n.function(c.Name, kind)
@@ -59,7 +59,7 @@ func (n *nameCache) function(name string, kind byte) []byte {
 	return f
 }
 
-// kernel returns the fields of a kernel or task name.
+// kernel returns the fields for a kernel or task name.
 func (n *nameCache) kernel(name string) *kernelNames {
 	k := n.kernels[name]
 	if k == nil {
@@ -73,7 +73,7 @@ func (n *nameCache) kernel(name string) *kernelNames {
 	return k
 }
 
-// nameField encodes the name and kind of a span.
+// nameField encodes a span's name and kind.
 func nameField(name string, kind byte) []byte {
 	return append(otlp.PutString(nil, otlp.SpanName, name), otlp.SpanKind, kind)
 }

@@ -15,18 +15,18 @@ type parts struct {
 	inStep    []*part // their step has not ended
 	made      int
 	completed int
-	origin    origin // of new parts
+	origin    origin // for new parts
 	inherited int    // spans of completed parts in the parent's trace
 }
 
-// A part becomes one trace. It holds the calls and gaps of a step, or of the time between two steps, up to MaxSpans
-// spans and MaxBytes.
+// A part becomes one trace. It holds a step's calls and gaps, or those between two steps, up to MaxSpans spans and
+// MaxBytes.
 type part struct {
 	otlp.IDs
 	number         int
 	step           int        // -1 if none
 	ended          *step.Step // nil until the step has ended
-	first, last    bool       // first and last part of the step
+	first, last    bool       // whether it is the step's first or last part
 	continued      bool       // another part follows
 	spans, bytes   int
 	calls          int
@@ -40,9 +40,9 @@ type part struct {
 
 // An origin holds the properties that all parts of a recording, step or request share.
 type origin struct {
-	parent otlp.Parent // of the roots
-	title  string      // of the roots; "" if the step gives it
-	why    string      // value of acl.sampled, "" if everything is exported
+	parent otlp.Parent // the roots' parent
+	title  string      // the roots' title; "" if the step gives it
+	why    string      // acl.sampled value, "" if everything is exported
 }
 
 // A member is a thread or lane with spans in a part.
@@ -74,8 +74,8 @@ func (m *member) add(start, end int64) {
 
 func (m *member) of(p *part) bool { return m != nil && m.part == p }
 
-// Upper bounds of encoded sizes: the fields that every span has; an attribute with true or with a text that is counted
-// separately; a link; a root or gap without its names.
+// Upper bounds for encoded sizes: the fields that every span has; a true or text attribute, without the text; a link; a
+// root or gap without its names.
 const (
 	spanBytes = 3 + 18 + 10 + 10 + 4 + 18
 	flagBytes = 3 + 2 + 14 + 2 + 3
@@ -83,11 +83,11 @@ const (
 	fewBytes  = 1 << 10
 )
 
-// numberBytes is an upper bound of the encoded size of a number attribute.
+// numberBytes is an upper bound for an encoded number attribute.
 func numberBytes(v uint64) int { return 2 + 2 + 9 + 2 + 1 + otlp.VarintLen(v) }
 
-// room returns the part for a call or gap of a step with this many spans and bytes of its own. The spans of a new thread
-// or lane count too. It starts another part if the current one is full or belongs to another step.
+// room returns the part that takes a step's call or gap, which needs this many spans and bytes. A new thread or lane
+// needs more. If the current part is full or belongs to another step, room starts the next part.
 func (x *Encoder) room(step, thread, lane, spans, bytes int) *part {
 	p := x.parts.current
 	if p != nil && p.step == step {
@@ -125,13 +125,13 @@ func (x *Encoder) room(step, thread, lane, spans, bytes int) *part {
 	return next
 }
 
-// Inherit makes the roots of a recording children of the span in its TRACEPARENT.
+// Inherit makes a recording's roots children of the span in its TRACEPARENT.
 func (x *Encoder) Inherit() {
 	x.parts.origin.parent, _ = otlp.ParseParent(x.src.Meta.Env["TRACEPARENT"])
 }
 
-// adopt sets the origin of a new part. The part joins the trace of its parent while that has fewer than MaxSpans spans
-// of the recording; a viewer shows a trace as a whole. Later parts have traces of their own.
+// adopt sets a new part's origin. Viewers show a trace as a whole, so a part joins its parent's trace only until the
+// recording has MaxSpans spans there. Later parts have their own traces.
 func (x *Encoder) adopt(p *part) {
 	p.origin = x.parts.origin
 	if p.origin.parent.Id == 0 {
@@ -145,7 +145,7 @@ func (x *Encoder) adopt(p *part) {
 	}
 }
 
-// onThread returns the thread as a member of the part.
+// onThread returns the part's member for a thread.
 func (x *Encoder) onThread(p *part, th int) *member {
 	t := &x.rows.threads[th]
 	if !t.in.of(p) {
@@ -156,7 +156,7 @@ func (x *Encoder) onThread(p *part, th int) *member {
 	return t.in
 }
 
-// onLane returns the lane as a member of the part.
+// onLane returns the part's member for a lane.
 func (x *Encoder) onLane(p *part, i int) *member {
 	l := &x.rows.lanes[i]
 	if !l.in.of(p) {
@@ -169,7 +169,7 @@ func (x *Encoder) onLane(p *part, i int) *member {
 	return l.in
 }
 
-// done records that a task or the step of a part has ended.
+// done records that a part's task or step has ended.
 func (x *Encoder) done(p *part) {
 	if p.waiting--; p.waiting == 0 && p != x.parts.current {
 		x.complete(p)
@@ -183,7 +183,7 @@ func (x *Encoder) close(p *part) {
 	}
 }
 
-// complete emits the root, thread and lane spans of a part. Their times are known now.
+// complete emits a part's root, thread and lane spans. Their times are known now.
 func (x *Encoder) complete(p *part) {
 	if s := p.ended; s != nil { // include the time before the step's first call and after its last one
 		if p.first {
@@ -225,7 +225,7 @@ func (x *Encoder) emitRoot(p *part, root otlp.SpanID) {
 		above = p.origin.parent.Id
 	}
 	res := x.src.Hosts[0]
-	if p.origin.title != "" && len(p.threads) > 0 { // of one thread
+	if p.origin.title != "" && len(p.threads) > 0 { // from one thread
 		res = x.src.Hosts[x.rows.threads[p.threads[0].index].process]
 	}
 	g, b, at := x.begin(res, p, root, above)

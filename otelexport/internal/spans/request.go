@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A request encodes the calls of a thread within a range that names a parent, as spans under that parent. The spans of
-// the recording include the same calls. Both encoders share their output.
+// A request encodes a thread's calls within a range that names a parent, as spans under that parent. The recording's
+// encoder emits the same calls, into the same output.
 type request struct {
 	*Encoder
 	span timeline.Range
@@ -49,7 +49,7 @@ func (x *Encoder) request(r *timeline.Range) {
 // idle reports whether a request is over and all its tasks have ended.
 func (q *request) idle() bool { return q.parts.current == nil && q.parts.completed == q.parts.made }
 
-// inRequests passes a call to the current requests of its thread and returns them: they need the task too.
+// inRequests passes a call to its thread's current requests and returns them: they need the task too.
 func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task) []*request {
 	th := &x.rows.threads[x.rows.thread(c.Thread)]
 	if over := func(q *request) bool { return c.Start >= q.span.To }; slices.ContainsFunc(th.requests, over) {
@@ -72,7 +72,7 @@ func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task) []*request 
 	return th.requests
 }
 
-// over ends a request. Only ends of tasks are added after it.
+// over ends a request. Afterwards only task ends are added.
 func (q *request) over() {
 	q.parts.current = nil
 	q.stepEnded(&step.Step{From: q.span.From, To: q.span.To, Typical: true})

@@ -9,10 +9,10 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Unit is a step or request of a recording in progress, with its calls.
+// A Unit is a step or request with its calls, from a recording in progress.
 type Unit struct {
-	Request otlp.Parent // parent of a request; zero for a step
-	Why     string      // value of acl.sampled
+	Request otlp.Parent // the request's parent; zero for a step
+	Why     string      // acl.sampled value
 	Step    step.Step
 	Calls   []Call
 }
@@ -24,7 +24,7 @@ type Call struct {
 	Named *timeline.Range
 }
 
-// Unit encodes a unit whose tasks have ended. It returns the batches and the id of the last trace.
+// Unit encodes a unit whose tasks have ended. It returns the batches and the last trace id.
 func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err error) {
 	x.out.sink = func(b *otlp.Batch) (*otlp.Batch, error) {
 		batches = append(batches, b)

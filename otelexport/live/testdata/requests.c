@@ -1,4 +1,4 @@
-/* What CANN has for the snippet of docs/production.md (with -DLIBRARY, its functions), and a server of three requests around it. */
+/* Declarations that CANN has for the code in docs/production.md (with -DLIBRARY: the functions), and a server that runs it for three requests. */
 #ifdef LIBRARY
 
 #include <stddef.h>

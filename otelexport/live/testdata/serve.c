@@ -1,7 +1,7 @@
 /*
- * serve BINARY THREADS STEPS LAUNCHES FAIL SLOW REQUESTS: each thread makes STEPS steps of LAUNCHES launches with a copy to the device before and one from
- * it behind them. Each step whose number is a multiple of FAIL has a call that fails, of SLOW a pause of 60 ms (0: none); all but the first. With REQUESTS each step is
- * a range that names a parent, made of the numbers of thread and step. With -DLIBRARY: the functions for ranges.
+ * serve BINARY THREADS STEPS LAUNCHES FAIL SLOW REQUESTS: each thread makes STEPS steps: a copy to the device, LAUNCHES launches and a copy back.
+ * After the first step, each FAIL-th step has a call that fails and each SLOW-th step a pause of 60 ms (0: never). With REQUESTS each step is a
+ * range that names a parent, made from the thread and step numbers. With -DLIBRARY: the functions for ranges.
  */
 #include <pthread.h>
 #include <stdint.h>
