@@ -23,12 +23,12 @@ CFLAGS  := -std=c11 -O2 -g $(WARN)
 ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-# The shim links no library. Its constructor copies a path (session.c), and its destructor stores a word (process.c).
+# The shim links no library. Its constructor copies a path (session/session.c), and its destructor stores a word (session/process.c).
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Iprobe/shim -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
 # Atomic operations must be instructions, because calls would need a library.
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
 # Each runtime has a shim: the common sources and its own.
-SHIM_C := $(filter-out $(call each,shim_c),$(wildcard probe/shim/*.c))
+SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payload bind))
 # The player also runs with C libraries that are older than the one on the build machine: see replay/player/glibc.h.
 PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0

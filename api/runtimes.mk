@@ -4,7 +4,7 @@ RUNTIMES := acl cuda
 
 acl_include := api/acl/include
 acl_shim := libacltrace.so
-acl_shim_c := probe/shim/acl_gen.c probe/shim/acl.c probe/shim/inject.c
+acl_shim_c := probe/shim/acl/acl_gen.c probe/shim/acl/acl.c probe/shim/acl/inject.c
 acl_shim_flags :=
 acl_sim := libascendcl.so
 acl_sim_c := $(wildcard sim/libascendcl/*.c)
@@ -15,7 +15,7 @@ acl_engine_go := ./sim/libascendcl/engine
 
 cuda_include := api/cuda/include
 cuda_shim := libacltrace-cuda.so
-cuda_shim_c := probe/shim/cuda_gen.c probe/shim/cuda.c probe/shim/params.c
+cuda_shim_c := probe/shim/cuda/cuda_gen.c probe/shim/cuda/cuda.c probe/shim/cuda/params.c
 cuda_shim_flags := -DSHIM_FAR=8192 -DSHIM_KERNELS=131072
 cuda_sim := fakecuda/libcuda.so.1
 cuda_sim_c := $(wildcard sim/cuda/*.c)

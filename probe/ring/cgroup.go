@@ -11,7 +11,7 @@ import (
 
 // memoryLeft returns the bytes that the memory cgroup of this process has left, not counting caches, or math.MaxUint64 if
 // nothing limits it. Beyond the limit, allocation does not fail: the kernel kills a process of the cgroup. In the program,
-// probe/shim/cgroup.c does the same.
+// probe/shim/base/cgroup.c does the same.
 func memoryLeft() uint64 {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program may filter its system calls (seccomp). From then on the shim makes none: see probe/shim/filter.c. So it can't make
+// A program may filter its system calls (seccomp). From then on the shim makes none: see probe/shim/session/filter.c. So it can't make
 // rings for new threads either. The recorder makes them ahead, in the file `pool.N` that the shim mapped before.
 
 const (

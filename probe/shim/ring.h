@@ -54,6 +54,16 @@ enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4, PIECE_EARLY = 8 };
  * ring, the runtime has refused. */
 enum untimed { UNTIMED_POOL = 0, UNTIMED_CAPTURE = 1, UNTIMED_LOST = 2, UNTIMED_FAILED = 3 };
 
+/* Numbers of pieces that belong to no parameter of the call. */
+enum {
+	MEMORY_PARAM = 248, /* memory that the program and the device access without a call */
+	TIME_PARAM = 250,   /* the device's time of the task, which follows later */
+	MAPS_PARAM = 252,   /* the mappings of the process */
+	STACK_PARAM = 253,  /* the stack that the call was made from */
+	TASK_PARAM = 254,   /* ids of the task that the call has made */
+	RET_PARAM = 255     /* the returned value */
+};
+
 /* As in probe.Missing. */
 enum {
 	MISSING_NO = 0,

@@ -20,7 +20,7 @@ func TestShimHash(t *testing.T) {
 	}
 	bin := filepath.Join(t.TempDir(), "hash")
 	out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-I../shim",
-		"-o", bin, "testdata/hash_main.c", "../shim/hash.c").CombinedOutput()
+		"-o", bin, "testdata/hash_main.c", "../shim/base/hash.c").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -32,7 +32,7 @@ func newParamsReader(t testing.TB) *paramsReader {
 	}
 	bin := filepath.Join(t.TempDir(), "params")
 	if out, err := exec.Command(cc, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-I../shim",
-		"-o", bin, "testdata/params_main.c", "../shim/params.c").CombinedOutput(); err != nil {
+		"-o", bin, "testdata/params_main.c", "../shim/cuda/params.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	p := &paramsReader{err: &bytes.Buffer{}}
@@ -287,7 +287,7 @@ func TestSizes(t *testing.T) {
 	}
 	bin := filepath.Join(t.TempDir(), "sizes")
 	if out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-fno-sanitize-recover", "-I../shim",
-		"-o", bin, "testdata/sizes_main.c", "../shim/sizes.c", "-lpthread").CombinedOutput(); err != nil {
+		"-o", bin, "testdata/sizes_main.c", "../shim/task/sizes.c", "-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(bin).CombinedOutput()

@@ -11,9 +11,13 @@ import (
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
-	w.f("#define ACLTRACE_EXACT_NAMES\n#include \"%s\"\n\n#include \"bind.h\"", m.upper.include)
+	w.f("#define ACLTRACE_EXACT_NAMES\n#include \"%s\"\n", m.upper.include)
 	for _, l := range m.headers() {
 		w.f("#include \"%s\"", l.include)
+	}
+	injected := slices.ContainsFunc(m.Funcs, func(f api.Func) bool { return f.Inject != nil })
+	if injected {
+		w.f("#include \"inject.h\"")
 	}
 	w.f("#include \"shim.h\"\n")
 	var names []shimName
@@ -43,7 +47,14 @@ func genShim(m *model, w *writer) error {
 		names = append(names, m.genEntries(w, f)...)
 	}
 	m.genCounted(w)
-	if slices.ContainsFunc(m.Funcs, func(f api.Func) bool { return f.Inject != nil }) {
+	if injected {
+		w.f("const struct shim_injected shim_injected[] = {")
+		for i := range m.Funcs {
+			if at, n := m.Funcs[i].Inject, m.Funcs[i].Name; at != nil {
+				w.f("\t{\"%s\", %d, %d, (void *)inject_%s, &inside_%s.real},", n, at[0], at[1], n, n)
+			}
+		}
+		w.f("\t{NULL, 0, 0, NULL, NULL},\n};\n")
 		names = append(names, shimName{"InitInjectionMstx", "{\"InitInjectionMstx\", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real, 0}"})
 	}
 	slices.SortFunc(names, func(a, b shimName) int { return strings.Compare(a.name, b.name) })
@@ -54,13 +65,6 @@ func genShim(m *model, w *writer) error {
 	w.f("};\nconst uint32_t shim_names_count = %d;\n", len(names))
 	w.f("const uint64_t shim_functions = %#x;", m.Checksum())
 	w.f("const char shim_build[] __attribute__((used)) = \"acltrace shim: ring \" SHIM_STRING(RING_VERSION) \", functions %016x\";", m.Checksum())
-	w.f("const struct shim_injected shim_injected[] = {")
-	for i := range m.Funcs {
-		if at, n := m.Funcs[i].Inject, m.Funcs[i].Name; at != nil {
-			w.f("\t{\"%s\", %d, %d, (void *)inject_%s, &inside_%s.real},", n, at[0], at[1], n, n)
-		}
-	}
-	w.f("\t{NULL, 0, 0, NULL, NULL},\n};\n")
 	w.f("const struct shim_prefix shim_prefixes[] = {")
 	for _, l := range m.layers {
 		for _, p := range l.layer.Prefixes {

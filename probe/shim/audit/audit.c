@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../lookup.h"
+#include "base/lookup.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim.h"
+#include "base/copy.h"
+#include "base/hash.h"
 
 bool shim_careful_copy(void *to, const void *from, uint64_t len)
 {

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "params.h"
-#include "sys.h"
+#include "base/sys.h"
+#include "cuda/params.h"
 
 long sys6(long n, long a, long b, long c, long d, long e, long f) { return sys_raw(n, a, b, c, d, e, f); }
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shim.h"
+#include "record/piece.h"
+#include "runtime.h"
+#include "task/sizes.h"
 
 static _Atomic uint64_t asked, items;
 static uint32_t moved; /* what kernels have changed by */

@@ -1,6 +1,5 @@
 /* The shim's part for the toy runtime: it has no task ids, no kernel parameters and no timing. */
-#include "bind.h"
-#include "shim.h"
+#include "runtime.h"
 #include "toy.h"
 
 const char *const shim_task_of[2];

@@ -1,0 +1,193 @@
+/*
+ * How a program that asks for the runtime's functions by dlsym comes to the shim, and what is counted of the calls that
+ * go past it.
+ *
+ * dlsym looks at who calls it where the handle is RTLD_DEFAULT or RTLD_NEXT. These requests are handed on by a jump, with
+ * the caller's own return address, and find the shim where the program would find the runtime. A request with a handle is
+ * answered by the real dlsym; where its answer is a function that the shim wraps, the program gets the wrapper, and the
+ * wrapper calls what the program asked for.
+ */
+#include "base/loader.h"
+#include "base/lookup.h"
+#include "bind/late.h"
+#include "bind/names.h"
+#include "bind/passed.h"
+#include "session/process.h"
+
+#define NEXT ((void *)-1L)
+
+typedef void *dlsym_fn(void *handle, const char *name);
+typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
+
+/* A libdl may be loaded after the first call, so a missing function is looked for again. */
+static void *real_dlsym, *real_dlvsym, *real_dlopen, *real_dlmopen, *real_dlclose;
+
+/* The loader's answer where the shim is the only one that has the name. These are called, not jumped to: the loader has to
+ * take the shim for the caller and search behind it. */
+static void *missing(void *handle, const char *name)
+{
+	(void)handle;
+	void *f = ((dlsym_fn *)real_dlsym)(NEXT, name);
+	__asm__ volatile("" : "+r"(f));
+	return f;
+}
+
+static void *missing_version(void *handle, const char *name, const char *version)
+{
+	(void)handle;
+	void *f = ((dlvsym_fn *)real_dlvsym)(NEXT, name, version);
+	__asm__ volatile("" : "+r"(f));
+	return f;
+}
+
+static void *no_loader(void *handle, const char *name)
+{
+	(void)handle, (void)name;
+	return NULL;
+}
+
+/* Where the assembly below jumps to for RTLD_DEFAULT and RTLD_NEXT. */
+static void *exact(const char *name, void *real, void *none)
+{
+	if (real == NULL)
+		return (void *)no_loader;
+	const struct shim_name *n = shim_lookup(name);
+	if (n != NULL)
+		return name_exists(n) ? real : none;
+	if (passed_of_runtime(name) && shim_next(name) != NULL)
+		shim_passed(name);
+	return real;
+}
+
+HIDDEN __attribute__((used)) void *shim_dlsym_exact(void *handle, const char *name)
+{
+	(void)handle;
+	return exact(name, shim_real(&real_dlsym, "dlsym"), (void *)missing);
+}
+
+HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *name)
+{
+	(void)handle;
+	return exact(name, shim_real(&real_dlvsym, "dlvsym"), (void *)missing_version);
+}
+
+static void *loader_function(const char *name);
+
+HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *name)
+{
+	dlsym_fn *real = (dlsym_fn *)shim_real(&real_dlsym, "dlsym");
+	void *f = real ? real(handle, name) : NULL;
+	if (f == NULL)
+		return NULL;
+	if (__builtin_expect(shim_t.late, 0))
+		shim_late(handle, loader_function);
+	const struct shim_name *n = shim_lookup(name);
+	if (shim_is_own(f)) /* by dlopen(NULL), or a scope in which the shim comes first */
+		return n == NULL || name_exists(n) ? f : missing(handle, name);
+	return shim_substitute(n, name, f);
+}
+
+HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *name, const char *version)
+{
+	dlvsym_fn *real = (dlvsym_fn *)shim_real(&real_dlvsym, "dlvsym");
+	void *f = real ? real(handle, name, version) : NULL;
+	if (f == NULL)
+		return NULL;
+	if (__builtin_expect(shim_t.late, 0))
+		shim_late(handle, loader_function);
+	const struct shim_name *n = shim_lookup(name);
+	if (shim_is_own(f))
+		return n == NULL || name_exists(n) ? f : missing_version(handle, name, version);
+	return shim_substitute(n, name, f);
+}
+
+/* Where the assembly below jumps to. */
+HIDDEN __attribute__((used)) void *shim_dlopen_before(const char *file, int flags)
+{
+	(void)file;
+	if (flags & RTLD_DEEPBIND)
+		shim_loads_late();
+	void *real = shim_real(&real_dlopen, "dlopen");
+	return real ? real : (void *)no_loader;
+}
+
+HIDDEN __attribute__((used)) void *shim_dlmopen_before(long space, const char *file, int flags)
+{
+	(void)file;
+	if (space != 0 || (flags & RTLD_DEEPBIND))
+		shim_loads_late();
+	void *real = shim_real(&real_dlmopen, "dlmopen");
+	return real ? real : (void *)no_loader;
+}
+
+#if defined(__x86_64__)
+#define REQUEST(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\tendbr64\n\tlea 1(%rdi), %rax\n\tcmp $1, %rax\n\tja shim_" #name "_handle\n\t"           \
+		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
+		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_exact\n\t"                                   \
+		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
+		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+/* The loader looks at who calls these, too. */
+#define LOADING(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\tendbr64\n\t"                                                                            \
+		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
+		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_before\n\t"                                  \
+		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
+		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+#elif defined(__aarch64__)
+#define REQUEST(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\thint 34\n\tadd x9, x0, #1\n\tcmp x9, #1\n\tb.ls 1f\n\tb shim_" #name "_handle\n"        \
+		"1:\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t.cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t" \
+		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_exact\n\tmov x16, x0\n\t"                 \
+		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
+		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+#define LOADING(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\thint 34\n\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t"                      \
+		".cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t"                                                          \
+		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_before\n\tmov x16, x0\n\t"                \
+		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
+		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+#endif
+
+REQUEST(dlsym);
+REQUEST(dlvsym);
+LOADING(dlopen);
+LOADING(dlmopen);
+
+SHIM_EXPORT int dlclose(void *handle)
+{
+	int (*real)(void *) = (int (*)(void *))shim_real(&real_dlclose, "dlclose");
+	if (real == NULL)
+		return -1;
+	int ret = real(handle);
+	forget_unloaded();
+	return ret;
+}
+
+/* Other names of the same, which no other library's come before. */
+extern char shim_dlsym[] HIDDEN, shim_dlvsym[] HIDDEN, shim_dlopen[] HIDDEN, shim_dlmopen[] HIDDEN;
+extern __typeof__(dlclose) shim_dlclose __attribute__((alias("dlclose"), copy(dlclose), visibility("hidden")));
+
+static void *loader_function(const char *name)
+{
+	static const struct { const char *name; void *f; } own[] = {
+		{"dlsym", shim_dlsym}, {"dlvsym", shim_dlvsym}, {"dlopen", shim_dlopen}, {"dlmopen", shim_dlmopen},
+		{"dlclose", (void *)shim_dlclose}, {"chroot", (void *)shim_chroot},
+	};
+	for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+		if (lookup_same(own[i].name, name))
+			return own[i].f;
+	return NULL;
+}

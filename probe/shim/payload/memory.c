@@ -1,0 +1,116 @@
+/*
+ * Pieces of memory that the runtime has given out or was told of, and by them whether an address is the device's or the host's. A table
+ * forgets those that it has no room for, and says that it did.
+ */
+#include "payload/memory.h"
+
+#include "payload/captured.h"
+#include "payload/results.h"
+
+struct range { uint64_t addr, end; bool registered; /* the program's own, not the runtime's */ };
+struct ranges {
+	struct range *at;
+	uint32_t size;
+	uint32_t used; /* slots ever used */
+	bool forgot; /* there was no room for one */
+};
+
+static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool registered)
+{
+	if (addr == 0)
+		return;
+	for (uint32_t i = 0; i < r->size; i++) {
+		uint64_t was = 0;
+		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_RELAXED) == 0 &&
+		    __atomic_compare_exchange_n(&r->at[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			r->at[i].end = addr + len;
+			r->at[i].registered = registered;
+			__atomic_store_n(&r->at[i].addr, addr, __ATOMIC_RELEASE);
+			uint32_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+			while (used <= i && !__atomic_compare_exchange_n(&r->used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				;
+			return;
+		}
+	}
+	r->forgot = true;
+}
+
+static bool in_range(const struct ranges *r, uint64_t addr)
+{
+	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t a = __atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE);
+		if (a > 1 && addr >= a && addr < r->at[i].end)
+			return true;
+	}
+	return false;
+}
+
+/* Takes out the range that begins at an address, registered or not, and returns it; its end is 0 if there is none. */
+static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
+{
+	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE) != addr || r->at[i].registered != registered)
+			continue;
+		struct range was = r->at[i];
+		__atomic_store_n(&r->at[i].addr, 0, __ATOMIC_RELEASE);
+		return was;
+	}
+	return (struct range){0, 0, false};
+}
+
+/*
+ * Whether an address is one of device memory. The driver maps all of its window (device_from to device_to) at its first use, at
+ * that very place, so nobody else has memory there but the runtime itself: host memory that it gave out is known. It also
+ * reserves addresses for device memory beyond the window; those that it told the program are known too. A copy from or to
+ * host memory that the runtime gave out goes on after an asynchronous call has returned.
+ */
+static struct range host_ranges[8192], far_ranges[FAR_KINDS][SHIM_FAR];
+static struct ranges host = {.at = host_ranges, .size = 8192};
+static struct ranges far[FAR_KINDS] = {{.at = far_ranges[ALLOCATED], .size = SHIM_FAR}, {.at = far_ranges[RESERVED], .size = SHIM_FAR}};
+
+void shim_host_new(uint64_t addr, uint64_t len, bool registered)
+{
+	add_range(&host, addr, len, registered);
+	if (registered)
+		visible_new(addr, len);
+}
+void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
+void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr, false); }
+
+void shim_visible_new(enum far_memory kind, uint64_t addr, uint64_t len)
+{
+	shim_device_new(kind, addr, len);
+	visible_new(addr, len);
+}
+
+bool pinned(uint64_t addr) { return in_range(&host, addr); }
+
+bool on_device(uint64_t addr)
+{
+	return shim_in_window(addr) ? !pinned(addr) : in_range(&far[ALLOCATED], addr) || in_range(&far[RESERVED], addr);
+}
+
+bool maybe_pinned(void) { return host.forgot; }
+bool maybe_on_device(void) { return far[ALLOCATED].forgot || far[RESERVED].forgot; }
+
+/* A registration of memory that the runtime has given out is an alias: the memory stays pinned after it, and the registration ends with the memory. */
+void shim_host_end(uint64_t addr, bool registered)
+{
+	struct range r = end_range(&host, addr, registered);
+	if (r.end == 0)
+		return;
+	if (registered && shim_visible != 0)
+		shim_visible_end(addr);
+	if (registered && pinned(addr))
+		return;
+	uint32_t n = registered ? 0 : __atomic_load_n(&host.used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t a = __atomic_load_n(&host.at[i].addr, __ATOMIC_ACQUIRE);
+		if (a >= addr && a < r.end && host.at[i].registered)
+			shim_host_end(a, true);
+	}
+	give_up_pending(addr, r.end - addr, registered ? UNREGISTERED : FREED);
+	forget_captured(addr, r.end);
+}

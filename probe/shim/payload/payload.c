@@ -1,0 +1,378 @@
+/*
+ * Payloads: memory of any size that a call has read or written, as records of their own behind that of the call. Large ones go
+ * by way of the arena, a file that is shared with the recorder, so that the ring has room for calls.
+ */
+#include "payload/payload.h"
+
+#include <asm/fcntl.h>
+#include <asm/stat.h>
+#include <linux/mman.h>
+
+#include "base/copy.h"
+#include "base/hash.h"
+#include "base/hooks.h"
+#include "base/sys.h"
+#include "record/piece.h"
+#include "session/session.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define PART (256 * 1024)
+
+/*
+ * The thread's time from here on is the recorder's: it hashes, copies, or waits for room. The time goes to the recorder with the records of
+ * the payload, and costs other calls nothing.
+ */
+void begin_payload(struct payload *p) { p->since = shim_now(); }
+
+/* The time that no record has taken yet goes with the thread's next payload. */
+void keep_time(struct payload *p)
+{
+	if (p->since == 0)
+		return;
+	uint64_t now = shim_now();
+	shim_t.ring->recording += now - p->since;
+	p->since = now;
+}
+
+/* One record with a part of a payload, or with the reason why it is missing. NULL if there is no room. */
+static struct payload_record *begin_part(struct payload *p, uint64_t offset, uint64_t bytes)
+{
+	struct shim_thread *t = &shim_t;
+	uint64_t need = sizeof(struct payload_record) + round8(bytes);
+	if (!shim_room(need + sizeof(struct lost_record))) {
+		keep_time(p);
+		return NULL;
+	}
+	struct payload_record *r = (struct payload_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct payload_record){
+		.h = {.size = (uint32_t)need, .type = REC_PAYLOAD, .state = STATE_DONE},
+		.slot = p->slot, .param = p->param, .flags = p->flags, .missing = p->missing, .seq = p->seq,
+		.addr = p->addr, .len = p->len, .offset = offset, .time = shim_now(), .item = p->item, .bytes = (uint32_t)bytes,
+	};
+	return r;
+}
+
+static void end_part(struct payload *p, struct payload_record *r)
+{
+	struct shim_thread *t = &shim_t;
+	keep_time(p);
+	uint64_t spent = t->ring->recording / RECORDING_TICKS;
+	r->recording = spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
+	t->ring->recording = 0;
+	t->head += r->h.size;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+void payload_missing(struct payload *p, uint8_t why)
+{
+	p->missing = why;
+	struct payload_record *r = begin_part(p, 0, 0);
+	if (r)
+		end_part(p, r);
+}
+
+uint8_t unreadable(void) { return shim_filtered() ? MISSING_FILTERED : MISSING_UNREADABLE; }
+
+/* What is too large to be kept is known by its hash. */
+static void payload_hash(struct payload *p, bool careful)
+{
+	uint64_t hash[2];
+	if (shim_control->payload_limit == 0)
+		payload_missing(p, MISSING_NOT_ASKED);
+	else if (p->len <= RING_INLINE) /* the hash has other ways for short inputs, and the limit is never that low */
+		payload_missing(p, MISSING_OVER_LIMIT);
+	else if (!shim_hash((const void *)p->addr, p->len, careful, hash))
+		payload_missing(p, unreadable());
+	else {
+		p->missing = MISSING_HASHED;
+		struct payload_record *r = begin_part(p, 0, sizeof hash);
+		if (r == NULL)
+			return;
+		small_copy(r + 1, hash, sizeof hash);
+		end_part(p, r);
+	}
+}
+
+/* The arena is mapped when the process has its first large payload. */
+static uint8_t *arena;
+
+static bool open_arena(void)
+{
+	if (__atomic_load_n(&arena, __ATOMIC_ACQUIRE) != NULL)
+		return true;
+	long size = (long)shim_control->arena_chunks * ARENA_CHUNK;
+	if (size == 0)
+		return false;
+	long fd = open_in_session("arena", 0, false, O_RDWR);
+	if (fd < 0)
+		return false;
+	long m = sys_map((uint64_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0, NULL);
+	sys1(__NR_close, fd);
+	if (sys_failed(m))
+		return false;
+	uint8_t *none = NULL;
+	if (!__atomic_compare_exchange_n(&arena, &none, (uint8_t *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys2(__NR_munmap, m, size);
+	return true;
+}
+
+static void map_arena(void) { open_arena(); }
+SHIM_HOOKS(.filter = map_arena);
+
+/* The number of a chunk that is the caller's now, -1 where all are in use. The lowest come first: they are warm. */
+static int64_t take_chunk(void)
+{
+	for (uint32_t w = 0; w < ARENA_WORDS; w++) {
+		uint64_t v = __atomic_load_n(&shim_control->arena_free[w], __ATOMIC_ACQUIRE);
+		while (v != 0) {
+			uint64_t bit = v & -v;
+			if (__atomic_compare_exchange_n(&shim_control->arena_free[w], &v, v & ~bit, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+				return w * 64 + __builtin_ctzll(bit);
+		}
+	}
+	return -1;
+}
+
+/*
+ * Copies to a chunk, past the caches on x86-64: what is written is not read first, and what the program has in its caches
+ * stays there. Two pages at a time keep more of the memory's banks at work, with the next two asked for ahead. This is as
+ * fast as a C library's memcpy of tens of MiB, where a string instruction has two thirds of that.
+ */
+static void copy_to_chunk(uint8_t *to, const uint8_t *from, uint64_t n)
+{
+#if defined(__x86_64__)
+	typedef long long vector __attribute__((vector_size(16)));
+	typedef vector unaligned __attribute__((may_alias, aligned(1)));
+	enum { PAGE = 4096, LINE = 64, PAGES = 2 };
+	for (; n >= PAGES * PAGE; n -= PAGES * PAGE, to += PAGES * PAGE, from += PAGES * PAGE)
+		for (int i = 0; i < PAGE; i += LINE)
+			for (int k = 0; k < PAGES; k++) {
+				uint8_t *d = to + k * PAGE + i;
+				const unaligned *s = (const unaligned *)(from + k * PAGE + i);
+				__builtin_prefetch((const uint8_t *)s + PAGES * PAGE);
+				vector a = s[0], b = s[1], c = s[2], e = s[3];
+				__asm__ volatile("movntdq %1, (%0)\n\tmovntdq %2, 16(%0)\n\tmovntdq %3, 32(%0)\n\tmovntdq %4, 48(%0)"
+						 : : "r"(d), "x"(a), "x"(b), "x"(c), "x"(e) : "memory");
+			}
+	/* Such stores are not ordered with the ones that publish the record. */
+	__asm__ volatile("sfence" : : : "memory");
+#endif
+	memcpy(to, from, n);
+}
+
+/*
+ * Has a chunk's pages mapped at once, when this process fills it for the first time: one system call instead of a fault a
+ * page. Where the kernel can't (before 5.14), the faults come.
+ */
+static void map_chunk(int64_t n)
+{
+	static uint64_t filled[ARENA_WORDS];
+	uint64_t bit = 1ULL << (n % 64);
+	if ((__atomic_fetch_or(&filled[n / 64], bit, __ATOMIC_RELAXED) & bit) == 0)
+		sys3(__NR_madvise, SYS_ARG(arena + n * ARENA_CHUNK), ARENA_CHUNK, MADV_POPULATE_WRITE);
+}
+
+static void give_chunk(int64_t n)
+{
+	__atomic_fetch_or(&shim_control->arena_free[n / 64], 1ULL << (n % 64), __ATOMIC_RELEASE);
+}
+
+/* A part of a large payload by way of the arena. 1 done, 0 no chunk free, -1 failed for good. */
+static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool careful)
+{
+	int64_t chunk = take_chunk();
+	if (chunk < 0)
+		return 0;
+	map_chunk(chunk);
+	uint8_t *to = arena + chunk * ARENA_CHUNK;
+	const void *from = (const void *)(p->addr + off);
+	bool there = !careful || shim_careful_copy(to, from, n);
+	if (!careful)
+		copy_to_chunk(to, from, n);
+	struct payload_record *r = there ? begin_part(p, off, 0) : NULL;
+	if (r == NULL) {
+		give_chunk(chunk);
+		if (!there)
+			payload_missing(p, unreadable());
+		return -1;
+	}
+	r->bytes = (uint32_t)n;
+	r->chunk = (uint32_t)chunk + 1;
+	end_part(p, r);
+	return 1;
+}
+
+void payload_bytes(struct payload *p, bool careful)
+{
+	struct shim_thread *t = &shim_t;
+	if (p->len < shim_control->payload_least) {
+		payload_missing(p, MISSING_NOT_ASKED);
+		return;
+	}
+	if (shim_control->payload_limit != 0)
+		begin_payload(p);
+	if (p->len > shim_control->payload_limit) {
+		payload_hash(p, careful);
+		return;
+	}
+	uint64_t part = t->size / 8 < PART ? t->size / 8 : PART;
+	bool large = p->len >= ARENA_CHUNK / 4 && open_arena();
+	for (uint64_t off = 0; off < p->len || off == 0;) {
+		if (large) {
+			uint64_t n = p->len - off < ARENA_CHUNK ? p->len - off : ARENA_CHUNK;
+			int done = part_in_arena(p, off, n, careful);
+			if (done < 0)
+				return;
+			if (done > 0) {
+				off += n;
+				continue;
+			}
+		}
+		uint64_t n = p->len - off < part ? p->len - off : part;
+		struct payload_record *r = begin_part(p, off, n);
+		if (r == NULL) {
+			/* Parts that are not followed by the rest are a payload that was dropped. */
+			return;
+		}
+		if (!careful)
+			memcpy(r + 1, (const void *)(p->addr + off), n);
+		else if (!shim_careful_copy(r + 1, (const void *)(p->addr + off), n)) {
+			payload_missing(p, unreadable());
+			return;
+		}
+		end_part(p, r);
+		off += n;
+		if (n == 0)
+			return;
+	}
+}
+
+struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len)
+{
+	return (struct payload){.slot = shim_t.slot, .param = param, .flags = flags, .item = item, .seq = seq, .addr = (uint64_t)p, .len = len};
+}
+
+void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint64_t len)
+{
+	if (p == NULL || len <= RING_INLINE)
+		return;
+	struct payload d = payload_of(seq, param, 0, item, p, len);
+	begin_payload(&d);
+	/* Arguments and binaries are kept whatever the limit on copies is: without them nothing can be understood. */
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	for (uint64_t off = 0; off < len; off += part) {
+		uint64_t n = len - off < part ? len - off : part;
+		struct payload_record *r = begin_part(&d, off, n);
+		if (r == NULL)
+			return;
+		memcpy(r + 1, (const uint8_t *)p + off, n);
+		end_part(&d, r);
+	}
+}
+
+void shim_file(uint64_t seq, uint8_t param, const char *path)
+{
+	if (path == NULL)
+		return;
+	/* What is read but once, as a pipe, the runtime has read. */
+	enum { KIND = 0170000, REGULAR = 0100000 };
+	struct stat st;
+	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	if (fd < 0 && shim_filtered()) {
+		struct payload d = payload_of(seq, param, 0, 1, NULL, 0);
+		payload_missing(&d, MISSING_FILTERED);
+	}
+	if (fd < 0)
+		return;
+	bool regular = sys2(__NR_fstat, fd, &st) == 0 && (st.st_mode & KIND) == REGULAR;
+	struct payload d = payload_of(seq, param, 0, 1, NULL, regular ? (uint64_t)st.st_size : 0);
+	begin_payload(&d);
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	for (uint64_t off = 0; off < d.len;) {
+		uint64_t n = d.len - off < part ? d.len - off : part;
+		struct payload_record *r = begin_part(&d, off, n);
+		if (r == NULL)
+			break;
+		long got = sys3(__NR_read, fd, r + 1, n);
+		if (got != (long)n)
+			break;
+		end_part(&d, r);
+		off += n;
+	}
+	sys1(__NR_close, fd);
+}
+
+/* Copies rows of memory that may not be there, many by one system call. */
+static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint64_t width, uint64_t rows)
+{
+	enum { AT_ONCE = 32 };
+	struct { const void *base; uint64_t len; } remote[AT_ONCE];
+	while (rows > 0) {
+		uint64_t n = rows < AT_ONCE ? rows : AT_ONCE;
+		struct { void *base; uint64_t len; } local = {to, n * width};
+		for (uint64_t i = 0; i < n; i++) {
+			remote[i].base = from + i * pitch;
+			remote[i].len = width;
+		}
+		if (sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(remote), (long)n, 0) != (long)(n * width))
+			return false;
+		to += n * width;
+		from += n * pitch;
+		rows -= n;
+	}
+	return true;
+}
+
+
+void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
+{
+	if (pitch == 0 || pitch == width) {
+		payload_bytes(p, careful);
+		return;
+	}
+	if (p->len > shim_control->payload_limit) {
+		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
+		return;
+	}
+	if (width > shim_t.size / 8) {
+		payload_missing(p, MISSING_OVER_LIMIT);
+		return;
+	}
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	begin_payload(p);
+	uint64_t rows = width ? p->len / width : 0, at_once = part / width ? part / width : 1;
+	for (uint64_t row = 0; row < rows;) {
+		uint64_t k = rows - row < at_once ? rows - row : at_once;
+		struct payload_record *r = begin_part(p, row * width, k * width);
+		if (r == NULL)
+			return;
+		if (!careful_rows((uint8_t *)(r + 1), (const uint8_t *)p->addr + row * pitch, pitch, width, k)) {
+			payload_missing(p, unreadable());
+			return;
+		}
+		end_part(p, r);
+		row += k;
+	}
+}
+
+bool fits_before(uint64_t len) { return len <= shim_t.size / 4; }
+
+void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+{
+	uint64_t padded = round8(len), need = sizeof(struct piece) + sizeof(struct far) + padded;
+	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || !fits_before(len) || !grow(c, need))
+		return;
+	struct piece *h = (struct piece *)c->end;
+	struct far *f = (struct far *)(h + 1);
+	uint8_t *to = (uint8_t *)(f + 1);
+	*h = (struct piece){.param = param, .flags = PIECE_FAR | PIECE_BYTES, .len = (uint32_t)len};
+	*f = (struct far){.addr = addr, .len = len, .item = item};
+	*(uint64_t *)(to + padded - 8) = 0;
+	const uint8_t *from = (const uint8_t *)addr;
+	uint64_t since = shim_now();
+	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
+		c->end += need;
+	shim_t.ring->recording += shim_now() - since;
+}

@@ -1,0 +1,418 @@
+/*
+ * Results of asynchronous copies to the host: they are there once the program itself has waited for them. Each entry
+ * remembers its place in the order of such copies; waiting for an event releases those before its record.
+ */
+#include "payload/results.h"
+
+#include "base/hooks.h"
+#include "base/sys.h"
+#include "payload/visible.h"
+#include "task/devtime.h"
+
+#define PENDING 65536
+static struct pending {
+	uint32_t state;
+	int32_t device;
+	void *stream;
+	uint64_t order; /* 0 while the slot is free */
+	uint64_t gone;  /* WHYS times the order of the latest in this slot whose memory something else has got meanwhile, plus what */
+	uint64_t pitch, width; /* of rows; pitch 0: one piece */
+	uint32_t resumed; /* of the session, when the copy was asked for */
+	struct payload what;
+} pending[PENDING];
+static uint32_t pending_count; /* slots in use */
+static uint32_t taking; /* threads in release */
+
+static const uint8_t why_missing[WHYS] = {MISSING_OVERWRITTEN, MISSING_FREED, MISSING_UNREGISTERED};
+
+/*
+ * The slots lie in sets, each of which holds results of one stream, so that a stream's are found without a look at those of others:
+ * what waiting for it costs is what it releases, and a word for each set. A set is claimed when it is empty. Where none is, a result
+ * goes to a set of another stream, which is one of any stream from then on until it is empty again. in_use has a bit for each slot
+ * in its lower half and the stream's mark in the other. No result in the set is older than since.
+ */
+enum { SET = 32, SETS = PENDING / SET };
+static struct set { uint64_t in_use, since; } sets[SETS];
+static uint32_t sets_used, sets_low; /* sets ever used, where to look for an empty one */
+static uint16_t set_of[256]; /* where a stream's last result went, by its mark */
+static const uint32_t any_stream = 0xffffffff;
+
+static uint32_t mark_of(const void *stream)
+{
+	uint32_t m = (uint32_t)((uint64_t)stream * 0x9e3779b97f4a7c15ULL >> 32);
+	return m == any_stream ? 0 : m;
+}
+
+static uint32_t set_mark(uint64_t in_use) { return (uint32_t)(in_use >> 32); }
+static uint32_t set_slots(uint64_t in_use) { return (uint32_t)in_use; }
+#define NONE (~(uint64_t)0)
+
+/*
+ * What is pending for a piece of memory, in a hash table: an entry stands under the one or two blocks of memory that it
+ * touches, which are of the least of 8, 64, 512 ... bytes that it is no longer than. So few entries that lie side by side share
+ * a block. A place in the table is the order and the slot of an entry. It means nothing once the slot has another order, so
+ * nothing is ever taken out.
+ */
+enum { LEVELS = 16, GROUPS = 32768, GROUP = 16 };
+_Static_assert(PENDING == 1 << 16, "a place has 16 bits for the slot");
+static uint64_t (*places)[GROUP]; /* mapped when the process first has something pending */
+static uint32_t level_count[LEVELS]; /* entries, by the size of their blocks */
+
+static uint32_t block_shift(uint32_t level) { return 3 + 3 * level; }
+
+static uint32_t level_of(uint64_t len)
+{
+	uint32_t level = 0;
+	while (level < LEVELS - 1 && len > 1ULL << block_shift(level))
+		level++;
+	return level;
+}
+
+static uint64_t *group_of(uint32_t level, uint64_t block)
+{
+	return places[((block << 4 | level) * 0x9e3779b97f4a7c15ULL >> 32) % GROUPS];
+}
+
+/* Both come of one run of a graph: what lies there at its end is what each of them brought, or would be overwritten by in the program, too. */
+static bool together(const struct pending *a, const struct pending *b)
+{
+	return b != NULL && a->what.run && b->what.run && a->what.slot == b->what.slot && a->what.seq == b->what.seq;
+}
+
+static uint64_t extent(const struct pending *e)
+{
+	return extent_of(e->what.len, e->pitch, e->width);
+}
+
+/* The results are the parent's. */
+static void forget_parent(void)
+{
+	for (uint32_t i = 0; i < sets_used * SET; i++) {
+		pending[i].order = 0;
+		pending[i].state = ENTRY_FREE;
+	}
+	for (uint32_t i = 0; i < sets_used; i++)
+		sets[i].in_use = 0;
+	sets_used = pending_count = sets_low = taking = 0;
+	for (uint32_t i = 0; i < LEVELS; i++)
+		level_count[i] = 0;
+}
+
+/*
+ * A walk over what was pending when it began, of one stream or of any, with an order up to one: no further than that, since the
+ * table may have been full once. A slot is counted before its bit is set, so that the count is of no fewer than are seen.
+ */
+struct walk {
+	uint32_t mark, set, slots, used, state;
+	int32_t left;
+	uint64_t until;
+};
+
+static struct walk walk_pending(uint32_t mark, uint64_t until)
+{
+	struct walk w = {.mark = mark, .state = ENTRY_FULL, .until = shim_order()};
+	if (w.until > until)
+		w.until = until;
+	w.left = (int32_t)__atomic_load_n(&pending_count, __ATOMIC_ACQUIRE);
+	w.used = __atomic_load_n(&sets_used, __ATOMIC_ACQUIRE);
+	return w;
+}
+
+/* Bits that are set. The compiler would call a library for it. */
+static int32_t ones(uint32_t v)
+{
+	v -= v >> 1 & 0x55555555;
+	v = (v & 0x33333333) + (v >> 2 & 0x33333333);
+	return (int32_t)(((v + (v >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24);
+}
+
+static struct pending *next_pending(struct walk *w)
+{
+	for (;;) {
+		while (w->slots != 0) {
+			struct pending *e = &pending[(w->set - 1) * SET + (uint32_t)__builtin_ctz(w->slots)];
+			w->slots &= w->slots - 1;
+			if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == w->state && e->order <= w->until)
+				return e;
+		}
+		if (w->left <= 0 || w->set >= w->used)
+			return NULL;
+		struct set *s = &sets[w->set++];
+		uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_ACQUIRE);
+		w->left -= ones(set_slots(v));
+		if ((w->mark == any_stream || set_mark(v) == w->mark || set_mark(v) == any_stream) && __atomic_load_n(&s->since, __ATOMIC_RELAXED) <= w->until)
+			w->slots = set_slots(v);
+	}
+}
+
+/* The entry at a place, with its memory; NULL where it is pending no more. */
+static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
+{
+	struct pending *e = &pending[place % PENDING];
+	if (place == 0 || __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) != place / PENDING)
+		return NULL;
+	*from = e->what.addr;
+	*to = *from + extent(e);
+	/* Unless the slot has got another meanwhile, this is what belongs to the order. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
+}
+
+static bool open_places(void) { return sys_map_once(&places, sizeof *places * GROUPS); }
+
+static void map_places(void) { open_places(); }
+SHIM_HOOKS(.process = forget_parent, .filter = map_places);
+
+/* False where there is no memory for the table, or no place left for a block of the entry: then it is unchecked. */
+static bool add_places(struct pending *e)
+{
+	uint32_t level = level_of(extent(e));
+	uint64_t place = e->order * PENDING + (uint64_t)(e - pending), from, to;
+	uint64_t block = e->what.addr >> block_shift(level), last = (e->what.addr + extent(e) - 1) >> block_shift(level);
+	__atomic_add_fetch(&level_count[level], 1, __ATOMIC_SEQ_CST);
+	if (!open_places())
+		return false;
+	for (; block <= last; block++) {
+		uint64_t *g = group_of(level, block);
+		uint32_t i = 0;
+		for (; i < GROUP; i++) {
+			uint64_t was = __atomic_load_n(&g[i], __ATOMIC_RELAXED);
+			if (at_place(was, &from, &to) == NULL && __atomic_compare_exchange_n(&g[i], &was, place, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+				break;
+		}
+		if (i == GROUP)
+			return false;
+	}
+	return true;
+}
+
+/* Of the entry with this order, which may be gone by now. */
+static void mark_gone(struct pending *e, uint64_t of, enum why why)
+{
+	uint64_t was = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+	while (was < of * WHYS && !__atomic_compare_exchange_n(&e->gone, &was, of * WHYS + why, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* Waits until the thread that takes a result has taken it: the entry had this order. */
+static void await_entry(const struct pending *e, uint64_t of, uint64_t *limit)
+{
+	static const struct { int64_t sec, nsec; } pause = {0, 20000};
+	enum { SHORTLY = 100 };
+	const uint64_t LONGEST_NS = 10000000000;
+	for (int n = 0; __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) == of && __atomic_load_n(&e->state, __ATOMIC_SEQ_CST) == ENTRY_BUSY; n++) {
+		if (n < SHORTLY) {
+			sys0(__NR_sched_yield);
+			continue;
+		}
+		/* It may wait for the recorder itself. One that was cancelled amidst it never comes to an end. */
+		uint64_t now = shim_monotonic();
+		if (*limit == 0)
+			*limit = now + LONGEST_NS;
+		if (now > *limit)
+			return;
+		sys2(__NR_nanosleep, &pause, NULL);
+	}
+}
+
+/*
+ * Notes that something else gets the memory of what is pending there: a result that is still pending then is never seen, and one that a
+ * thread is just taking is waited for. by is the entry of the copy that does, and mine its order; NULL and the highest number for one
+ * without. Two copies that are asked for at once find each other: each is in the table before it looks, and the one that was asked for
+ * first is overwritten.
+ */
+static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len, enum why why)
+{
+	uint32_t count = __atomic_load_n(&pending_count, __ATOMIC_SEQ_CST);
+	uint64_t end = addr + len, blocks = 0, limit = 0, from, to;
+	if (count == 0)
+		return;
+	for (uint32_t level = 0; level < LEVELS; level++)
+		if (__atomic_load_n(&level_count[level], __ATOMIC_SEQ_CST) != 0)
+			blocks += ((end - 1) >> block_shift(level)) - (addr >> block_shift(level)) + 1;
+	if (blocks > count || __atomic_load_n(&places, __ATOMIC_ACQUIRE) == NULL) {
+		/* There is less to look at one after the other. */
+		struct walk w = walk_pending(any_stream, NONE);
+		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
+			uint64_t of = e->order;
+			if (e != by && of < mine && !together(e, by) && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to) {
+				mark_gone(e, of, why);
+				await_entry(e, of, &limit);
+			}
+		}
+		return;
+	}
+	for (uint32_t level = 0; level < LEVELS; level++) {
+		if (__atomic_load_n(&level_count[level], __ATOMIC_SEQ_CST) == 0)
+			continue;
+		for (uint64_t block = addr >> block_shift(level); block <= (end - 1) >> block_shift(level); block++) {
+			uint64_t *g = group_of(level, block);
+			for (uint32_t i = 0; i < GROUP; i++) {
+				uint64_t place = __atomic_load_n(&g[i], __ATOMIC_SEQ_CST), of = place / PENDING;
+				struct pending *e = at_place(place, &from, &to);
+				if (e == NULL || e == by || from >= end || addr >= to || together(e, by))
+					continue;
+				if (of < mine) {
+					mark_gone(e, of, why);
+					await_entry(e, of, &limit);
+				} else {
+					mark_gone(by, mine, COPIED_OVER);
+				}
+			}
+		}
+	}
+}
+
+/* A free slot of a set that has the mark: the caller's from now on. NULL where there is none. */
+static struct pending *take_entry(struct set *s, uint32_t mark)
+{
+	uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED);
+	while (set_mark(v) == mark && set_slots(v) != 0 && set_slots(v) != 0xffffffff) {
+		uint32_t slot = (uint32_t)__builtin_ctz(~set_slots(v));
+		if (__atomic_compare_exchange_n(&s->in_use, &v, v | 1ULL << slot, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return &pending[(uint32_t)(s - sets) * SET + slot];
+	}
+	return NULL;
+}
+
+/* A slot that is the caller's now, NULL where all are in use. */
+static struct pending *take_pending(void *stream)
+{
+	uint32_t mark = mark_of(stream), low = __atomic_load_n(&sets_low, __ATOMIC_RELAXED);
+	uint16_t *last = &set_of[mark % 256];
+	struct pending *e = take_entry(&sets[__atomic_load_n(last, __ATOMIC_RELAXED)], mark);
+	for (uint32_t k = 0; k < SETS && e == NULL; k++) {
+		uint32_t i = (low + k) % SETS;
+		struct set *s = &sets[i];
+		uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED), since = shim_order();
+		if (set_slots(v) != 0 || !__atomic_compare_exchange_n(&s->in_use, &v, (uint64_t)mark << 32 | 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		/* Whoever has claimed the set before and is late with this stores an older one. */
+		__atomic_store_n(&s->since, since, __ATOMIC_RELAXED);
+		e = &pending[i * SET];
+		__atomic_store_n(&sets_low, i + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(last, (uint16_t)i, __ATOMIC_RELAXED);
+		uint32_t used = __atomic_load_n(&sets_used, __ATOMIC_RELAXED);
+		while (used <= i && !__atomic_compare_exchange_n(&sets_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+	}
+	for (uint32_t i = 0; i < SETS && e == NULL; i++) {
+		uint64_t v = __atomic_load_n(&sets[i].in_use, __ATOMIC_RELAXED);
+		while (set_slots(v) != 0xffffffff && set_slots(v) != 0 && set_mark(v) != any_stream &&
+		       !__atomic_compare_exchange_n(&sets[i].in_use, &v, v | (uint64_t)any_stream << 32, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+		e = take_entry(&sets[i], any_stream);
+	}
+	return e;
+}
+
+static void give_entry(struct pending *e)
+{
+	uint32_t i = (uint32_t)(e - pending);
+	__atomic_store_n(&e->state, ENTRY_FREE, __ATOMIC_RELEASE);
+	uint64_t left = __atomic_and_fetch(&sets[i / SET].in_use, ~(1ULL << i % SET), __ATOMIC_ACQ_REL);
+	if (set_slots(left) == 0 && i / SET < __atomic_load_n(&sets_low, __ATOMIC_RELAXED))
+		__atomic_store_n(&sets_low, i / SET, __ATOMIC_RELAXED);
+}
+
+bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
+{
+	uint64_t len = extent_of(p->len, pitch, width);
+	struct pending *e = NULL;
+	if (__atomic_add_fetch(&pending_count, 1, __ATOMIC_SEQ_CST) <= PENDING)
+		e = take_pending(stream);
+	if (e == NULL) {
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
+		overwrite_pending(NULL, NONE, p->addr, len, COPIED_OVER);
+		return false;
+	}
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what follows sees that the order before is over */
+	e->device = shim_t.device;
+	e->stream = stream;
+	e->pitch = pitch;
+	e->width = width;
+	e->resumed = __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE);
+	e->what = *p;
+	uint64_t mine = next_order();
+	__atomic_store_n(&e->order, mine, __ATOMIC_RELEASE);
+	if (!add_places(e))
+		e->what.flags |= PIECE_EARLY;
+	/* From here on another thread may release it. */
+	__atomic_store_n(&e->state, ENTRY_FULL, __ATOMIC_SEQ_CST);
+	overwrite_pending(e, mine, p->addr, len, COPIED_OVER);
+	return true;
+}
+
+static bool released(const struct pending *e, enum reach which, const void *stream, uint64_t until)
+{
+	return shim_reached(&(struct place){.stream = e->stream, .order = e->order, .device = e->device}, which, stream, until);
+}
+
+/*
+ * What another thread is just taking, which has waited for the same: the program may change or give back that memory as soon as this thread's
+ * call returns.
+ */
+static void await_taken(enum reach which, void *stream, uint64_t until)
+{
+	uint64_t limit = 0;
+	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
+	w.state = ENTRY_BUSY;
+	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
+		uint64_t o = __atomic_load_n(&e->order, __ATOMIC_ACQUIRE);
+		if (o != 0 && released(e, which, stream, until))
+			await_entry(e, o, &limit);
+	}
+}
+
+static void take_released(enum reach which, void *stream, uint64_t until)
+{
+	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
+	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
+		uint32_t was = ENTRY_FULL;
+		if (!released(e, which, stream, until) ||
+		    !__atomic_compare_exchange_n(&e->state, &was, ENTRY_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (!released(e, which, stream, until)) {
+			/* Another thread has released it meanwhile, and a third has put a result of its own there. */
+			__atomic_store_n(&e->state, ENTRY_FULL, __ATOMIC_RELEASE);
+			continue;
+		}
+		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+		if (e->resumed != __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE))
+			payload_missing(&e->what, MISSING_DETACHED); /* the program may have waited for it, and used the memory again */
+		else if (gone / WHYS == e->order)
+			payload_missing(&e->what, why_missing[gone % WHYS]);
+		else
+			payload_rows(&e->what, e->pitch, e->width, true);
+		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
+		give_entry(e);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
+	}
+}
+
+void release(enum reach which, void *stream, uint64_t until)
+{
+	shim_times_reached(which, stream, until);
+	if (__builtin_expect(shim_visible != 0, 0))
+		visible_after();
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
+		return;
+	__atomic_add_fetch(&taking, 1, __ATOMIC_SEQ_CST);
+	take_released(which, stream, until);
+	if (__atomic_sub_fetch(&taking, 1, __ATOMIC_SEQ_CST) != 0)
+		await_taken(which, stream, until);
+}
+
+void shim_synced_stream(void *stream, uint64_t until) { release(OF_STREAM, stream, until); }
+void shim_synced_device(uint64_t until) { release(OF_DEVICE, NULL, until); }
+
+bool any_pending(void) { return __atomic_load_n(&pending_count, __ATOMIC_RELAXED) != 0; }
+
+void give_up_pending(uint64_t addr, uint64_t len, enum why why) { overwrite_pending(NULL, NONE, addr, len, why); }
+
+void shim_overwritten(uint64_t addr, uint64_t len)
+{
+	if (len != 0)
+		give_up_pending(addr, len, COPIED_OVER);
+}

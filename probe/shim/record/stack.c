@@ -1,0 +1,113 @@
+/*
+ * The stack that a call was made from, by the chain of frame pointers, inside the stack of the thread alone: code that was
+ * compiled without them ends it early. The addresses are written once for each stack that the ring has not seen lately;
+ * calls name it by a hash.
+ */
+#include <asm/fcntl.h>
+
+#include "base/sys.h"
+#include "record/piece.h"
+
+enum { STACK_FRAMES = 64, STACKS = 128, STACK_WAYS = 8 };
+/* In the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS. */
+_Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
+#define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
+static __thread uint64_t stack_end __attribute__((tls_model("initial-exec")));
+
+/* The end of the mapping that holds an address, 0 where it can't be found. */
+static uint64_t mapping_end(uint64_t addr)
+{
+	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	uint64_t from = 0, number = 0, found = 0;
+	enum { FROM, TO, REST } at = FROM;
+	char text[512];
+	for (long n; found == 0 && (n = sys3(__NR_read, fd, text, sizeof text)) > 0;)
+		for (long i = 0; i < n && found == 0; i++) {
+			char c = text[i];
+			if (c == '\n')
+				at = FROM, number = 0;
+			else if (at == REST)
+				continue;
+			else if (c == '-')
+				from = number, number = 0, at = TO;
+			else if (c == ' ') {
+				at = REST;
+				if (addr >= from && addr < number)
+					found = number;
+			} else
+				number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+		}
+	sys1(__NR_close, fd);
+	return found;
+}
+
+/*
+ * Where code lies, which the recorder can't learn of a process that is gone before it looks: with the first stack of the
+ * process. What is loaded later it reads itself.
+ */
+static void tell_maps(struct shim_call *c)
+{
+	if (__atomic_exchange_n(&shim_p->told_maps, 1, __ATOMIC_RELAXED))
+		return;
+	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	enum { AT_ONCE = 4096 };
+	uint8_t *start = c->end;
+	uint64_t len = 0;
+	c->end += sizeof(struct piece);
+	while (len < shim_t.size / 4 && grow(c, 2 * AT_ONCE)) {
+		long n = sys3(__NR_read, fd, c->end, AT_ONCE);
+		if (n <= 0)
+			break;
+		c->end += n;
+		len += (uint64_t)n;
+	}
+	sys1(__NR_close, fd);
+	*(struct piece *)start = (struct piece){.param = MAPS_PARAM, .flags = PIECE_BYTES, .len = (uint32_t)len};
+	c->end = start + sizeof(struct piece) + round8(len);
+}
+
+void shim_stack(struct shim_call *c)
+{
+	struct shim_thread *t = &shim_t;
+	uint64_t pcs[STACK_FRAMES];
+	uint64_t *fp = t->frame, n = 0, hash = 0x9e3779b97f4a7c15ULL;
+	uint64_t most = shim_control->stack_frames < STACK_FRAMES ? shim_control->stack_frames : STACK_FRAMES;
+	/* A thread that runs on another stack for once (a signal's, a coroutine's) is not followed beyond its own. */
+	if (stack_end == 0)
+		stack_end = mapping_end((uint64_t)fp);
+	while (n < most) {
+		if ((uint64_t)fp % 8 != 0 || (uint64_t)(fp + 2) > stack_end || stack_end - (uint64_t)fp > 1ULL << 30)
+			break;
+		uint64_t *next = (uint64_t *)fp[0];
+		pcs[n] = fp[1];
+		if (pcs[n] < 4096)
+			break;
+		hash = (hash ^ pcs[n++]) * 0xff51afd7ed558ccdULL;
+		hash ^= hash >> 32;
+		if (next <= fp)
+			break;
+		fp = next;
+	}
+	if (n == 0)
+		return;
+	if (!shim_p->told_maps && grow(c, sizeof(struct piece)))
+		tell_maps(c);
+	if (!grow(c, 2 * sizeof(struct piece) + 8 + 8 * n))
+		return;
+	/* Of the stacks whose hashes fall together, the oldest makes room: two that alternate are both written once. */
+	uint64_t *seen = &stacks_seen[hash % (STACKS / STACK_WAYS) * STACK_WAYS];
+	size_t way = 0;
+	while (way < STACK_WAYS && seen[way] != hash)
+		way++;
+	if (way == STACK_WAYS) {
+		for (way = STACK_WAYS - 1; way > 0; way--)
+			seen[way] = seen[way - 1];
+		*seen = hash;
+		shim_piece(c, STACK_PARAM, 0, pcs, 8 * n, true);
+	}
+	shim_out(c, STACK_PARAM, &hash, 8);
+}

@@ -1,0 +1,79 @@
+/*
+ * Programs that filter their system calls (seccomp). A filter may kill a process for a call that it does not list, so the shim makes none once
+ * there is one. The program sets a filter by prctl or syscall, which this file wraps.
+ *
+ * Without system calls the shim can't record payloads that the device may still write, nor children. Threads get rings from a pool
+ * (session/pool.c). Other memory that is needed later is mapped before the filter is set, by hooks.
+ */
+#include "base/clock.h"
+#include "base/hooks.h"
+#include "base/loader.h"
+#include "base/sys.h"
+#include "session/pool.h"
+#include "session/process.h"
+
+enum { PR_SECCOMP = 22, STRICT = 0, FILTER = 1 };
+
+/* The thread is about to set a filter. True where the shim did not know of one. */
+static bool lock_in(void)
+{
+	const uint64_t PATIENCE_NS = 100000000;
+	if (shim_filtered())
+		return false;
+	uint64_t since = shim_monotonic();
+	if (shim_loaded() && open_process()) {
+		SHIM_RUN_HOOKS(filter);
+		make_pool();
+	}
+	shim_set_filtered(true);
+	/* A thread that waits for the recorder does so for a few milliseconds at a time. One that a handler has left by a longjmp never ends its call. */
+	while (__atomic_load_n(&shim_p->inside, __ATOMIC_SEQ_CST) != 0) {
+		struct { int64_t sec, nsec; } now = {0, 0};
+		sys_raw(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
+		sys_raw(__NR_clock_gettime, 1, SYS_ARG(&now), 0, 0, 0, 0);
+		if ((uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec - since > PATIENCE_NS)
+			break;
+	}
+	return true;
+}
+
+/* The filter is there, or the kernel has refused it. */
+static void locked_in(bool first, bool ok)
+{
+	struct process *p = shim_own_process();
+	if (!first)
+		return;
+	if (!ok)
+		shim_set_filtered(false);
+	else if (p != NULL) {
+		__atomic_store_n(&p->filtered, 1, __ATOMIC_RELEASE);
+		__atomic_add_fetch(&shim_control->filtered, 1, __ATOMIC_RELEASE);
+	}
+}
+
+static void *real_syscall, *real_prctl;
+
+SHIM_EXPORT long syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	long (*next)(long, long, long, long, long, long, long) = (long (*)(long, long, long, long, long, long, long))shim_real(&real_syscall, "syscall");
+	if (__builtin_expect((n == __NR_seccomp && (a == STRICT || a == FILTER)) || (n == __NR_prctl && a == PR_SECCOMP), 0)) {
+		bool first = lock_in();
+		long r = next(n, a, b, c, d, e, f);
+		locked_in(first, r == 0);
+		return r;
+	}
+	return next(n, a, b, c, d, e, f);
+}
+
+SHIM_EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	int (*next)(int, unsigned long, unsigned long, unsigned long, unsigned long) =
+		(int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long))shim_real(&real_prctl, "prctl");
+	if (__builtin_expect(option == PR_SECCOMP, 0)) {
+		bool first = lock_in();
+		int r = next(option, a, b, c, d);
+		locked_in(first, r == 0);
+		return r;
+	}
+	return next(option, a, b, c, d);
+}

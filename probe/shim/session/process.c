@@ -1,0 +1,311 @@
+/*
+ * What a process says of itself to the recorder, which may run where it can't see the process: in the file `process.N` of the
+ * session. The process holds a lock on the file as long as it has it mapped, so that anybody can tell whether it is gone: such
+ * a lock belongs to the open file, which the mapping keeps open. Forked children do not inherit the mapping.
+ */
+#include "session/process.h"
+
+#include <asm/fcntl.h>
+#include <asm/stat.h>
+#include <link.h>
+#include <linux/mman.h>
+
+#include "base/clock.h"
+#include "base/hooks.h"
+#include "base/loader.h"
+#include "base/lookup.h"
+#include "base/sys.h"
+#include "session/session.h"
+
+#define MADV_NO_FORK 10
+#define MADV_WIPE_ON_FORK 18
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#endif
+
+extern char **environ __attribute__((weak));
+
+static uint32_t self_number; /* 1 + N */
+
+/* 1 + N of this process, or of the one that it was forked from, once a call of that is recorded. */
+static uint32_t caller;
+
+void shim_calls(void) { __atomic_store_n(&caller, self_number, __ATOMIC_RELAXED); }
+
+/* Text behind what a process says of itself. */
+struct text { char *at, *end; };
+
+static void put(struct text *t, const char *s)
+{
+	while (*s && t->at < t->end)
+		*t->at++ = *s++;
+	if (t->at < t->end)
+		*t->at++ = 0;
+}
+
+static void put_file(struct text *t, const char *path)
+{
+	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	for (long n; t->at < t->end && (n = sys3(__NR_read, fd, t->at, t->end - t->at)) > 0;)
+		t->at += n;
+	sys1(__NR_close, fd);
+}
+
+/* Variables that the recorder has asked for: names, or beginnings of names that end with a _, one a line. */
+static void put_variables(struct text *t)
+{
+	char names[1024];
+	long fd = open_in_session("variables", 0, false, O_RDONLY);
+	if (fd < 0)
+		return;
+	long n = sys3(__NR_read, fd, names, sizeof names - 1);
+	sys1(__NR_close, fd);
+	names[n > 0 ? n : 0] = 0;
+	if (&environ == NULL || environ == NULL)
+		return;
+	for (char **e = environ; *e; e++)
+		for (const char *s = names; *s;) {
+			const char *v = *e;
+			while (*s && *s != '\n' && *s == *v)
+				s++, v++;
+			if ((*s == 0 || *s == '\n') && v > *e && (*v == '=' || v[-1] == '_')) {
+				put(t, *e);
+				break;
+			}
+			while (*s && *s != '\n')
+				s++;
+			s += *s != 0;
+		}
+}
+
+/* The names of symbols that the recorder has asked for, one a line, of those that are there. */
+static void put_symbols(struct text *t)
+{
+	char names[256];
+	long fd = open_in_session("symbols", 0, false, O_RDONLY);
+	if (fd < 0)
+		return;
+	long n = sys3(__NR_read, fd, names, sizeof names - 1);
+	sys1(__NR_close, fd);
+	names[n > 0 ? n : 0] = 0;
+	for (char *s = names, *next; *s; s = next) {
+		for (next = s; *next && *next != '\n'; next++)
+			;
+		if (*next)
+			*next++ = 0;
+		if (shim_next(s) != NULL)
+			put(t, s);
+	}
+}
+
+/* The objects of the runtime that are loaded. */
+static void put_libraries(struct text *t)
+{
+	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
+		if (lookup_of_runtime(l->l_name))
+			put(t, l->l_name);
+}
+
+/* 1 + how many filters of system calls the process has, 0 where the kernel does not say. */
+static uint32_t filters(char *room, size_t size)
+{
+	static const char field[] = "\nSeccomp_filters:\t";
+	struct text t = {room, room + size};
+	uint32_t n = 0;
+	put_file(&t, "/proc/self/status");
+	for (const char *s = room; s + sizeof field < t.at && n == 0; s++) {
+		size_t i = 0;
+		while (field[i] && s[i] == field[i])
+			i++;
+		if (field[i])
+			continue;
+		for (n = 0, s += i; s < t.at && *s >= '0' && *s <= '9'; s++)
+			n = 10 * n + (uint32_t)(*s - '0');
+		n++;
+	}
+	memset(room, 0, (size_t)(t.at - room));
+	return n;
+}
+
+/* What stands for the program: its file and the first argument that is no option, which is the script of an interpreter. */
+static uint64_t program(const char *exe, const char *args, const char *end)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+	for (; *exe; exe++)
+		h = (h ^ (uint8_t)*exe) * 0x100000001b3ULL;
+	h = h * 0x100000001b3ULL;
+	for (int n = 0; args < end; n++) {
+		if (n > 0 && *args != '-') {
+			for (; args < end && *args; args++)
+				h = (h ^ (uint8_t)*args) * 0x100000001b3ULL;
+			break;
+		}
+		while (args < end && *args)
+			args++;
+		args++;
+	}
+	return h;
+}
+
+/* The threads of a process that can't say who it is get no rings. */
+static bool refused(void)
+{
+	__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void coded(int code, void *none)
+{
+	struct process *p = shim_own_process();
+	(void)none;
+	if (p != NULL)
+		__atomic_store_n(&p->code, 1 + (code & 0xff), __ATOMIC_RELAXED);
+}
+
+/* The code that the program gives to exit, or returns from main with, is told to nobody but what on_exit has noted. It is the C library's: where that has none
+ * the code stays unknown. Children have what their parent has noted. */
+static void follow_exit(void)
+{
+	static uint32_t followed;
+	if (__atomic_exchange_n(&followed, 1, __ATOMIC_RELAXED))
+		return;
+	int (*on_exit)(void (*)(int, void *), void *) = (int (*)(void (*)(int, void *), void *))shim_next("on_exit");
+	if (on_exit != NULL)
+		on_exit(coded, NULL);
+}
+
+static bool register_process(void)
+{
+	struct stat st;
+	uint32_t n = __atomic_fetch_add(&shim_control->next_process, 1, __ATOMIC_RELAXED);
+	shim_self = NULL;
+	long fd = open_in_session("process.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		return refused();
+	long m = -1;
+	struct flock whole = {.l_type = F_WRLCK};
+	if (allocate(fd, 0, PROCESS_BYTES) && sys3(__NR_fcntl, fd, F_OFD_SETLK, &whole) == 0) {
+		sys2(__NR_fchmod, fd, 0660);
+		m = sys6(__NR_mmap, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	}
+	/* The mapping keeps the lock. */
+	sys1(__NR_close, fd);
+	if (m < 0 && m > -4096)
+		return refused();
+	sys3(__NR_madvise, m, PROCESS_BYTES, MADV_NO_FORK);
+	struct process *p = (struct process *)m;
+	p->pid = (uint32_t)sys0(__NR_getpid);
+	p->ppid = (uint32_t)sys0(__NR_getppid);
+	p->start = shim_now();
+	p->forked_from = __atomic_load_n(&caller, __ATOMIC_RELAXED);
+	if (sys4(__NR_newfstatat, -100, "/proc/self/ns/pid", &st, 0) == 0)
+		p->pid_namespace = st.st_ino;
+	p->filters = filters(p->text, sizeof p->text);
+	struct text t = {p->text, p->text + sizeof p->text};
+	long got = sys4(__NR_readlinkat, -100, "/proc/self/exe", t.at, 1024);
+	t.at += got > 0 ? got : 0;
+	*t.at++ = 0;
+	char *mark = t.at;
+	p->exe = (uint32_t)(t.at - p->text);
+	t.end = t.at + 4096;
+	put_file(&t, "/proc/self/cmdline");
+	p->args = (uint32_t)(t.at - mark);
+	p->program = program(p->text, mark, t.at);
+	mark = t.at;
+	t.end = t.at + 4096;
+	put_variables(&t);
+	p->variables = (uint32_t)(t.at - mark);
+	mark = t.at;
+	t.end = p->text + sizeof p->text;
+	put_libraries(&t);
+	put_symbols(&t);
+	p->libraries = (uint32_t)(t.at - mark);
+	/* The guard: see record/guard.go. */
+	fd = open_in_session("guard.", p->program, true, O_RDONLY);
+	if (fd >= 0) {
+		sys1(__NR_close, fd);
+		p->untraced = 1;
+	}
+	self_number = n + 1;
+	__atomic_store_n(&p->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&shim_self, p, __ATOMIC_RELEASE);
+	follow_exit();
+	return !p->untraced;
+}
+
+bool open_process(void)
+{
+	struct shim_process *p = shim_p;
+	uint32_t was = PROCESS_NEW;
+	static bool unfit; /* the kernel has no such pages: a child would write into its parent's rings */
+	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == PROCESS_NEW && sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK) < 0)
+		unfit = true;
+	if (__atomic_compare_exchange_n(&p->ready, &was, PROCESS_OPENING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		p->pid = (uint32_t)sys0(__NR_getpid);
+		SHIM_RUN_HOOKS(process);
+		bool on = !shim_filtered() && attach_session() && register_process();
+		if (shim_filtered()) {
+			shim_self = NULL;
+			if (session_attached())
+				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child, which can say nothing of itself */
+		}
+		if (on && unfit) {
+			__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
+			on = false;
+		}
+		p->generation = self_number;
+		p->plain = shim_visible == 0 ? p->generation : 0;
+		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
+		__atomic_store_n(&p->ready, on ? PROCESS_RECORDS : PROCESS_OFF, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == PROCESS_OPENING)
+		sys0(__NR_sched_yield);
+	return p->ready == PROCESS_RECORDS;
+}
+
+/* The process ends, and of its own will: what has not said so and is gone has crashed, or was killed. It is one store, which nothing else waits for. */
+__attribute__((destructor)) static void said(void)
+{
+	struct process *p = shim_own_process();
+	if (p != NULL)
+		__atomic_store_n(&p->ended, 1, __ATOMIC_RELAXED);
+}
+
+SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
+{
+	struct process *p = shim_own_process();
+	/* And no code. A child by vfork has its parent's memory, and says nothing for it. */
+	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid))
+		said();
+	for (;;)
+		sys_raw(__NR_exit_group, code, 0, 0, 0, 0, 0);
+}
+
+SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }
+
+/* The C library ends the process itself in there. */
+SHIM_EXPORT __attribute__((noreturn)) void quick_exit(int code)
+{
+	void (*real)(int) = (void (*)(int))shim_next("quick_exit");
+	coded(code, NULL);
+	said();
+	if (real != NULL)
+		real(code);
+	_exit(code);
+}
+
+/* A server may change its root before its first call of the runtime: the session stays reachable. */
+SHIM_EXPORT int chroot(const char *path)
+{
+	static void *next;
+	int (*real)(const char *) = (int (*)(const char *))shim_real(&next, "chroot");
+	if (real == NULL)
+		return -1;
+	if (open_process())
+		keep_session();
+	return real(path);
+}
+
+extern __typeof__(chroot) shim_chroot __attribute__((alias("chroot"), copy(chroot), visibility("hidden")));

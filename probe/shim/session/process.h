@@ -1,0 +1,14 @@
+/* The process's own file process.N, by which the recorder knows it. */
+#ifndef ACLTRACE_SHIM_PROCESS_H
+#define ACLTRACE_SHIM_PROCESS_H
+
+#include "base/state.h"
+
+/* Makes the process ready to record, once, and again in a forked child. False if the process is not to be recorded. */
+bool open_process(void);
+/* Notes that a call of this process is recorded: children that it forks from here on name it. */
+void shim_calls(void) HIDDEN;
+/* Another name of the chroot that the shim exports, for which no other library's stands in. */
+extern int shim_chroot(const char *path) HIDDEN;
+
+#endif

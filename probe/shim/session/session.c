@@ -1,0 +1,214 @@
+/*
+ * The session that a process records into: found by a variable of the environment, once, and again in each forked child, which has its
+ * parent's memory and no part in what its parent records.
+ */
+#include "session/session.h"
+
+#include <asm/fcntl.h>
+#include <asm/stat.h>
+#include <linux/mman.h>
+
+#include "base/sys.h"
+#include "runtime.h"
+
+#define AT_SECURE 23
+#define EINTR 4
+
+uint64_t used_before;
+static bool attached; /* to the session that shim_control is of */
+
+static char session[256]; /* folder, from ACLTRACE_SESSION */
+/* The folder, kept open once its path may lead elsewhere. The program may close what it has not opened. */
+static struct { long fd; uint64_t dev, ino; } session_dir = {.fd = -1};
+
+static size_t length(const char *s)
+{
+	size_t n = 0;
+	while (s[n])
+		n++;
+	return n;
+}
+
+/* The value of a variable of the environment, in the program's own copy of it. */
+extern char **environ __attribute__((weak));
+
+static const char *variable(const char *name)
+{
+	size_t n = length(name);
+	if (&environ == NULL || environ == NULL)
+		return NULL;
+	for (char **e = environ; *e; e++) {
+		size_t i = 0;
+		while (i < n && (*e)[i] == name[i])
+			i++;
+		if (i == n && (*e)[n] == '=')
+			return *e + n + 1;
+	}
+	return NULL;
+}
+
+extern unsigned long getauxval(unsigned long) __attribute__((weak));
+
+/* A program that runs with more rights than its caller is left alone, whatever the loader thought of it. */
+static bool secure(void)
+{
+	if (getauxval != NULL)
+		return getauxval(AT_SECURE) != 0;
+	long fd = sys3(__NR_openat, -100, "/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	uint64_t v[64];
+	long n = sys3(__NR_read, fd, v, sizeof v);
+	sys1(__NR_close, fd);
+	for (long i = 0; i + 1 < n / 8; i += 2)
+		if (v[i] == AT_SECURE)
+			return v[i + 1] != 0;
+	return true;
+}
+
+/* The folder's number and which it is, false where it is not open. */
+static bool same_dir(long fd, uint64_t *dev, uint64_t *ino)
+{
+	struct stat st;
+	if (fd < 0 || sys2(__NR_fstat, fd, &st) < 0)
+		return false;
+	*dev = st.st_dev, *ino = st.st_ino;
+	return true;
+}
+
+void keep_session(void)
+{
+	if (__atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE) >= 0)
+		return;
+	long fd = sys4(__NR_openat, -100, session, O_PATH | O_DIRECTORY | O_CLOEXEC, 0), none = -1;
+	if (same_dir(fd, &session_dir.dev, &session_dir.ino) &&
+	    !__atomic_compare_exchange_n(&session_dir.fd, &none, fd, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys1(__NR_close, fd);
+}
+
+long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
+{
+	char path[300];
+	uint64_t dev, ino;
+	long dir = __atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE);
+	bool kept = same_dir(dir, &dev, &ino) && dev == session_dir.dev && ino == session_dir.ino;
+	size_t n = 0;
+	if (!kept) {
+		n = length(session);
+		memcpy(path, session, n);
+		path[n++] = '/';
+	}
+	size_t m = length(name);
+	memcpy(path + n, name, m);
+	n += m;
+	if (numbered) {
+		char digits[20];
+		int d = 0;
+		do
+			digits[d++] = (char)('0' + number % 10);
+		while (number /= 10);
+		while (d)
+			path[n++] = digits[--d];
+	}
+	path[n] = 0;
+	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
+}
+
+bool allocate(long fd, uint64_t from, uint64_t size)
+{
+	enum { FILE_SIZE = 1, PART = 256 * 1024, TRIES = 1000 };
+	struct { uint64_t soft, hard; } limit;
+	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < from + size)
+		return false;
+	/* A program that is signalled often would end each try at all of it, before Linux 6.0. */
+	for (uint64_t at = 0; at < size; at += PART) {
+		uint64_t n = size - at < PART ? size - at : PART;
+		long e = -EINTR;
+		for (int i = 0; i < TRIES && e == -EINTR; i++)
+			e = sys4(__NR_fallocate, fd, 0, from + at, n);
+		if (e < 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Programs may clear their environment before the first call, so the path is copied when the shim is loaded. The session is opened at
+ * the first call: most processes make none.
+ */
+__attribute__((constructor)) static void find_session(void)
+{
+	const char *dir = variable("ACLTRACE_SESSION");
+	if (dir != NULL && dir[0] == '/' && length(dir) < sizeof session)
+		memcpy(session, dir, length(dir) + 1);
+}
+
+bool session_attached(void) { return attached; }
+
+bool attach_session(void)
+{
+	if (attached)
+		return true;
+	if (session[0] == 0)
+		find_session(); /* a call before the constructor, or a variable that the program has set itself */
+	if (session[0] == 0 || secure())
+		return false;
+	long fd = open_in_session("control", 0, false, O_RDWR);
+	if (fd < 0)
+		return false;
+	struct control *c = shim_control;
+	bool mapped = !sys_failed(sys_map(sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0, c));
+	sys1(__NR_close, fd);
+	if (!mapped)
+		return false;
+	attached = c->magic == RING_MAGIC && c->version == RING_VERSION && c->functions == shim_functions;
+	if (attached)
+		used_before = __atomic_load_n(&c->memory_used, __ATOMIC_RELAXED);
+	else {
+		if (c->magic == RING_MAGIC)
+			__atomic_store_n(&c->stranger, (uint32_t)sys0(__NR_getpid), __ATOMIC_RELEASE);
+		sys_map(sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0, c);
+	}
+	return attached;
+}
+
+/* Whether the line of /proc/self/maps that the control lies in ends so. */
+static bool control_deleted(void)
+{
+	static const char end[] = "(deleted)";
+	uint64_t number = 0, from = 0;
+	size_t matched = 0;
+	enum { FROM, TO, REST, OTHER } at = FROM;
+	char text[512];
+	bool deleted = false, over = false;
+	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	for (long n; fd >= 0 && !over && (n = sys3(__NR_read, fd, text, sizeof text)) > 0;)
+		for (long i = 0; i < n && !over; i++) {
+			char c = text[i];
+			if (c == '\n') {
+				over = at == REST;
+				deleted = over && matched == sizeof end - 1;
+				at = FROM, number = 0;
+			} else if (at == FROM && c == '-') {
+				from = number, number = 0, at = TO;
+			} else if (at == TO && c == ' ') {
+				at = (uint64_t)shim_control >= from && (uint64_t)shim_control < number ? REST : OTHER;
+				matched = 0;
+			} else if (at == FROM || at == TO) {
+				number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+			} else {
+				matched = matched < sizeof end - 1 && c == end[matched] ? matched + 1 : c == end[0];
+			}
+		}
+	if (fd >= 0)
+		sys1(__NR_close, fd);
+	return deleted;
+}
+
+void look_for_session(void)
+{
+	if (!control_deleted())
+		return;
+	__atomic_store_n(&shim_control->off, OFF_ENDED, __ATOMIC_RELAXED);
+	__atomic_store_n(&shim_control->quiet, QUIET_ALL, __ATOMIC_RELAXED);
+}

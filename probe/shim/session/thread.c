@@ -1,0 +1,292 @@
+/*
+ * The ring of a thread: made at its first call, or taken over from a thread that has ended, and room in it for what comes next.
+ * What has no room is counted. See ring.h.
+ */
+#include "session/thread.h"
+
+#include <asm/fcntl.h>
+#include <linux/mman.h>
+
+#include "base/clock.h"
+#include "base/hooks.h"
+#include "base/sys.h"
+#include "session/pool.h"
+#include "session/process.h"
+#include "session/session.h"
+#include "session/slot.h"
+
+#define ESRCH 3
+#define HEARTBEAT_NS 500000000ULL
+/* What a thread that waits must see of that itself, and what one pause of it counts at most: on a machine that stood still meanwhile, nobody gave a sign. */
+#define SEEN_NS 200000000ULL
+#define PAUSE_NS 10000000ULL
+#define SHORTEST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 5000000
+
+/* Where the rings of this process lie, by slot. */
+static uint8_t *mapped[RING_MAX_SLOTS];
+
+static uint8_t *base_of(const struct slot *s, uint32_t i) { return s->range == 0 ? mapped[i] : range_at(s->range - 1); }
+
+/* Whether the thread of this process that had a slot has ended, and the recorder has emptied its ring. */
+static bool left(const struct slot *s, uint32_t i)
+{
+	const struct ring *r = (const struct ring *)(base_of(s, i) - RING_HEADER);
+	return __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&r->head, __ATOMIC_RELAXED) &&
+	       sys3(__NR_tgkill, shim_p->pid, s->tid, 0) == -ESRCH;
+}
+
+static void own_slot(struct slot *s, uint32_t i)
+{
+	enum { PR_NAME = 16 };
+	bool filtered = shim_filtered();
+	s->pid = shim_p->pid;
+	s->tid = filtered ? thread_id(i) : (uint32_t)sys0(__NR_gettid);
+	s->ppid = filtered ? 0 : (uint32_t)sys0(__NR_getppid);
+	s->process = shim_p->generation;
+	s->start = shim_now();
+	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+	memset(s->name, 0, sizeof s->name);
+	sys2(__NR_prctl, PR_NAME, s->name);
+}
+
+/* Takes the slot, if its ring is this process's and serves a new thread: made ahead, or left by one that has ended. */
+static bool take_left(struct slot *s, uint32_t i)
+{
+	uint32_t was = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
+	if ((was != SLOT_LIVE && was != SLOT_READY) || s->process != shim_p->generation || base_of(s, i) == NULL)
+		return false;
+	if (was == SLOT_READY)
+		return __atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (!left(s, i) || !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
+	if (left(s, i))
+		return true;
+	/* Another thread has had it meanwhile, for a short while or still. */
+	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+	return false;
+}
+
+/*
+ * A ring whose thread has ended, and which the recorder has emptied, serves the next thread. It goes on where it was:
+ * the bytes written and the numbers of calls are those of the slot, and the generation tells the recorder of the change.
+ */
+static bool reuse_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
+		struct slot *s = &c->slots[i];
+		if (!take_left(s, i))
+			continue;
+		t->base = base_of(s, i);
+		t->ring = (struct ring *)(t->base - RING_HEADER);
+		t->size = t->capacity = s->ring_bytes;
+		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		t->slot = i;
+		own_slot(s, i);
+		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+static bool make_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint64_t size = c->ring_bytes;
+	if (reuse_ring(t))
+		return true;
+	if (shim_filtered()) {
+		__atomic_add_fetch(&c->shut_out, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (!claim_memory(size))
+		goto refuse;
+	uint32_t n = take_slot();
+	if (n >= c->max_slots)
+		goto no_memory;
+	struct slot *s = &c->slots[n];
+	own_slot(s, n);
+	s->ring_bytes = size;
+	s->range = 0;
+	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		goto no_slot;
+	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
+	sys2(__NR_fchmod, fd, 0660);
+	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
+	if (!allocate(fd, 0, RING_HEADER + size))
+		goto no_map;
+	long whole = sys_map((RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (sys_failed(whole))
+		goto no_map;
+	if (!map_ring(whole, fd, 0, size, MAP_POPULATE)) {
+		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
+		goto no_map;
+	}
+	sys1(__NR_close, fd);
+	t->ring = (struct ring *)whole;
+	t->base = (uint8_t *)whole + RING_HEADER;
+	t->size = t->capacity = size;
+	t->head = t->tail = 0;
+	t->slot = n;
+	mapped[n] = t->base;
+	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+	return true;
+no_map:
+	sys1(__NR_close, fd);
+no_slot:
+	__atomic_store_n(&s->state, SLOT_DEAD, __ATOMIC_RELEASE);
+no_memory:
+	return_memory(size);
+refuse:
+	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void shim_set_room(void)
+{
+	struct shim_thread *t = &shim_t;
+	bool plain = t->base != NULL && t->lost == 0 && shim_control->clock == CLOCK_COUNTER && shim_control->stack_frames == 0 && shim_control->time_every == 0;
+	t->room = plain ? t->tail + t->size - PLAIN_BYTES : 0;
+}
+
+/* A thread that found no ring in a process that can make none gets one as soon as the recorder has made it. */
+static void take_offer(struct shim_thread *t)
+{
+	uint32_t offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
+	uint64_t since = t->head;
+	if (offered == t->offered || !reuse_ring(t)) {
+		t->offered = offered;
+		t->lost++;
+		return;
+	}
+	__atomic_sub_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
+	t->off = false;
+	t->ring->lost_since = since;
+	t->ring->seq += t->lost;
+	__atomic_store_n(&t->ring->lost, t->ring->lost + t->lost, __ATOMIC_RELEASE);
+	shim_set_room();
+}
+
+bool shim_open_thread(void)
+{
+	struct shim_thread *t = &shim_t;
+	if (!open_process())
+		return false;
+	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
+	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != shim_p->pid))
+		return false;
+	if (t->generation == shim_p->generation && t->off && shim_filtered())
+		take_offer(t);
+	if (t->generation != shim_p->generation) {
+		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
+		/* A handler may have called before this, in the midst of the thread's first call. A child has no part in its parent's. */
+		uint64_t nested = t->generation == 0 ? t->lost : 0;
+		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
+		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
+		t->off = !make_ring(t);
+		if (t->off && shim_filtered()) {
+			t->lost = 1;
+			t->head = shim_now();
+		}
+		if (!t->off) {
+			shim_add_nested(__atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED));
+			shim_calls();
+		}
+		shim_set_room();
+		if (!t->off)
+			SHIM_RUN_HOOKS(thread);
+	}
+	return !t->off;
+}
+
+void shim_lose(void)
+{
+	enum { MANY = 1 << 16 };
+	struct shim_thread *t = &shim_t;
+	if (t->lost % MANY == MANY - 1)
+		look_for_session();
+	if (t->lost++ == 0)
+		t->ring->lost_since = shim_now();
+	t->ring->lost_until = shim_now();
+	__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
+	t->ring->seq++;
+	shim_set_room();
+}
+
+void shim_write_lost(void)
+{
+	struct shim_thread *t = &shim_t;
+	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->ring->lost_since, .until = shim_now()};
+	t->lost = 0;
+	shim_set_room();
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+void shim_add_nested(uint64_t calls)
+{
+	struct shim_thread *t = &shim_t;
+	if (calls == 0)
+		return;
+	if (__atomic_fetch_add(&t->ring->nested, calls, __ATOMIC_RELAXED) == 0)
+		t->ring->nested_since = shim_now();
+	t->room = 0; /* the next call tells of it */
+}
+
+void shim_write_nested(void)
+{
+	struct shim_thread *t = &shim_t;
+	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct lost_record){.h = {.size = sizeof *r, .func = LOST_NESTED, .type = REC_LOST, .state = STATE_DONE}, .since = t->ring->nested_since, .until = shim_now()};
+	r->calls = __atomic_exchange_n(&t->ring->nested, 0, __ATOMIC_RELAXED);
+	t->ring->seq += r->calls;
+	__atomic_store_n(&t->ring->lost, t->ring->lost + r->calls, __ATOMIC_RELEASE);
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+bool shim_make_room(uint64_t need)
+{
+	struct shim_thread *t = &shim_t;
+	if (need > t->capacity)
+		return false;
+	uint64_t since = 0, last_beat = ~0ULL, last = 0, silent = 0;
+	for (;;) {
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		shim_set_room();
+		if (t->head + need - t->tail <= t->capacity)
+			return true;
+		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop || __atomic_load_n(&t->ring->given_up, __ATOMIC_RELAXED))
+			return false;
+		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
+		uint64_t now = shim_monotonic();
+		if (beat != last_beat) {
+			uint64_t age = now > beat ? now - beat : 0;
+			silent = age < HEARTBEAT_NS - SEEN_NS ? age : HEARTBEAT_NS - SEEN_NS;
+			last_beat = beat;
+		} else {
+			silent += now - last < PAUSE_NS ? now - last : PAUSE_NS;
+		}
+		last = now;
+		if (silent > HEARTBEAT_NS) {
+			/* The recorder is stopped or gone. The program does not wait for it again. */
+			shim_p->drop = 1;
+			return false;
+		}
+		/* An eighth of what was waited so far: little beside that, and few looks at a recorder that is frozen. */
+		if (since == 0)
+			since = now;
+		struct { int64_t sec, nsec; } pause = {0, (int64_t)((now - since) / 8)};
+		if (pause.nsec < SHORTEST_PAUSE_NS)
+			pause.nsec = SHORTEST_PAUSE_NS;
+		if (pause.nsec > LONGEST_PAUSE_NS)
+			pause.nsec = LONGEST_PAUSE_NS;
+		sys2(__NR_nanosleep, &pause, NULL);
+	}
+}

@@ -1,0 +1,30 @@
+/* The ring of the calling thread. */
+#ifndef ACLTRACE_SHIM_THREAD_H
+#define ACLTRACE_SHIM_THREAD_H
+
+#include "base/state.h"
+
+/* Makes the ring of the calling thread. False if the thread records nothing. */
+bool shim_open_thread(void);
+/* Makes room for need bytes: waits or gives up, by the session's policy. */
+bool shim_make_room(uint64_t need);
+
+static inline bool shim_room(uint64_t need)
+{
+	struct shim_thread *t = &shim_t;
+	if (__builtin_expect(t->head + need - t->tail > t->capacity, 0))
+		return shim_make_room(need);
+	return true;
+}
+
+/* Sets the room for plain calls. To be called after a change of tail or lost. */
+void shim_set_room(void);
+
+/* Counts a call without room. The next record says how many there were. */
+void shim_lose(void);
+void shim_write_lost(void);
+/* The same for calls inside another one, which have no record: see record/nested.c. */
+void shim_add_nested(uint64_t calls);
+void shim_write_nested(void);
+
+#endif

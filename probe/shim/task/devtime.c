@@ -1,0 +1,504 @@
+/*
+ * When the device did what a call has put on a stream (record --device-time): an event with a time stamp before the task and
+ * one behind it. The recorder learns what the device says of the two once the program itself has waited for the task:
+ * nothing here waits, and of what the program never waits for nothing is known.
+ *
+ * What the program sees stays as it is: the events are of a kind that takes none from the program. The
+ * thread's last task is the program's. Where a call fails that the program has not made, its error is taken back, and the
+ * process measures nothing more. While any stream of the process is captured, nothing is added at all.
+ */
+#include "task/devtime.h"
+
+#include "base/hooks.h"
+#include "base/loader.h"
+#include "record/piece.h"
+#include "runtime.h"
+
+#define PAIRS 4096
+
+enum { PAIR_NONE = 0, PAIR_FREE = 1, PAIR_BUSY = 2, PAIR_PENDING = 3 };
+
+/* Two events, of one context for as long as that lives. */
+static struct pair {
+	uint32_t state; /* atomic */
+	uint32_t slot;  /* of the thread whose call it measures, and the number of the call in it */
+	uint64_t seq;
+	uint64_t issued, closed; /* clock, just before each of the two events was asked for */
+	struct place place;
+	void *on; /* the handle by which its thread names the stream */
+	void *context, *before, *after;
+} pairs[PAIRS];
+
+static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* ever used, in each of the two states, where to look for a free one */
+uint32_t shim_captures;
+static bool ended; /* the process measures nothing more */
+
+/* What is remembered of a thread, in the page before its ring. */
+struct timing {
+	uint32_t left;  /* tasks until the next one that is measured */
+	uint32_t random;
+	uint64_t next;  /* clock, before which none is measured */
+	struct pair *open; /* whose first event is on the stream */
+	int32_t error;  /* that the thread had before the call at hand */
+	int32_t kept;   /* error of the program's that an added call has replaced, 0 for none */
+	uint32_t ours, theirs; /* the thread's last task, and the last one of its own */
+};
+_Static_assert(512 + sizeof(struct timing) <= 1024, "timing");
+#define mine ((struct timing *)((uint8_t *)shim_t.ring + 512))
+
+#define names shim_timing
+static void *functions[TIMING_LAYERS][TIMING_FUNCTIONS];
+static uint32_t layer; /* in use */
+#define runtime(f) functions[layer][f]
+
+enum { THREAD_LEVEL = 0 };
+
+static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime(CONTEXT))(c); }
+static bool has(int f) { return names[layer][f] != NULL && shim_optional(&runtime(f), names[layer][f]) != NULL; }
+static int32_t peek(void) { return has(PEEK) ? ((int32_t (*)(int32_t))runtime(PEEK))(THREAD_LEVEL) : 0; }
+static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime(CREATE))(event, shim_timing_flags); }
+static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime(DESTROY))(event); }
+static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, void *))runtime(RECORD))(event, stream); }
+static int32_t status(void *event, bool *done) { return shim_event_status(runtime(STATUS), event, done); }
+static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime(ELAPSED))(ms, a, b); }
+
+/* The two layers have these in different orders. */
+static int32_t stamp(void *event, uint64_t *us)
+{
+	return layer == UPPER ? ((int32_t (*)(void *, void *))runtime(STAMP))(event, us) : ((int32_t (*)(void *, void *))runtime(STAMP))(us, event);
+}
+
+static int32_t last_task(uint32_t *id) { return has(TASK) ? ((int32_t (*)(uint32_t *))runtime(TASK))(id) : 1; }
+
+static void unmeasured(enum untimed why) { __atomic_store_n(&shim_t.ring->untimed[why], shim_t.ring->untimed[why] + 1, __ATOMIC_RELEASE); }
+
+static bool able(void)
+{
+	for (int f = 0; f < TIMING_REQUIRED; f++)
+		if (!has(f))
+			return false;
+	if (names[layer][STAMP] != NULL && !has(STAMP))
+		return false;
+	return layer == LOWER || (has(PEEK) && has(FORGET) && has(MESSAGE) && has(TASK));
+}
+
+/*
+ * A runtime that tells times between events alone: one event of each context is the beginning of its clock. It is replaced now and then, since the
+ * time between two events loses precision as it grows.
+ */
+static struct reference {
+	void *context, *event, *next; /* next: that is to follow, once it is complete */
+	double us;                    /* on the clock, of the event */
+	bool old;
+} references[16];
+static uint32_t references_busy;
+
+static bool lock_references(void) { return __atomic_exchange_n(&references_busy, 1, __ATOMIC_ACQUIRE) == 0; }
+static void unlock_references(void) { __atomic_store_n(&references_busy, 0, __ATOMIC_RELEASE); }
+
+static struct reference *reference_of(void *context)
+{
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++)
+		if (references[i].context == context)
+			return &references[i];
+	return NULL;
+}
+
+/* Puts the beginning of the clock on a stream, where there is none or it is old. */
+static void refer(void *context, void *on)
+{
+	if (has(STAMP) || !lock_references())
+		return;
+	struct reference *r = reference_of(context);
+	if (r == NULL)
+		r = reference_of(NULL);
+	void **to = r == NULL ? NULL : r->event == NULL ? &r->event : r->old && r->next == NULL ? &r->next : NULL;
+	if (to != NULL && create(to) == 0) {
+		if (record(*to, on) != 0) {
+			destroy(*to);
+			*to = NULL;
+		} else if (to == &r->event) {
+			r->context = context;
+			r->us = 1e12;
+		}
+	}
+	unlock_references();
+}
+
+/* When the two events of a pair were: TIMING_LATER where that can't be told yet. */
+static int32_t stamps(const struct pair *p, uint64_t *from, uint64_t *to, int32_t *device)
+{
+	enum { OLD_MS = 1000 };
+	if (has(STAMP)) {
+		*device = p->place.device;
+		int32_t e = stamp(p->before, from);
+		return e != 0 ? e : stamp(p->after, to);
+	}
+	if (!lock_references())
+		return TIMING_LATER;
+	struct reference *r = reference_of(p->context);
+	float ms = 0;
+	int32_t e = TIMING_LATER;
+	if (r != NULL && r->next != NULL && elapsed(&ms, r->event, r->next) == 0) {
+		destroy(r->event);
+		r->us += (double)ms * 1000;
+		r->event = r->next;
+		r->next = NULL;
+		r->old = false;
+	}
+	if (r != NULL && (e = elapsed(&ms, r->event, p->before)) == 0) {
+		*from = (uint64_t)(r->us + (double)ms * 1000);
+		r->old = r->old || ms > OLD_MS;
+		if ((e = elapsed(&ms, r->event, p->after)) == 0)
+			*to = (uint64_t)(r->us + (double)ms * 1000);
+		*device = 1 + (int32_t)(r - references); /* each has its own clock */
+	}
+	unlock_references();
+	return e;
+}
+
+/* The clocks end with their contexts: that of one, or all for NULL. */
+static void forget_references(void *context)
+{
+	while (!lock_references())
+		;
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++) {
+		struct reference *r = &references[i];
+		if (r->event == NULL || (context != NULL && r->context != context))
+			continue;
+		destroy(r->event);
+		if (r->next != NULL)
+			destroy(r->next);
+		*r = (struct reference){0};
+	}
+	unlock_references();
+}
+
+/* Takes back the error of a call that the program has not made; error is the one that the thread had before. */
+static void restore(int32_t error)
+{
+	if (has(FORGET))
+		((int32_t (*)(int32_t))runtime(FORGET))(THREAD_LEVEL);
+	if (error == 0 && has(MESSAGE))
+		((const char *(*)(void))runtime(MESSAGE))(); /* else the text, too, may be one that the program has not asked for */
+	mine->kept = error;
+}
+
+static void failed(int32_t error)
+{
+	restore(error);
+	ended = true;
+	unmeasured(UNTIMED_FAILED);
+}
+
+int32_t shim_last_error(int32_t ret, bool forget)
+{
+	if (shim_control->time_every == 0 || shim_t.base == NULL || mine->kept == 0)
+		return ret;
+	int32_t e = ret != 0 ? ret : mine->kept;
+	if (forget || ret != 0)
+		mine->kept = 0;
+	return e;
+}
+
+void shim_last_task(uint32_t *id)
+{
+	if (shim_control->time_every != 0 && shim_t.base != NULL && id != NULL && *id == mine->ours)
+		*id = mine->theirs;
+}
+
+void shim_capture(bool begins)
+{
+	if (begins)
+		__atomic_add_fetch(&shim_captures, 1, __ATOMIC_ACQ_REL);
+	else if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		__atomic_sub_fetch(&shim_captures, 1, __ATOMIC_ACQ_REL);
+}
+
+static void begin_thread(void) { *mine = (struct timing){.random = shim_t.slot * 2 + 1, .ours = ~(uint32_t)0, .theirs = ~(uint32_t)0}; }
+
+static void forget_parent(void)
+{
+	for (uint32_t i = 0; i < pairs_used; i++)
+		pairs[i].state = PAIR_NONE;
+	pairs_free = pairs_pending = pairs_low = shim_captures = references_busy = 0;
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++)
+		references[i] = (struct reference){0};
+	ended = false;
+}
+
+SHIM_HOOKS(.process = forget_parent, .thread = begin_thread);
+
+/* Whether this task is one to be measured. Those are chosen at random: programs repeat themselves. */
+static bool chosen(struct timing *m)
+{
+	uint32_t every = shim_control->time_every;
+	if (every > 1) {
+		if (m->left > 1) {
+			m->left--;
+			return false;
+		}
+		m->random ^= m->random << 13;
+		m->random ^= m->random >> 17;
+		m->random ^= m->random << 5;
+		m->left = 1 + m->random % (2 * every - 1);
+	}
+	if (shim_control->time_gap != 0) {
+		uint64_t now = shim_now();
+		if (now < m->next)
+			return false;
+		m->next = now + shim_control->time_gap;
+	}
+	return true;
+}
+
+static bool taken(struct pair *p, uint32_t state)
+{
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == state &&
+	       __atomic_compare_exchange_n(&p->state, &state, PAIR_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void give(struct pair *p)
+{
+	uint32_t i = (uint32_t)(p - pairs);
+	__atomic_add_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
+	if (i < __atomic_load_n(&pairs_low, __ATOMIC_RELAXED))
+		__atomic_store_n(&pairs_low, i, __ATOMIC_RELAXED);
+}
+
+static struct pair *take_free(void *context)
+{
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), low = __atomic_load_n(&pairs_low, __ATOMIC_RELAXED);
+	for (uint32_t k = 0; k < used && __atomic_load_n(&pairs_free, __ATOMIC_RELAXED) != 0; k++) {
+		struct pair *p = &pairs[(low + k) % used];
+		if (!taken(p, PAIR_FREE))
+			continue;
+		if (p->context != context) {
+			__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
+			continue;
+		}
+		__atomic_sub_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
+		__atomic_store_n(&pairs_low, (uint32_t)(p - pairs) + 1, __ATOMIC_RELAXED);
+		return p;
+	}
+	return NULL;
+}
+
+/* A pair without events. */
+static struct pair *take_new(void)
+{
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
+	if (used < PAIRS && __atomic_compare_exchange_n(&pairs_used, &used, used + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		pairs[used].state = PAIR_BUSY;
+		return &pairs[used];
+	}
+	for (uint32_t i = 0; i < used; i++)
+		if (taken(&pairs[i], PAIR_NONE))
+			return &pairs[i];
+	return NULL;
+}
+
+/* Finds the layer of the runtime that the program uses, and the thread's context. */
+static bool ready(struct timing *m, void **context)
+{
+	for (;;) {
+		if (able()) {
+			m->error = peek();
+			if (current_context(context) == 0)
+				return true;
+			restore(m->error);
+			if (layer == LOWER || pairs_used != 0)
+				return false; /* the program's call will fail as well */
+		}
+		if (layer == LOWER) {
+			ended = true;
+			unmeasured(UNTIMED_FAILED);
+			return false;
+		}
+		layer = LOWER;
+	}
+}
+
+void shim_time_begin(struct shim_call *c, void *on)
+{
+	struct timing *m = mine;
+	struct pair *p = m->open;
+	if (p != NULL) {
+		m->open = NULL; /* the call has failed */
+		give(p);
+	}
+	if (ended || !chosen(m))
+		return;
+	if (__atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0) {
+		unmeasured(UNTIMED_CAPTURE);
+		return;
+	}
+	void *context = NULL;
+	if (!ready(m, &context))
+		return;
+	if ((p = take_free(context)) == NULL) {
+		if ((p = take_new()) == NULL) {
+			unmeasured(UNTIMED_POOL);
+			return;
+		}
+		p->context = context;
+		if (create(&p->before) != 0) {
+			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+			failed(m->error);
+			return;
+		}
+		if (create(&p->after) != 0) {
+			failed(m->error);
+			destroy(p->before);
+			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+			return;
+		}
+	}
+	p->slot = shim_t.slot;
+	p->seq = c->seq;
+	p->on = on;
+	refer(context, on);
+	p->issued = shim_now();
+	if (record(p->before, on) != 0) {
+		give(p);
+		failed(m->error);
+		return;
+	}
+	m->open = p;
+}
+
+void shim_time_end(struct shim_call *c, void *stream)
+{
+	struct timing *m = mine;
+	struct pair *p = m->open;
+	uint64_t one = 1;
+	uint8_t *end = c->end;
+	if (p == NULL || p->seq != c->seq)
+		return;
+	m->open = NULL;
+	shim_any_piece(c, TIME_PARAM, PIECE_OUT, &one, 8, true);
+	if (c->end == end) {
+		unmeasured(UNTIMED_LOST);
+		give(p);
+		return;
+	}
+	last_task(&m->theirs);
+	p->closed = shim_now();
+	if (record(p->after, p->on) != 0) {
+		give(p);
+		failed(m->error);
+		return;
+	}
+	last_task(&m->ours);
+	p->place = shim_place(stream);
+	__atomic_add_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
+}
+
+static bool write_time(const struct time_record *time)
+{
+	struct shim_thread *t = &shim_t;
+	if (!shim_room(sizeof *time + sizeof(struct lost_record)))
+		return false;
+	struct time_record *r = (struct time_record *)(t->base + (t->head & (t->size - 1)));
+	*r = *time;
+	r->h = (struct record){.size = sizeof *r, .type = REC_TIME, .state = STATE_DONE};
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Tells the recorder of a task that is done. False where it is not, or where the runtime does not say. */
+static bool tell(struct pair *p, uint64_t seen, int32_t error)
+{
+	bool done = false;
+	float ms = 0;
+	uint64_t from = 0, to = 0;
+	int32_t device = 0;
+	if (status(p->after, &done) != 0) {
+		failed(error);
+		return false;
+	}
+	if (!done)
+		return false; /* another thread has put it there meanwhile */
+	int32_t e = stamps(p, &from, &to, &device);
+	if (e == TIMING_LATER && !has(STAMP))
+		return false;
+	if (e != 0 || elapsed(&ms, p->before, p->after) != 0) {
+		failed(error);
+		return false;
+	}
+	if (!write_time(&(struct time_record){
+		    .slot = p->slot, .device = device, .seq = p->seq, .stream = (uint64_t)p->place.stream, .issued = p->issued,
+		    .closed = p->closed, .seen = seen, .from = from, .to = to, .elapsed = ms}))
+		unmeasured(UNTIMED_LOST);
+	return true;
+}
+
+void shim_times_reached(enum reach which, void *stream, uint64_t until)
+{
+	if (ended || __atomic_load_n(&pairs_pending, __ATOMIC_RELAXED) == 0 || shim_t.base == NULL)
+		return;
+	/* Where a capture forbids other threads what might disturb it, questions about events may be among that. */
+	if (!has(STAMP) && __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0)
+		return;
+	uint64_t seen = shim_now();
+	int32_t error = peek();
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), left = __atomic_load_n(&pairs_pending, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < used && left != 0 && !ended; i++) {
+		struct pair *p = &pairs[i];
+		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PAIR_PENDING)
+			continue;
+		left--;
+		if (!shim_reached(&p->place, which, stream, until) || !taken(p, PAIR_PENDING))
+			continue;
+		/* It may be another's by now. */
+		if (!shim_reached(&p->place, which, stream, until) || !tell(p, seen, error)) {
+			__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
+			continue;
+		}
+		__atomic_sub_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
+		give(p);
+	}
+}
+
+/* Which pairs have to go, as their events or what is measured by them does. */
+static bool goes(const struct pair *p, enum leave which, const void *what, int32_t device)
+{
+	switch (which) {
+	case STREAM_ENDS: return p->place.stream == what && what != NULL;
+	case CONTEXT_ENDS: return p->context == what;
+	case DEVICE_ENDS: return p->place.device == 0 || p->place.device == 1 + device;
+	default: return true;
+	}
+}
+
+void shim_times_leave(enum leave which, const void *what, int32_t device)
+{
+	void *context = NULL;
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
+	if (shim_control->time_every == 0 || used == 0 || !able())
+		return;
+	uint64_t seen = shim_now();
+	int32_t error = peek();
+	bool asks = current_context(&context) == 0;
+	if (!asks)
+		restore(error);
+	for (uint32_t i = 0; i < used; i++) {
+		struct pair *p = &pairs[i];
+		uint32_t was = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
+		if (!goes(p, which, what, device) || (was == PAIR_FREE && which == STREAM_ENDS) || (was != PAIR_FREE && was != PAIR_PENDING) || !taken(p, was))
+			continue;
+		__atomic_sub_fetch(was == PAIR_FREE ? &pairs_free : &pairs_pending, 1, __ATOMIC_ACQ_REL);
+		if (was == PAIR_PENDING && asks && !ended && tell(p, seen, error) && which == STREAM_ENDS) {
+			give(p);
+			continue;
+		}
+		if (asks && (destroy(p->before) != 0 || destroy(p->after) != 0))
+			restore(error);
+		__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+	}
+	if (which != STREAM_ENDS && !has(STAMP) && asks)
+		forget_references(which == CONTEXT_ENDS ? (void *)what : NULL);
+}
