@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,179 +13,41 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
-	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in
-// memory. Install makes it, with the shim beside it; programs that have Environment in theirs write into it, whether a
-// collector is there or not; Collect drains it, as often and as late as it likes. The folder belongs to the job:
-// nothing here removes it.
-
-// SharedOptions say who reaches a shared session.
-type SharedOptions struct {
-	AnyUser bool // its files may be read and written by everybody, else by the user and the group of the folder
-	Audit   bool // the audit library is there too
-	// Flags are those of a recording, which whoever collects may take over: see StoredFlags.
-	Flags map[string]string
-}
-
-func (o *SharedOptions) mode() os.FileMode {
-	if o != nil && o.AnyUser {
-		return 0o666
-	}
-	return 0o660
-}
-
-const (
-	flagsFile  = "flags.json"
-	shimSubdir = "shim"
-)
-
-// StoredFlags are those that the session in a folder was made with.
-func StoredFlags(dir string) (map[string]string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, flagsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	var flags map[string]string
-	if err == nil {
-		err = json.Unmarshal(b, &flags)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, flagsFile), err)
-	}
-	return flags, nil
-}
-
-// Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files
-// stay: they outlive whoever starts with them.
-func Install(dir string, o *Options, share *SharedOptions) error {
-	r := recorder{o: *o}
-	r.defaults()
-	if err := r.check(); err != nil {
-		return err
-	}
-	mode := share.mode()
-	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // whoever may read may enter
-	if err := os.MkdirAll(filepath.Join(dir, shimSubdir), 0o755); err != nil {
-		return err
-	}
-	if share.AnyUser {
-		dirMode |= os.ModeSticky
-	}
-	// A volume belongs to somebody else, and has its group and mode from the cluster.
-	if err := os.Chmod(dir, dirMode); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	parts := map[string]string{artifacts.Shim: o.Model.Shim}
-	if share.Audit {
-		parts[artifacts.Audit] = artifacts.Audit
-	}
-	for name, part := range parts {
-		b, err := artifacts.Bytes(part)
-		if err == nil && name == artifacts.Shim {
-			err = ring.CheckShim(b, o.Model)
-		}
-		if err != nil {
-			return err
-		}
-		if err := replaceFile(filepath.Join(dir, shimSubdir, name), b, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := os.Chmod(filepath.Join(dir, shimSubdir), 0o755); err != nil {
-		return err
-	}
-	if err := host.CheckMappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
-		return fmt.Errorf("programs can't load the shim from there: %w", err)
-	}
-	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")
-	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, session.SharedMark: o.Version} {
-		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
-			return err
-		}
-	}
-	if share.Flags != nil {
-		b, err := json.Marshal(share.Flags)
-		if err = errors.Join(err, replaceFile(filepath.Join(dir, flagsFile), b, mode)); err != nil {
-			return err
-		}
-	}
-	so := r.sessionOptions()
-	so.Mode = mode
-	err := ring.Prepare(o.Model, dir, so)
-	if errors.Is(err, os.ErrExist) {
-		err = nil
-	}
-	return err
-}
-
-// replaceFile puts a file in the place of another at once: programs may have that mapped.
-func replaceFile(path string, b []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
-// Variable is one of the environment. It goes before what the variable has where it is a list.
-type Variable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	List  bool   `json:"list,omitempty"`
-}
-
-// Environment is what a program must have set to write into the shared session in a folder.
-func Environment(dir string, o *Options) ([]Variable, error) {
-	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
-	if o.Bind == "audit" {
-		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
-	}
-	if o.Sim {
-		sim, err := artifacts.SimulatorDir(o.Model)
-		if err != nil {
-			return nil, err
-		}
-		vs = append(vs, Variable{"LD_LIBRARY_PATH", sim, true})
-	}
-	return vs, nil
-}
-
-// CollectOptions are the parameters of Collect, beside those of a recording.
+// CollectOptions are the parameters of Collect.
 type CollectOptions struct {
-	Options                     // Command, Sim and Bind belong to the program's side
-	Dir       string            // of the shared session, required; it is made where there is none
-	Share     SharedOptions     // for a session that is made
-	UntilGone time.Duration     // end when no process has been there for so long, after one was; 0: never
-	Wait      time.Duration     // for another collector that is about to end; 0: not at all
-	NoGuard   bool              // record a program even if it crashed at its last start, soon after its first call
-	Log       func(line string) // what happens meanwhile; nil where nobody asks
+	Options                     // Command, Sim and Bind do not apply: they belong to the programs
+	Dir       string            // folder of the shared session, required; created if it does not exist
+	Share     SharedOptions     // of a session that is created
+	UntilGone time.Duration     // end when there has been no process for this long after the first one; 0 for never
+	Wait      time.Duration     // how long to wait for another collector to end; 0 to fail at once
+	NoGuard   bool              // record a program even if it crashed soon after its first call at its last start
+	Log       func(line string) // receives messages during the recording; nil for none
 }
 
-// Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over:
-// its ring becomes a trace, and the calls that it had taken and not written are a gap.
+// sharedSession is the state of a recording that Collect makes.
+type sharedSession struct {
+	mode     os.FileMode // of the session's files, 0 for the recorder's user alone
+	succeeds bool        // the previous collector was killed
+	// reaped receives processes that have ended, and processes that have come and are not recorded; nil for none.
+	reaped func(ends, untraced []probe.End)
+}
+
+// Collect drains a shared session into a trace until ctx ends. If the previous collector was killed, its ring becomes a trace
+// of its own, and calls that it had taken and not written become a gap.
 func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
-	r := &recorder{o: c.Options, mode: c.Share.mode()}
-	r.defaults()
+	r := &recorder{o: c.Options, shared: sharedSession{mode: c.Share.mode()}}
+	r.o.defaults()
 	log := c.Log
 	if log == nil {
 		log = func(string) {}
 	}
-	if err := r.check(); err != nil {
+	if err := r.o.check(); err != nil {
 		return nil, err
 	}
 	dir, err := filepath.Abs(c.Dir)
@@ -198,75 +59,33 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		return nil, err
 	}
 	defer s.Close()
-	output, err := filepath.Abs(r.o.Output)
-	if err != nil {
-		return nil, err
-	}
 	lost, salvaged := r.predecessor(s, dir, log)
 	r.start = s.Begun()
-	r.o.Output = free(outputName(output, os.Environ(), os.Getpid()))
-	if r.o.BlobFile != "" {
-		r.o.BlobFile = free(outputName(r.o.BlobFile, os.Environ(), os.Getpid()))
-	}
-	if err := r.create(os.Environ()); err != nil {
+	if err := r.createShared(); err != nil {
 		return nil, err
 	}
-	r.pattern = output
-	if r.o.Output != outputName(output, os.Environ(), os.Getpid()) {
-		r.pattern = strings.ReplaceAll(r.o.Output, "%", "%%") // numbered, it keeps its name
-	}
-	me := session.Note{PID: os.Getpid(), Output: r.o.Output, Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
-	note := func() {
-		me.Output = r.o.Output
-		if b, err := json.Marshal(&me); err == nil {
-			_ = replaceFile(filepath.Join(dir, session.NoteFile), b, r.mode)
-		}
-	}
-	note()
+	note := r.noteOf(s)
 	r.meta.Coverage.Binder = "preload"
 	if err := r.begin(s); err != nil {
 		return nil, err
 	}
 	if lost > 0 {
-		if err := r.b.gap(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
+		if err := r.rows.Missing(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
 			return nil, err
 		}
-		r.b.lost += lost
+		r.rows.Count.Lost += lost
 	}
-	if c.NoGuard {
-		for program := range s.Untraced() {
-			if err := s.Untrace(program, ""); err != nil {
-				return nil, err
-			}
-		}
+	guard := crashGuard{s: s, off: c.NoGuard, unseen: &r.unseen, log: log}
+	if err := guard.begin(); err != nil {
+		return nil, err
 	}
-	for _, why := range s.Untraced() {
-		log(why)
-	}
-	r.gone = func(ends, untraced []probe.End) { r.guard(s, ends, untraced, c.NoGuard, log) }
-	defer expendable()()
-	defer beat(s)()
-	named := r.o.Output
-	last := time.Time{} // that a process was there
-	came := false
-	looked := time.Time{}
+	r.shared.reaped = guard.reaped
+	defer preferOOM()()
+	defer heartbeat(s)()
+	presence := presence{limit: c.UntilGone}
 	incomplete := r.drain(s, func() bool {
-		if r.o.Output != named {
-			named = r.o.Output
-			note()
-		}
-		if ctx.Err() != nil {
-			return true
-		}
-		if now := time.Now(); now.Sub(looked) > reapEvery {
-			looked = now
-			if s.Alive() {
-				last, came = now, true
-			} else if len(r.b.procs)+len(r.ends) > 0 && !came {
-				last, came = now, true // it was too short to be seen
-			}
-		}
-		return c.UntilGone > 0 && came && time.Since(last) > c.UntilGone
+		note()
+		return ctx.Err() != nil || presence.gone(time.Now(), s.Alive, func() bool { return r.rows.Processes.Len()+len(r.target.ends) > 0 })
 	})
 	if r.control != nil {
 		r.control.Close()
@@ -274,11 +93,11 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	}
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
 	r.learn(res, s)
-	res.Unhooked = append(inject.Notes(dir), r.unseen...)
-	r.code, r.meta.Ended = seenEnd(r.ends, s.Alive())
+	res.Unhooked = append(inject.Notes(dir), r.unseen.all()...)
+	r.target.code, r.meta.Ended = seenEnd(r.target.ends, s.Alive())
 	r.ending = "the collector was asked to end"
 	if ctx.Err() == nil {
-		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.code))
+		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.target.code))
 	}
 	if res, err = r.finish(res); err == nil && res.Incomplete == nil {
 		os.Remove(filepath.Join(dir, session.NoteFile))
@@ -286,16 +105,75 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	return res, err
 }
 
-// seenEnd says how programs have ended that somebody else has started: with which code, where all have told it, and else what is known.
+// createShared creates the trace under a free name. When the first process is known, the trace gets the requested name, unless
+// the free name has a number.
+func (r *recorder) createShared() error {
+	output, err := filepath.Abs(r.o.Output)
+	if err != nil {
+		return err
+	}
+	name := outputName(output, os.Environ(), os.Getpid())
+	r.o.Output = free(name)
+	if r.o.BlobFile != "" {
+		r.o.BlobFile = free(outputName(r.o.BlobFile, os.Environ(), os.Getpid()))
+	}
+	if err := r.create(os.Environ()); err != nil {
+		return err
+	}
+	r.file.pattern = output
+	if r.file.name != name {
+		r.file.pattern = strings.ReplaceAll(r.file.name, "%", "%%")
+	}
+	return nil
+}
+
+// noteOf writes the note that the next collector reads if this one is killed. The returned function writes it again if the
+// name of the trace has changed.
+func (r *recorder) noteOf(s *ring.Session) func() {
+	me := session.Note{PID: os.Getpid(), Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
+	write := func() {
+		if me.Output == r.file.name {
+			return
+		}
+		me.Output = r.file.name
+		if b, err := json.Marshal(&me); err == nil {
+			_ = replaceFile(filepath.Join(s.Dir(), session.NoteFile), b, r.shared.mode)
+		}
+	}
+	write()
+	return write
+}
+
+// presence is whether processes of a session exist.
+type presence struct {
+	limit  time.Duration
+	came   bool
+	last   time.Time // when a process last existed
+	looked time.Time
+}
+
+// gone reports whether there has been no process for the limit, after there was one. seen reports whether there was ever one:
+// a short-lived process may end between two looks.
+func (p *presence) gone(now time.Time, alive, seen func() bool) bool {
+	if now.Sub(p.looked) > reapEvery {
+		p.looked = now
+		if alive() || !p.came && seen() {
+			p.last, p.came = now, true
+		}
+	}
+	return p.limit > 0 && p.came && time.Since(p.last) > p.limit
+}
+
+// seenEnd returns how programs have ended that were started elsewhere: the exit code, or a description if it is unknown.
 func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 	ends = slices.DeleteFunc(slices.Clone(ends), func(e probe.End) bool { return e.Untraced || e.Replaced })
-	told := true
+	known := true
 	for _, e := range ends {
 		switch {
 		case !e.Clean:
 			return 0, fmt.Sprintf("process %d (%s) without an exit: it has crashed, or was killed", e.PID, strings.Join(e.Args, " "))
 		case e.Code == probe.NoCode:
-			told = false
+			known = false
 		case e.Code != 0 && code == 0:
 			code, ended = e.Code, fmt.Sprintf("process %d (%s) with exit code %d", e.PID, strings.Join(e.Args, " "), e.Code)
 		}
@@ -307,16 +185,16 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 		return code, "not while it was recorded: processes ran on when the collector left them"
 	case len(ends) == 0:
 		return 0, "no process has come that was recorded"
-	case !told:
+	case !known:
 		return 0, "of its own will, with a code that it has not told"
 	}
 	return code, ""
 }
 
-// openShared takes a shared session over, or makes it.
+// openShared opens a shared session, which it creates if it does not exist.
 func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions) (*ring.Session, error) {
-	so := r.sessionOptions()
-	so.Mode = r.mode
+	so := r.ringOptions()
+	so.Mode = r.shared.mode
 	until := time.Now().Add(c.Wait)
 	for {
 		s, err := ring.Open(r.o.Model, dir, so)
@@ -339,7 +217,8 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 	}
 }
 
-// predecessor takes over from a collector that was killed. It returns how many calls that had taken and not written.
+// predecessor takes over from a collector that was killed. It returns the number of calls that collector had taken and not
+// written, and the traces that were made of its ring.
 func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
 	path := filepath.Join(dir, session.NoteFile)
 	b, err := os.ReadFile(path)
@@ -347,7 +226,7 @@ func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (l
 	if err != nil || json.Unmarshal(b, &was) != nil {
 		return 0, nil
 	}
-	r.succeeds = true
+	r.shared.succeeds = true
 	taken := s.Handed - min(was.Handed, s.Handed)
 	if was.Ring {
 		made, err := salvageRing(r.o.Model, dir, free(was.Output), taken, nil)
@@ -370,7 +249,7 @@ func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (l
 	return lost, nil
 }
 
-// written is how many calls a trace has, and how many it says are lost.
+// written returns the number of calls that a trace has or reports as lost.
 func written(path string) (uint64, error) {
 	rd, err := format.Open(path, nil)
 	if err != nil {
@@ -388,14 +267,4 @@ func written(path string) (uint64, error) {
 		}
 	}
 	return n, nil
-}
-
-// free is a name for a trace that no file has yet.
-func free(path string) string {
-	for n := 1; ; n++ {
-		name := numbered(path, n)
-		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) || n > 1e6 {
-			return name
-		}
-	}
 }

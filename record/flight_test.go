@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record/flight"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -116,9 +117,9 @@ func sealed(t *testing.T, path string, seen uint64) (r *format.Reader, gap forma
 }
 
 func TestFlightRecorder(t *testing.T) {
-	was := leastPast
-	leastPast = 1 // what has ended is cleared away each time
-	defer func() { leastPast = was }()
+	was := flight.LeastPast
+	flight.LeastPast = 1 // what has ended is cleared away each time
+	defer func() { flight.LeastPast = was }()
 	res, out := fly(t, &Ring{Bytes: 1 << 18}, "60000")
 	if len(res.Sealed) != 1 || res.Sealed[0] != out {
 		t.Fatalf("sealed %q", res.Sealed)
@@ -312,9 +313,9 @@ func TestFlightReasons(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
-	flight := testenv.CompileC(t, "flight", []string{"testdata/flight.c"})
+	program := testenv.CompileC(t, "flight", []string{"testdata/flight.c"})
 	job := testenv.CompileC(t, "job", []string{"testdata/job.c"})
-	launches := []string{flight, kernels, "200"}
+	launches := []string{program, kernels, "200"}
 	for name, c := range map[string]struct {
 		command []string
 		faults  string
@@ -385,25 +386,4 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("%v: %d of %d calls, sealed since %q", err, counts.Calls, res.Calls, r.Meta().Sealed)
 	}
 	sealed(t, res.Sealed[1], res.Calls)
-}
-
-// Threads that wait for reports by design are slow only if somebody asks for that function.
-func TestSlowCalls(t *testing.T) {
-	process, sync := acl.Model.Lookup("aclrtProcessReport"), acl.Model.Lookup("aclrtSynchronizeStream")
-	all := &Ring{Slow: time.Second}
-	some := &Ring{Slow: time.Second, SlowOf: map[string]time.Duration{"aclrtProcessReport": 2 * time.Second, "aclrtSynchronizeStream": 5 * time.Second}}
-	for _, c := range []struct {
-		ring *Ring
-		fn   *api.Func
-		took time.Duration
-		want bool
-	}{
-		{all, sync, 1500 * time.Millisecond, true}, {all, sync, 500 * time.Millisecond, false}, {all, process, time.Hour, false},
-		{some, process, 3 * time.Second, true}, {some, process, 1500 * time.Millisecond, false}, {some, sync, 3 * time.Second, false}, {some, sync, 6 * time.Second, true},
-		{&Ring{}, sync, time.Hour, false},
-	} {
-		if got := c.ring.slow(c.fn, c.took.Nanoseconds()); got != c.want {
-			t.Errorf("%s for %v with %+v: slow %v", c.fn.Name, c.took, c.ring, got)
-		}
-	}
 }

@@ -8,40 +8,48 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/rows"
 )
 
-// kernelList is the file in a session's folder in which the simulator lists the kernel libraries that it loads, and the kernels that none implements.
+// kernelList is the name of the file in a session's folder in which the simulator lists the kernel libraries that it loads,
+// and the kernels that none of them implements.
 const kernelList = "kernel-libraries"
 
-// maxKernelLibs is how many kernel libraries of a process's environment are looked at.
-const maxKernelLibs = 64
+// kernelNotes are the kernel libraries of a recorded program.
+type kernelNotes struct {
+	file  string              // a kernelList, "" if the simulator does not report the libraries
+	own   bool                // this recorder has created the file, which only programs of its user can write to
+	known []kernellib.Library // already in the user's list
+	err   error               // why the user's list lacks some
+}
 
-// listKernels returns an environment in which the simulator lists in a file the kernel libraries that it loads.
-func (r *recorder) listKernels(env []string, file string) ([]string, error) {
-	variable := r.o.Model.Simulator.Loaded
+// list creates the file, and returns an environment in which the simulator writes to it.
+func (k *kernelNotes) list(m *api.Model, env []string, file string) ([]string, error) {
+	variable := m.Simulator.Loaded
 	if variable == "" {
 		return env, nil
 	}
 	if err := kernellib.Create(file); err != nil {
 		return nil, err
 	}
-	r.kernelList, r.ownKernels.told = file, true
+	k.file, k.own = file, true
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 	return append(env, variable+"="+file), nil
 }
 
-// kernelLibraries fills in the kernel libraries that the simulator has loaded. If this recorder did not start the program, they are those
-// that the program's environment names.
-func (r *recorder) kernelLibraries(m *format.Meta) {
+// describe adds the loaded kernel libraries to the meta data. If the program was started elsewhere, they are those that its
+// environment names.
+func (k *kernelNotes) describe(m *format.Meta, named []string) {
 	var libs []kernellib.Library
-	if r.kernelList != "" {
-		libs, _ = kernellib.Read(r.kernelList)
+	if k.file != "" {
+		libs, _ = kernellib.Read(k.file)
 	} else {
-		for _, path := range r.b.kernelLibs {
+		for _, path := range named {
 			libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
 		}
 	}
@@ -60,41 +68,34 @@ func (r *recorder) kernelLibraries(m *format.Meta) {
 	}
 }
 
-// ownKernels is the state of what a recorder adds to the list of this user's kernel libraries.
-type ownKernels struct {
-	told  bool // the recorder has made its kernelList, which only programs of its own user can write to
-	known []kernellib.Library
-	err   error
-}
-
-// rememberKernels adds to the list of this user's kernel libraries those that programs of the recorder's user have loaded. A replay loads them
-// if a trace names them. The simulator reports them; for a program that the recorder has not started the kernel does: that the environment
-// names a library is not enough.
-func (r *recorder) rememberKernels() {
+// remember adds the kernel libraries that programs of the recorder's user have loaded to that user's list. A replay loads a
+// library that a trace names only if it is in the list. The simulator reports the libraries. For a program that was started
+// elsewhere its mappings do: naming a library in the environment is not enough.
+func (k *kernelNotes) remember(o *Options, ps *rows.Processes) {
 	var libs []kernellib.Library
 	switch {
-	case r.ownKernels.told:
-		libs, _ = kernellib.Read(r.kernelList)
-	case r.kernelList == "" && len(r.b.kernelLibs) > 0:
-		for _, pid := range r.b.local {
-			for _, path := range mappedHere(pid, r.b.kernelLibs) {
+	case k.own:
+		libs, _ = kernellib.Read(k.file)
+	case k.file == "" && len(ps.KernelLibs) > 0:
+		for _, pid := range ps.Local() {
+			for _, path := range mappedHere(pid, ps.KernelLibs) {
 				libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
 			}
 		}
 	}
-	libs = slices.DeleteFunc(libs, func(l kernellib.Library) bool { return slices.Contains(r.ownKernels.known, l) })
+	libs = slices.DeleteFunc(libs, func(l kernellib.Library) bool { return slices.Contains(k.known, l) })
 	if len(libs) == 0 {
 		return
 	}
-	if err := kernellib.Remember(cmp.Or(r.o.State, statedir.Path()), libs); err != nil {
-		r.ownKernels.err = err
+	if err := kernellib.Remember(cmp.Or(o.State, statedir.Path()), libs); err != nil {
+		k.err = err
 		return
 	}
-	r.ownKernels.known = append(r.ownKernels.known, libs...)
+	k.known = append(k.known, libs...)
 }
 
-// mappedHere returns those of some files that a process of the recorder's user maps. It has none of another mount namespace, in which
-// a path may be another file.
+// mappedHere returns those of paths that a process of the recorder's user maps. It returns none for a process in another
+// mount namespace, in which a path may be another file.
 func mappedHere(pid int, paths []string) []string {
 	if st, err := os.Stat(host.ProcFile(pid, "")); err != nil || !ownedByUs(st) {
 		return nil
@@ -122,18 +123,18 @@ func ownedByUs(st os.FileInfo) bool {
 	return ok && int(sys.Uid) == os.Geteuid()
 }
 
-// failedKernels returns the names of the kernels that were launched and that no kernel library implements, and of those that crashed.
-func (r *recorder) failedKernels() (missing, crashed []string) {
-	if r.kernelList == "" {
+// failed returns the names of the launched kernels that no kernel library implements, and of those that crashed.
+func (k *kernelNotes) failed() (missing, crashed []string) {
+	if k.file == "" {
 		return nil, nil
 	}
-	missing, _ = kernellib.Missing(r.kernelList)
-	crashed, _ = kernellib.Crashed(r.kernelList)
+	missing, _ = kernellib.Missing(k.file)
+	crashed, _ = kernellib.Crashed(k.file)
 	return missing, crashed
 }
 
-// listFile makes the list of a recording without a session. The returned function removes it.
-func listFile() (path string, remove func(), err error) {
+// tempKernelList returns a path for the list of a recording without a session. The returned function removes it.
+func tempKernelList() (path string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "acltrace-kernels-")
 	return filepath.Join(dir, kernelList), func() { os.RemoveAll(dir) }, err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// answer does what has been asked since the last time.
+// answer answers the requests that have arrived.
 func (r *recorder) answer(s *ring.Session) error {
 	if r.control == nil {
 		return nil
@@ -33,6 +33,7 @@ func (r *recorder) answer(s *ring.Session) error {
 	}
 }
 
+// act carries out a request.
 func (r *recorder) act(s *ring.Session, q *session.Request) error {
 	switch q.Do {
 	case session.ActStatus:
@@ -41,7 +42,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		if r.flight == nil {
 			return errors.New("it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps")
 		}
-		return r.flight.seal("somebody asked for it")
+		return r.flight.Seal("somebody asked for it")
 	case session.ActStart:
 		if q.PID != 0 {
 			s.Wait(q.PID)
@@ -53,42 +54,29 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		if q.PID != 0 {
 			return errors.New("stop is for all processes; start --pid has one record alone")
 		}
-		if r.waiting == 0 {
-			r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+		if r.window.waiting == 0 {
+			r.window.waiting = max(r.now(), 1)
 		}
-		r.b.lacks = format.Detached
+		r.rows.Lacks = format.Detached
 		s.Wait(0)
 		return nil
 	}
 	return fmt.Errorf("no action %q", q.Do)
 }
 
-// resumed notes that nothing was recorded for a time.
-func (r *recorder) resumed() error {
-	from := r.waiting
-	if r.waiting = 0; from == 0 {
-		return nil
-	}
-	r.since = probe.Now() - r.meta.StartMono
-	return r.b.gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
-}
-
 func (r *recorder) status(s *ring.Session) session.Status {
 	only, waiting := s.Waiting()
 	st := session.Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
-		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
+		Calls: r.rows.Count.Calls, Lost: r.rows.Count.Lost, Output: r.file.name, Seconds: float64(r.now()) / 1e9}
 	slices.Sort(st.Processes)
 	st.Standing = r.standing(s)
 	if r.flight != nil {
-		st.Ring = r.flight.size()
-		for n := range r.flight.sealed {
-			st.Sealed = append(st.Sealed, numbered(r.o.Output, n+1))
-		}
+		st.Ring, st.Sealed = r.flight.Size(), r.flight.Sealed()
 	}
 	return st
 }
 
-// standing lists the calls that programs are in.
+// standing returns the unfinished calls of the programs, oldest first.
 func (r *recorder) standing(s *ring.Session) []session.Standing {
 	list := []session.Standing{}
 	for _, c := range s.Standing() {

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/record/flight"
 	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/rows"
 	"github.com/acltrace/acltrace/record/session"
 )
 
@@ -71,104 +71,39 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	return made, err
 }
 
-// ringFiles are the past of a ring in a folder, "" for none, and its segments, the oldest first.
-func ringFiles(dir string) (past string, segments []string) {
-	number := func(path string) int {
-		name := strings.TrimPrefix(filepath.Base(path), "past.")
-		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(name, ".cleared"), ".aclt"))
-		if err != nil {
-			return -1
-		}
-		return n
-	}
-	pasts, _ := filepath.Glob(filepath.Join(dir, "past.*"))
-	pasts = slices.DeleteFunc(pasts, func(p string) bool { return number(p) < 0 }) // one that was just being made
-	slices.SortFunc(pasts, func(a, b string) int { return number(b) - number(a) })
-	for _, p := range pasts {
-		if r, err := format.Open(p, nil); err == nil {
-			whole := r.Complete()
-			r.Close()
-			if whole {
-				past = p
-				break
-			}
-		}
-	}
-	all, _ := filepath.Glob(filepath.Join(dir, "[0-9]*.aclt"))
-	slices.SortFunc(all, func(a, b string) int { return number(a) - number(b) })
-	for _, f := range all {
-		if past == "" || number(f) > number(past) {
-			segments = append(segments, f)
-		}
-	}
-	return past, segments
-}
-
-// salvageRing makes a trace of the ring that lies in a session's folder, with what programs have written since where s
-// is not nil. It returns the name of the trace, "" where there was nothing. taken is how many calls the recorder had
-// taken.
+// salvageRing makes a trace of the ring in a session's folder. If s is not nil, the calls that programs have written since are
+// added. taken is the number of calls that the recorder had taken. It returns the name of the trace, "" if there was nothing.
 func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session) (string, error) {
-	folder := filepath.Join(dir, "flight")
-	past, files := ringFiles(folder)
-	r := &recorder{o: Options{Model: m, Output: output, Payload: Small}}
-	for _, f := range slices.Backward(files) {
-		if rd, err := format.Open(f, nil); err == nil {
-			r.meta = *rd.Meta()
-			rd.Close()
-			break
-		}
+	left := flight.Find(dir)
+	r := &recorder{o: Options{Model: m, Output: output, Payload: Small}, file: traceFile{name: output, keep: defaultKeep}}
+	if meta := left.Meta(); meta != nil {
+		r.meta = *meta
 	}
 	if r.meta.StartMono == 0 {
 		r.begun(os.Environ())
 	}
-	r.flight = newFlight(Ring{}, r)
 	if list := filepath.Join(dir, kernelList); host.Exists(list) {
-		r.kernelList = list
+		r.kernels.file = list
 	}
-	r.b = newBuilder(m, nil, r.meta.StartMono)
-	fl := r.flight
-	fl.dir = folder
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	r.rows = rows.New(&rows.Options{Model: m, Meta: &r.meta}, nil)
+	f, had, err := flight.Restore(&left, taken, s != nil, r.flightRecording())
+	if err != nil {
 		return "", err
 	}
-	var had uint64
-	for _, f := range files {
-		seg := &segment{path: f, gone: true}
-		if rd, err := format.Open(f, nil); err == nil {
-			if c, err := rd.Counts(); err == nil {
-				had += c.Calls
-			}
-			rd.Close()
-			fl.ring = append(fl.ring, seg)
-		}
-		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".aclt"))
-		fl.made = max(fl.made, n)
-	}
-	if len(fl.ring) > 0 {
-		// What had left the ring, and what the recorder had taken and not written.
-		fl.ring[0].first = taken - min(had, taken)
-	}
-	fl.keeper.past = past
-	fl.keeper.begin(fl)
-	r.b.calls = taken
 	if s != nil {
-		err := fl.turn()
-		if err == nil {
-			r.b.name = s.ThreadName
-			if err = s.Finish(r.b); err == nil {
-				_, err = s.Reap(r.b)
-			}
-			err = errors.Join(err, r.b.finish())
+		r.rows.Hooks.ThreadName = s.ThreadName
+		if err = s.Finish(r.rows); err == nil {
+			_, err = s.Reap(r.rows)
 		}
-		if err != nil {
-			return "", errors.Join(err, fl.leave())
+		if err = errors.Join(err, r.rows.Finish()); err != nil {
+			return "", errors.Join(err, f.Leave())
 		}
 	}
-	if had+uint64(r.b.calls-taken) == 0 {
-		return "", errors.Join(fl.leave(), os.RemoveAll(folder))
+	if had+r.rows.Count.Calls-taken == 0 {
+		return "", errors.Join(f.Leave(), left.Remove())
 	}
 	r.meta.Recovered = "the recorder was killed: this is what its ring held, and what the programs wrote after it"
-	if _, err := fl.end("the recorder was killed"); err != nil {
+	if _, err := f.End("the recorder was killed"); err != nil {
 		return "", err
 	}
 	return output, nil
@@ -215,21 +150,21 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 		return "", err
 	}
 	r.meta.UUID = meta.UUID
-	r.b = newBuilder(m, w, meta.StartMono)
-	r.b.name = s.ThreadName
-	if err = s.Finish(r.b); err == nil {
+	r.rows = rows.New(&rows.Options{Model: m, Meta: &r.meta}, w)
+	r.rows.Hooks.ThreadName = s.ThreadName
+	if err = s.Finish(r.rows); err == nil {
 		err = r.reap(s)
 	}
-	if err = errors.Join(err, r.b.finish(), w.Close()); err != nil {
+	if err = errors.Join(err, r.rows.Finish(), w.Close()); err != nil {
 		return "", err
 	}
-	if written+r.b.calls == 0 {
+	if written+r.rows.Count.Calls == 0 {
 		return "", nil
 	}
 
 	r.describe(&r.meta)
 	r.meta.Recovered = "the recorder was killed: this is what it had written, and what the programs' rings held"
-	r.meta.EndNS, r.meta.Replayable = max(until, r.b.last), false
+	r.meta.EndNS, r.meta.Replayable = max(until, r.rows.Last), false
 	out, err := format.Create(output, &r.meta, schema.Of(m), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return "", err
@@ -267,31 +202,37 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	return output, out.Close()
 }
 
-// Left is a session whose ring is in no trace: the disk was full, or another runtime's or version's recorder has left
-// it. Salvage makes a trace of it, elsewhere or by that version.
+// Left is a session whose ring is in no trace: the disk was full, or it belongs to a recorder of another runtime or version.
+// Salvage makes a trace of it, in another folder or by that version.
 type Left struct {
 	Session string
 	Err     error
 }
 
-// rescue salvages what recorders have left in sessions that no program uses any more, and returns the traces, and the sessions that stay.
-func rescue(m *api.Model, parent string) (made []string, left []Left) {
+// leftovers are what killed recorders had left when a recording began.
+type leftovers struct {
+	salvaged []string // traces that were made of it
+	sessions []Left   // sessions that could not be salvaged
+}
+
+// rescue salvages the sessions of killed recorders that no program uses any more.
+func rescue(m *api.Model, parent string) (l leftovers) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
 	for _, dir := range old {
 		if !session.Abandoned(dir) {
 			continue
 		}
 		if pids := host.Mentioning(dir); len(pids) > 0 {
-			left = append(left, Left{dir, fmt.Errorf("process %d: %w", pids[0], errUsed)})
+			l.sessions = append(l.sessions, Left{dir, fmt.Errorf("process %d: %w", pids[0], errUsed)})
 			continue
 		}
 		switch path, err := salvage(m, dir, "", true); {
 		case err == nil:
-			made = append(made, path)
-		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, ring.ErrTaken): // another is at it, or was
+			l.salvaged = append(l.salvaged, path)
+		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, ring.ErrTaken): // another recorder salvages it
 		default:
-			left = append(left, Left{dir, err})
+			l.sessions = append(l.sessions, Left{dir, err})
 		}
 	}
-	return made, left
+	return l
 }

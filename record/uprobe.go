@@ -11,17 +11,21 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
-	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/host"
 )
+
+// uprobeUse is how uprobes are used.
+type uprobeUse struct {
+	trial  uprobe.Trial
+	hooked *int  // number of functions with a probe, nil for those of the model
+	ended  int64 // CLOCK_MONOTONIC of the latest calls, 0 if the recording ends when it is finished
+}
 
 // runUprobes records a command by uprobes on the libraries of the runtime that it will map, as far as they can be foreseen, and on
 // others as it maps them.
@@ -35,16 +39,16 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	list, removeList, err := listFile()
+	list, removeList, err := tempKernelList()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer removeList()
-	env, err := r.listKernels(r.env, list)
+	env, err := r.kernels.list(r.o.Model, r.target.env, list)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	cmd := r.command(ctx, env)
+	cmd := r.target.command(&r.o, env)
 	resume, err := host.StartStopped(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -74,18 +78,18 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return fail(err)
 	}
 	defer forwardSignals(cmd.Process)()
-	r.unnamed = r.named(pid)
+	r.file.unnamed = r.file.named(r.target.env, pid, false)
 	reading, stop := context.WithCancel(context.Background())
 	read := make(chan error, 1)
-	go func() { read <- u.Run(reading, r.b) }()
+	go func() { read <- u.Run(reading, r.rows) }()
 	_ = cmd.Wait()
 	r.leftBehind(u)
 	r.leaving()
 	stop()
-	res := r.result(cmd.ProcessState)
-	res.Incomplete = errors.Join(<-read, r.b.finish())
+	res := &Result{Incomplete: errors.Join(<-read, r.rows.Finish())}
+	res.ExitCode, res.Signal = exitStatus(cmd.ProcessState)
 	if r.o.Library != "" {
-		r.b.libraries[r.o.Library] = true
+		r.rows.Processes.Libraries[r.o.Library] = true
 	}
 	return r.finishUprobes(res, u)
 }
@@ -95,16 +99,14 @@ func (r *recorder) leftBehind(u *uprobe.Probes) {
 	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
 		if host.AnyAlive([]int{pid}) {
 			exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
-			r.late.Lock()
-			r.unseen = append(r.unseen, format.Unhooked{PID: pid, Exe: exe, Reason: "it runs on behind the program that was started: what it calls from then on is not recorded; acltrace attach does so"})
-			r.late.Unlock()
+			r.unseen.add(format.Unhooked{PID: pid, Exe: exe, Reason: "it runs on behind the program that was started: what it calls from then on is not recorded; acltrace attach does so"})
 		}
 	}
 }
 
 // leaving says that the end takes a while: kernels that take uprobes one by one wait for all processors each time.
 func (r *recorder) leaving() {
-	if r.uprobes.OneByOne && r.o.Waiting != nil {
+	if r.uprobes.trial.OneByOne && r.o.Waiting != nil {
 		r.o.Waiting("nothing is recorded any more; the kernel takes the probes away one by one, which may take minutes")
 	}
 }
@@ -123,15 +125,9 @@ func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 		}
 		return nil, errors.Join(append(errs, errors.New("acltrace doctor names the command that grants it"))...)
 	}
-	r.uprobes = best
+	r.uprobes.trial = best
 	flushed := time.Now()
-	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, Meanwhile: func() error { return r.flush(&flushed) }}
-	switch r.o.Payload {
-	case Small:
-		o.PayloadLimit = SmallLimit
-	case Full, Hash:
-		o.PayloadLimit = ^uint64(0)
-	}
+	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, PayloadLimit: r.o.Payload.limit(), Meanwhile: func() error { return r.flush(&flushed) }}
 	return o, nil
 }
 
@@ -147,14 +143,12 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	}
 	// From here on nothing is missed, though it may be late.
 	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
-		r.late.Lock()
-		defer r.late.Unlock()
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
 		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %v or so may be missing", m.Path, wait.Round(time.Millisecond))}
 		if err != nil {
 			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
 		}
-		r.unseen = append(r.unseen, l)
+		r.unseen.add(l)
 	})
 	if err != nil {
 		return nil, err
@@ -222,16 +216,14 @@ func runpaths(path string) (lists []string) {
 
 // finishUprobes closes the trace of a recording by uprobes.
 func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error) {
-	r.ended = u.Ended()
-	r.late.Lock()
-	res.Unhooked = append(res.Unhooked, r.unseen...)
-	r.late.Unlock()
+	r.uprobes.ended = u.Ended()
+	res.Unhooked = append(res.Unhooked, r.unseen.all()...)
 	hooked, refused := u.Hooked()
-	r.hooked = &hooked
+	r.uprobes.hooked = &hooked
 	for _, file := range slices.Sorted(maps.Keys(refused)) {
 		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file])})
 	}
-	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.CostNS, r.uprobes.Kind
+	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.trial.CostNS, r.uprobes.trial.Kind
 	r.meta.Replayable = false // what only the runtime knows is missing
 	return r.finish(res)
 }
@@ -254,133 +246,12 @@ func refusedReason(functions []string) string {
 	return fmt.Sprintf("%d of its functions begin with a LOCK or segment prefix, on which the kernel puts no uprobe (%s): --probe shim records them", len(functions), list)
 }
 
-// AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
-type AttachOptions struct {
-	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int           // one process, and the children that it makes from now on
-	Comm    string        // processes of this name, those that there are and those to come
-	Cgroup  string        // folder of a control group: processes in it and below
-	All     bool          // every process that uses the runtime
-	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
-	For     time.Duration // how long; 0 means until the process ends or ctx does
-}
-
-// uprobes has probes see the processes that are to be recorded.
-func (o *AttachOptions) uprobes(u *uprobe.Options) *uprobe.Options {
-	u.Name, u.Cgroup, u.Sample = o.Comm, o.Cgroup, o.Sample
-	if o.PID != 0 {
-		u.PIDs = []int{o.PID}
-	}
-	return u
-}
-
-// RuntimeOf returns the model of the runtime that the processes use.
-func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
-	pids, _ := o.uprobes(&uprobe.Options{}).Processes()
-	return detect.OfProcesses(models, o.Library, o.PID, pids)
-}
-
-// Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
-func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
-	r := &recorder{o: o.Options}
-	r.o.Probe = "ebpf"
-	if r.o.Payload == "" {
-		r.o.Payload = Small
-	}
-	if err := checkBlobFile(&r.o); err != nil {
-		return nil, err
-	}
-	uo, err := r.uprobeOptions()
-	if err != nil {
-		return nil, err
-	}
-	o.uprobes(uo)
-	if o.PID != 0 {
-		if b, err := host.ProcText(o.PID, "cmdline"); err != nil {
-			if errors.Is(err, os.ErrNotExist) {
-				err = syscall.ESRCH // in the words for processes
-			}
-			return nil, fmt.Errorf("process %d: %w", o.PID, err)
-		} else if len(b) > 0 {
-			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-		}
-		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
-			return nil, fmt.Errorf("process %d: %w", o.PID, err)
-		} else if len(libs) == 0 && o.Library == "" {
-			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
-		}
-		r.env = host.Environ(o.PID)
-	}
-	r.start = probe.Now() // calls are seen from here on
-	u, err := uprobe.Load(o.Model, uo)
-	if err != nil {
-		return nil, err
-	}
-	defer u.Close()
-	pids, err := u.Candidates()
-	if err != nil {
-		return nil, err
-	}
-	if err := u.Pause(); err != nil {
-		return nil, err
-	}
-	stopFollowing, err := r.follow(u, pids)
-	if err != nil {
-		return nil, err
-	}
-	defer stopFollowing()
-	if err := u.Resume(); err != nil {
-		return nil, err
-	}
-	if err := r.create(r.env); err != nil {
-		return nil, err
-	}
-	if o.PID != 0 {
-		if err := r.named(o.PID); err != nil {
-			return nil, err
-		}
-		r.b.look(o.PID)
-	}
-	if err := r.dropRights(); err != nil {
-		return nil, err
-	}
-	if o.For > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.For)
-		defer cancel()
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		for o.PID == 0 || host.AnyAlive([]int{o.PID}) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-		stop()
-	}()
-	defer context.AfterFunc(ctx, r.leaving)()
-	res := &Result{}
-	res.Incomplete = errors.Join(u.Run(ctx, r.b), r.b.finish())
-	switch {
-	case o.PID == 0:
-		r.meta.Ended = "not looked for: the recorder was attached to programs that ran already"
-	case host.AnyAlive([]int{o.PID}):
-		r.meta.Ended = "not while it was recorded: the program ran on when the recorder left it"
-	default:
-		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
-	}
-	return r.finishUprobes(res, u)
-}
-
 // dropRights gives up what the recorder does not need any more, where that is wished.
 func (r *recorder) dropRights() error {
 	if !r.o.Drop {
 		return nil
 	}
-	if err := uprobe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := uprobe.DropCapabilities(r.uprobes.trial.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	return nil

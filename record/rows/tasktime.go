@@ -1,4 +1,4 @@
-package record
+package rows
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // Each task bounds the distance of the two clocks from both sides, the narrowest bounds count, and they widen with the time
 // that the clocks may drift in.
 type taskTimes struct {
-	b      *builder
+	b      *Builder
 	calls  map[callKey]timedCall      // whose tasks are measured, and not known yet
 	ahead  map[callKey]probe.TaskTime // that came before their calls
 	clocks map[deviceKey]*deviceClock
@@ -59,7 +59,7 @@ const (
 	mostTimed, timedFor = 4096, int64(200e6)
 )
 
-func newTaskTimes(b *builder) *taskTimes {
+func newTaskTimes(b *Builder) *taskTimes {
 	return &taskTimes{b: b, calls: map[callKey]timedCall{}, ahead: map[callKey]probe.TaskTime{}, clocks: map[deviceKey]*deviceClock{}}
 }
 
@@ -74,7 +74,7 @@ func (t *taskTimes) call(k callKey, c timedCall) error {
 }
 
 // TaskTime takes the time of a task.
-func (b *builder) TaskTime(m *probe.TaskTime) error {
+func (b *Builder) TaskTime(m *probe.TaskTime) error {
 	t := b.times
 	k := callKey{threadKey{m.PID, m.TID}, m.Seq}
 	c, ok := t.calls[k]
@@ -182,7 +182,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 	binary.LittleEndian.PutUint64(b[:], uint64(t.b.time(from)))
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.b.time(to)))
 	t.said.Measured++
-	t.b.following.measured(r.first+r.index, t.b.time(from), t.b.time(to))
+	t.b.following.measured(r.First+r.index, t.b.time(from), t.b.time(to))
 	return r.data(&format.Data{Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
 }
 

@@ -1,4 +1,4 @@
-package record
+package rows
 
 import (
 	"path/filepath"
@@ -17,7 +17,7 @@ func BenchmarkBuilder(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	bl := newBuilder(acl.Model, w, 0)
+	bl := New(&Options{Model: acl.Model, Meta: &format.Meta{}}, w)
 	f := acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")
 	args := make([]byte, 64)
 	c := probe.Call{PID: 1, TID: 1, Func: f.ID, Words: make([]uint64, f.Words), Pieces: []probe.Piece{{Param: 4, Len: 64, Bytes: args}}}

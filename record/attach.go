@@ -1,0 +1,138 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/uprobe"
+	"github.com/acltrace/acltrace/record/detect"
+	"github.com/acltrace/acltrace/record/host"
+)
+
+// AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
+type AttachOptions struct {
+	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
+	PID     int           // one process, and the children that it makes from now on
+	Comm    string        // processes of this name, those that there are and those to come
+	Cgroup  string        // folder of a control group: processes in it and below
+	All     bool          // every process that uses the runtime
+	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
+	For     time.Duration // how long; 0 means until the process ends or ctx does
+}
+
+// uprobes has probes see the processes that are to be recorded.
+func (o *AttachOptions) uprobes(u *uprobe.Options) *uprobe.Options {
+	u.Name, u.Cgroup, u.Sample = o.Comm, o.Cgroup, o.Sample
+	if o.PID != 0 {
+		u.PIDs = []int{o.PID}
+	}
+	return u
+}
+
+// RuntimeOf returns the model of the runtime that the processes use.
+func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
+	pids, _ := o.uprobes(&uprobe.Options{}).Processes()
+	return detect.OfProcesses(models, o.Library, o.PID, pids)
+}
+
+// Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
+func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
+	r := &recorder{o: o.Options}
+	r.o.Probe = "ebpf"
+	if r.o.Payload == "" {
+		r.o.Payload = Small
+	}
+	if err := checkBlobFile(&r.o); err != nil {
+		return nil, err
+	}
+	uo, err := r.uprobeOptions()
+	if err != nil {
+		return nil, err
+	}
+	o.uprobes(uo)
+	if o.PID != 0 {
+		if b, err := host.ProcText(o.PID, "cmdline"); err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				err = syscall.ESRCH // in the words for processes
+			}
+			return nil, fmt.Errorf("process %d: %w", o.PID, err)
+		} else if len(b) > 0 {
+			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		}
+		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
+			return nil, fmt.Errorf("process %d: %w", o.PID, err)
+		} else if len(libs) == 0 && o.Library == "" {
+			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
+		}
+		r.target.env = host.Environ(o.PID)
+	}
+	r.start = probe.Now() // calls are seen from here on
+	u, err := uprobe.Load(o.Model, uo)
+	if err != nil {
+		return nil, err
+	}
+	defer u.Close()
+	pids, err := u.Candidates()
+	if err != nil {
+		return nil, err
+	}
+	if err := u.Pause(); err != nil {
+		return nil, err
+	}
+	stopFollowing, err := r.follow(u, pids)
+	if err != nil {
+		return nil, err
+	}
+	defer stopFollowing()
+	if err := u.Resume(); err != nil {
+		return nil, err
+	}
+	if err := r.create(r.target.env); err != nil {
+		return nil, err
+	}
+	if o.PID != 0 {
+		if err := r.file.named(r.target.env, o.PID, false); err != nil {
+			return nil, err
+		}
+		r.rows.Processes.Look(o.PID)
+	}
+	if err := r.dropRights(); err != nil {
+		return nil, err
+	}
+	if o.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.For)
+		defer cancel()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for o.PID == 0 || host.AnyAlive([]int{o.PID}) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		stop()
+	}()
+	defer context.AfterFunc(ctx, r.leaving)()
+	res := &Result{}
+	res.Incomplete = errors.Join(u.Run(ctx, r.rows), r.rows.Finish())
+	switch {
+	case o.PID == 0:
+		r.meta.Ended = "not looked for: the recorder was attached to programs that ran already"
+	case host.AnyAlive([]int{o.PID}):
+		r.meta.Ended = "not while it was recorded: the program ran on when the recorder left it"
+	default:
+		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
+	}
+	return r.finishUprobes(res, u)
+}

@@ -1,0 +1,68 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
+)
+
+// crashGuard keeps a program unrecorded at its next start if it has crashed soon after its first call: the recording may be
+// the cause. If the program then crashes too, the recording is not the cause, and the start after that is recorded again. The
+// shim identifies a program by its file and script, independent of wrappers: see probe.End.Program. Only shared sessions have
+// a guard, since the user of Run sees how the program ends.
+type crashGuard struct {
+	s      *ring.Session
+	off    bool
+	unseen *unseen
+	log    func(string)
+}
+
+// guardedFor is how long after its first call the crash of a program counts.
+const guardedFor = time.Minute
+
+// begin logs the programs that are not recorded. If the guard is off, they are recorded again.
+func (g *crashGuard) begin() error {
+	if g.off {
+		for program := range g.s.Untraced() {
+			if err := g.s.Untrace(program, ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, why := range g.s.Untraced() {
+		g.log(why)
+	}
+	return nil
+}
+
+// reaped receives processes that have ended, and new processes that are not recorded.
+func (g *crashGuard) reaped(ends, untraced []probe.End) {
+	why := g.s.Untraced()
+	for _, u := range untraced {
+		g.unseen.add(format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
+		g.log(fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
+	}
+	for _, e := range ends {
+		if g.off || e.Clean || e.Lived >= guardedFor {
+			continue
+		}
+		lived := e.Lived.Round(time.Second / 10)
+		if e.Untraced {
+			if g.s.Untrace(e.Program, "") == nil {
+				g.log(fmt.Sprintf("process %d (%s) ended without an exit after %v without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
+			}
+			continue
+		}
+		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %v after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
+			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
+		if err := g.s.Untrace(e.Program, reason); err != nil {
+			g.log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))
+			continue
+		}
+		g.log(fmt.Sprintf("process %d: %s: its next start is not recorded", e.PID, reason))
+	}
+}

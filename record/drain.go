@@ -1,0 +1,163 @@
+package record
+
+import (
+	"errors"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/record/session"
+)
+
+// window is the state of what is recorded at the moment. Times are on the clock of the trace.
+type window struct {
+	waiting int64 // since when nothing is recorded, 0 while calls are recorded
+	since   int64 // since when calls are recorded
+}
+
+// drain takes what programs write until over returns true: no process is left that has called the runtime or may call it.
+func (r *recorder) drain(s *ring.Session, over func() bool) error {
+	defer batchScheduling()()
+	flushed, reaped := time.Now(), time.Now()
+	for {
+		if over() {
+			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.steps.end(), r.rows.Finish())
+		}
+		began := probe.Now()
+		load, err := s.Drain(r.rows)
+		if err != nil {
+			return err
+		}
+		r.rows.Drained(began)
+		if time.Since(reaped) > reapEvery {
+			if err := r.reap(s); err != nil {
+				return err
+			}
+			reaped = time.Now()
+		}
+		if err := errors.Join(r.answer(s), r.limit(s)); err != nil {
+			return err
+		}
+		if err := r.flush(&flushed); err != nil {
+			return err
+		}
+		if r.flight != nil {
+			if err := r.flight.Tick(time.Now()); err != nil {
+				return err
+			}
+		}
+		if load != ring.Pressed {
+			pause(s.Interval())
+		}
+	}
+}
+
+// flush writes out what was recorded if the last flush is a second old. Data on the disk survives a killed recorder.
+func (r *recorder) flush(last *time.Time) error {
+	w := r.rows.Writer()
+	if r.flight == nil {
+		if err := r.file.replace(w); err != nil {
+			return err
+		}
+	}
+	if time.Since(*last) <= time.Second {
+		return nil
+	}
+	*last = time.Now()
+	r.kernels.remember(&r.o, &r.rows.Processes)
+	return w.Flush()
+}
+
+// rest takes what is left in the rings at the end of the recording. If processes are left, another recorder may take over
+// their unfinished calls.
+func (r *recorder) rest(s *ring.Session) error {
+	if !s.Alive() {
+		return s.Finish(r.rows)
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if load, err := s.Drain(r.rows); err != nil || load == ring.Idle {
+			return err
+		}
+	}
+	return nil
+}
+
+// reapEvery is the interval between two checks for ended processes.
+const reapEvery = 200 * time.Millisecond
+
+// reap takes what processes that have ended have left.
+func (r *recorder) reap(s *ring.Session) error {
+	ends, err := s.Reap(r.rows)
+	r.target.ends = append(r.target.ends, ends...)
+	for i := range ends {
+		err = errors.Join(err, r.rows.Ended(&ends[i]))
+	}
+	if r.shared.reaped != nil {
+		r.shared.reaped(ends, s.Untraceds())
+	}
+	return err
+}
+
+// limit stops recording if a limit is reached. Requests may start it again.
+func (r *recorder) limit(s *ring.Session) error {
+	if r.window.waiting != 0 {
+		return nil
+	}
+	switch {
+	case r.o.For > 0 && r.now()-r.window.since > r.o.For.Nanoseconds():
+	case r.steps.done():
+	case r.flight == nil && r.file.maxSize > 0 && r.rows.Writer().Size() > r.file.maxSize:
+		r.file.full, r.rows.Payloads.Cut = true, true
+	default:
+		return nil
+	}
+	return r.act(s, &session.Request{Do: session.ActStop})
+}
+
+// resumed records that nothing was recorded for a time.
+func (r *recorder) resumed() error {
+	from := r.window.waiting
+	if r.window.waiting = 0; from == 0 {
+		return nil
+	}
+	r.window.since = r.now()
+	return r.rows.Missing(format.Gap{Thread: format.NoThread, From: from, To: r.window.since, Reason: format.Detached})
+}
+
+// batchScheduling makes the thread of the calling goroutine wait for a core instead of preempting the program when it wakes
+// up, until the returned function is called. Its share of the cores stays the same, so that no calls are lost.
+func batchScheduling() (undo func()) {
+	runtime.LockOSThread()
+	was, err := unix.SchedGetAttr(0, 0)
+	if err != nil || was.Policy != unix.SCHED_NORMAL {
+		return runtime.UnlockOSThread
+	}
+	batch := *was
+	batch.Policy = unix.SCHED_BATCH
+	if unix.SchedSetAttr(0, &batch, 0) != nil {
+		return runtime.UnlockOSThread
+	}
+	return func() {
+		// If the policy can't be restored, the thread stays locked and ends with its goroutine.
+		if unix.SchedSetAttr(0, was, 0) == nil {
+			runtime.UnlockOSThread()
+		}
+	}
+}
+
+// pause blocks the thread of the calling goroutine. If only the goroutine slept, two threads would wake up for it, and the Go
+// scheduler would poll the thread in its system call many times. A raw system call hides the thread from the scheduler, which
+// is safe if other goroutines have another processor. A garbage collection ends the pause by a signal.
+func pause(d time.Duration) {
+	t := unix.NsecToTimespec(d.Nanoseconds())
+	if runtime.GOMAXPROCS(0) == 1 {
+		_ = unix.Nanosleep(&t, nil) // a signal may end it early
+		return
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
+}

@@ -1,0 +1,370 @@
+// Package flight is the flight recorder: it keeps the newest calls of a recording and seals them into a trace when
+// something happens.
+//
+// The recorder creates a Flight for a recording with a ring. Open starts it in the session's folder. From then on it hooks
+// into the recording's rows.Builder, and Tick runs between drains. End seals what is left. After the recorder was killed,
+// Restore continues with the files in the folder. A sealer writes traces on its own goroutine.
+//
+// A Flight never reads the rings that programs write to, and never decides how a recording ends.
+package flight
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/rows"
+)
+
+// Options are the parameters of a flight recorder. The zero value of each field is its default.
+type Options struct {
+	Bytes int64         // size of the kept calls in memory; default 64 MiB, or 1 GiB with Time
+	Time  time.Duration // age of the oldest call that is kept; default no limit
+	// Slow is the duration above which a call seals the ring; default none. It excludes calls that wait for reports by design.
+	Slow   time.Duration
+	SlowOf map[string]time.Duration // limits of single functions by name
+	Codes  []int32                  // error codes that seal the ring, besides device faults
+	Most   int                      // number of traces besides the one at the end; default 8
+	After  time.Duration            // how long recording goes on after a reason to seal; default 500 ms
+}
+
+// Recording is what a Flight uses of its recording.
+type Recording struct {
+	Model     *api.Model
+	Meta      *format.Meta
+	Rows      *rows.Builder
+	Output    func() string      // name of the first trace
+	Overwrite bool               // replace older files, instead of moving them aside
+	Describe  func(*format.Meta) // adds what is known of the program and the machine
+	Prune     func(path string)  // removes traces that were moved aside, if there are too many
+}
+
+// segments is the number of files in the ring. They are dropped one at a time.
+const segments = 8
+
+// A Flight is a ring of small traces in the session's folder. Before a segment is dropped, its calls that shape the runtime's
+// objects are copied to the past, so that the rest remains understandable.
+//
+// All but the sealer belongs to the goroutine that drains.
+type Flight struct {
+	o       Options
+	rec     Recording
+	dir     string
+	ring    []*segment // oldest first; the last one is written to
+	made    int        // segments so far
+	sealed  int        // traces so far
+	reason  reason
+	looked  time.Time // of the latest check of the ring
+	sealer  sealer
+	session *ring.Session       // nil in a Restore without programs
+	stood   map[thread]standing // by thread, the latest call that was reported slow before it returned
+}
+
+// reason is why the ring will be sealed.
+type reason struct {
+	text  string // "" for none
+	due   time.Time
+	until int64 // due, on the clock of the trace
+}
+
+// segment is one file of the ring.
+type segment struct {
+	rows.Segment
+	path   string
+	begun  int64 // on the clock of the trace
+	closed bool  // by the sealer
+}
+
+type thread struct{ pid, tid int }
+
+type standing struct {
+	seq   uint64
+	start int64
+}
+
+// startOff is the most in nanoseconds by which the start of a call differs from one look to the next, since the clock is
+// adjusted meanwhile.
+const startOff = int64(time.Millisecond)
+
+// New returns a Flight, which records nothing until Open.
+func New(o Options, rec Recording) *Flight {
+	if o.Bytes == 0 {
+		o.Bytes = 64 << 20
+		if o.Time > 0 {
+			o.Bytes = 1 << 30
+		}
+	}
+	if o.Most == 0 {
+		o.Most = 8
+	}
+	if o.After == 0 {
+		o.After = 500 * time.Millisecond
+	}
+	return &Flight{o: o, rec: rec, stood: map[thread]standing{}}
+}
+
+// Open starts the ring in the folder of a session.
+func (f *Flight) Open(s *ring.Session) error {
+	f.session, f.dir = s, Folder(s.Dir())
+	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
+		return err
+	}
+	f.sealer.begin(f)
+	f.rec.Rows.Hooks.Call = f.called
+	return f.turn()
+}
+
+// Folder returns the folder of the ring in the folder of a session.
+func Folder(session string) string { return filepath.Join(session, "flight") }
+
+// now returns the time on the clock of the trace.
+func (f *Flight) now() int64 { return probe.Now() - f.rec.Meta.StartMono }
+
+// turn begins a new segment.
+func (f *Flight) turn() error {
+	b := f.rec.Rows
+	f.made++
+	s := &segment{path: filepath.Join(f.dir, fmt.Sprintf("%d.aclt", f.made)), begun: f.now()}
+	s.First = b.Count.Calls
+	var err error
+	if s.W, err = format.Create(s.path, f.rec.Meta, schema.Of(f.rec.Model), nil); err != nil {
+		return fmt.Errorf("the ring: %w", err)
+	}
+	if last := b.Writer(); last != nil {
+		if err := s.W.TakeOver(last); err != nil {
+			return fmt.Errorf("the ring: %w", err)
+		}
+	}
+	if err := b.Turn(&s.Segment); err != nil {
+		return err
+	}
+	f.ring = append(f.ring, s)
+	return nil
+}
+
+// Size returns the bytes of all segments that were written out.
+func (f *Flight) Size() (n int64) {
+	for _, s := range f.ring {
+		n += s.W.Size()
+	}
+	return n
+}
+
+// Sealed returns the names of the traces so far, including those that are being written.
+func (f *Flight) Sealed() (names []string) {
+	for n := range f.sealed {
+		names = append(names, Numbered(f.rec.Output(), n+1))
+	}
+	return names
+}
+
+// Tick must be called between drains.
+func (f *Flight) Tick(now time.Time) error {
+	if f.reason.text != "" && now.After(f.reason.due) {
+		if err := f.Seal(f.reason.text); err != nil {
+			return err
+		}
+	}
+	if now.Sub(f.looked) < 20*time.Millisecond {
+		return f.sealer.failed()
+	}
+	f.looked = now
+	f.checkStanding()
+	return f.rotate()
+}
+
+// sealIn sets the reason to seal. It is due after Options.After from now, which is at on the clock of the trace.
+func (f *Flight) sealIn(at int64, text string) {
+	f.reason = reason{text: text, due: time.Now().Add(f.o.After), until: at + f.o.After.Nanoseconds()}
+}
+
+// slow reports whether a call of a function takes too long.
+func (o *Options) slow(fn *api.Func, took int64) bool {
+	limit, ok := o.SlowOf[fn.Name]
+	if !ok && !fn.PollsCallbacks {
+		limit = o.Slow
+	}
+	return limit > 0 && took > limit.Nanoseconds()
+}
+
+// checkStanding looks for a slow call that has not returned yet.
+func (f *Flight) checkStanding() {
+	if f.o.Slow == 0 && f.o.SlowOf == nil || f.reason.text != "" || f.sealed >= f.o.Most {
+		return
+	}
+	for _, c := range f.session.Standing() {
+		fn, k := f.rec.Model.Func(c.Func), thread{c.PID, c.TID}
+		took := probe.Now() - c.Start
+		if was, ok := f.stood[k]; !f.o.slow(fn, took) || ok && was.seq == c.Seq {
+			continue
+		}
+		f.stood[k] = standing{c.Seq, c.Start - f.rec.Meta.StartMono}
+		f.sealIn(f.now(), fmt.Sprintf("%s of thread %d has not returned for %v", fn.Name, c.TID, time.Duration(took).Round(time.Millisecond)))
+		return
+	}
+}
+
+// rotate begins a new segment if the latest is full, and drops old ones.
+func (f *Flight) rotate() error {
+	at := f.now()
+	last := f.ring[len(f.ring)-1]
+	if last.W.Size() >= f.o.Bytes/segments || f.o.Time > 0 && at-last.begun >= f.o.Time.Nanoseconds()/segments {
+		if err := f.turn(); err != nil {
+			return err
+		}
+	}
+	if f.reason.text != "" && f.Size() < 2*f.o.Bytes {
+		return nil // keep what led to the reason until it is sealed
+	}
+	for len(f.ring) > 2 && (f.Size() > f.o.Bytes || f.o.Time > 0 && at-f.ring[1].begun > f.o.Time.Nanoseconds()) {
+		s := f.ring[0]
+		f.ring = f.ring[1:]
+		if err := f.leave(s); err != nil {
+			return err
+		}
+		f.sealer.jobs <- job{ring: []*segment{s}}
+	}
+	return f.sealer.failed()
+}
+
+// leave ends the writing to a segment. The sealer writes out what it holds, since the programs fill their rings meanwhile.
+func (f *Flight) leave(s *segment) error {
+	if s.Gone {
+		return nil
+	}
+	return f.rec.Rows.Leave(&s.Segment)
+}
+
+// called runs before each call is written. One drain may bring more calls than the ring holds.
+func (f *Flight) called(fn *api.Func, c *format.Call) error {
+	if f.reason.text != "" && c.Start > f.reason.until {
+		if err := f.Seal(f.reason.text); err != nil {
+			return err
+		}
+	}
+	if f.rec.Rows.Count.Calls%rotateCalls == 0 {
+		if err := f.rotate(); err != nil {
+			return err
+		}
+	}
+	f.checkCall(fn, c)
+	return nil
+}
+
+// rotateCalls is the number of calls between two checks of the ring within a drain.
+const rotateCalls = 4096
+
+// checkCall looks for a reason to seal in a call.
+func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
+	if len(f.stood) > 0 {
+		pid, tid, ok := f.rec.Rows.Thread(c.Thread)
+		if was, stood := f.stood[thread{pid, tid}]; ok && stood && max(c.Start-was.start, was.start-c.Start) < startOff {
+			return // it was a reason before it returned
+		}
+	}
+	if f.reason.text != "" || f.sealed >= f.o.Most || c.Flags&format.Unfinished != 0 {
+		return
+	}
+	code := int32(c.Ret)
+	switch {
+	case fn.RetError && code != 0 && f.isFault(fn, code):
+		f.sealIn(c.End, fmt.Sprintf("%s returned %s (%d)", fn.Name, f.rec.Model.ErrorName(int64(code)), code))
+	case f.o.slow(fn, c.End-c.Start):
+		f.sealIn(c.End, fmt.Sprintf("%s took %v", fn.Name, time.Duration(c.End-c.Start).Round(time.Microsecond)))
+	}
+}
+
+func (f *Flight) isFault(fn *api.Func, code int32) bool {
+	return f.rec.Model.DeviceFault(code) || fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent || slices.Contains(f.o.Codes, code)
+}
+
+// Seal writes a trace of what is in the ring, and begins a new ring. Recording goes on meanwhile.
+func (f *Flight) Seal(reason string) error {
+	if f.session != nil {
+		// Calls that have not returned are in this trace as unfinished. When they return, they are in the next one, too.
+		for _, c := range f.session.Standing() {
+			if err := f.rec.Rows.Standing(&c); err != nil {
+				return err
+			}
+		}
+	}
+	ring := f.ring
+	for _, s := range ring {
+		if err := f.leave(s); err != nil {
+			return err
+		}
+	}
+	f.ring = nil
+	if err := f.turn(); err != nil {
+		return err
+	}
+	meta := *f.rec.Meta
+	meta.UUID = format.NewUUID()
+	meta.Sealed, meta.EndNS = reason, f.now()
+	f.rec.Describe(&meta)
+	meta.Replayable = false
+	f.sealed++
+	f.reason.text = ""
+	f.sealer.jobs <- job{ring: ring, path: Numbered(f.rec.Output(), f.sealed), meta: &meta}
+	return nil
+}
+
+// Numbered returns the name of the nth trace of a recording.
+func Numbered(path string, n int) string {
+	if n == 1 {
+		return path
+	}
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
+}
+
+// End seals what is left and returns the traces that were made. A ring that can't be sealed, as on a full disk, stays in its
+// folder, from where it can be salvaged.
+func (f *Flight) End(reason string) ([]string, error) {
+	if f.reason.text != "" {
+		reason = f.reason.text
+	}
+	var err error
+	if f.rec.Rows.Count.Calls > 0 || f.sealed > 0 || f.rec.Overwrite || !host.Exists(f.rec.Output()) { // an empty trace replaces no older one
+		err = f.Seal(reason)
+	}
+	sealed := err == nil
+	f.sealer.end()
+	for _, s := range f.ring {
+		switch {
+		case s.W == nil || s.closed: // restored, or written out
+		case sealed:
+			err = errors.Join(err, s.W.Abort(), os.Remove(s.path)) // begun by Seal
+		default:
+			err = errors.Join(err, s.close())
+		}
+		s.Gone = true
+	}
+	if err = errors.Join(err, f.sealer.failed()); err == nil {
+		err = os.RemoveAll(f.dir)
+	}
+	return f.sealer.made, err
+}
+
+// Leave ends without a trace. The files stay in the folder.
+func (f *Flight) Leave() (err error) {
+	f.sealer.end()
+	for _, s := range f.ring {
+		err = errors.Join(err, s.close())
+		s.Gone = true
+	}
+	return errors.Join(err, f.sealer.failed())
+}
+
+// Moved returns the new names of older files that had the names of the traces. It must be called after End.
+func (f *Flight) Moved() []string { return f.sealer.moved }

@@ -1,0 +1,264 @@
+package flight
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// job is a list of segments to seal into a trace, or to drop if path is "".
+type job struct {
+	ring []*segment
+	path string
+	meta *format.Meta
+}
+
+// sealer writes traces on its own goroutine. From segments that are dropped it keeps the calls that later ones depend on.
+type sealer struct {
+	f         *Flight
+	jobs      chan job
+	done      sync.WaitGroup
+	mu        sync.Mutex
+	err       error
+	past      string // file with the calls that shape the live objects, "" for none
+	size      int64  // of past after it was last cleared of ended objects
+	capturing int    // stream captures in progress
+	made      []string
+	moved     []string // new names of older files
+}
+
+// LeastPast is the size in bytes below which the past is not cleared of ended objects. Tests set a smaller one.
+var LeastPast int64 = 4 << 20
+
+// begin starts the goroutine. At most a ring of segments waits for it, so that the recorder uses at most twice the memory of
+// its ring. Then draining waits. Calls that the programs' rings have no room for are lost and counted.
+func (k *sealer) begin(f *Flight) {
+	k.f, k.jobs = f, make(chan job, segments)
+	k.done.Add(1)
+	go func() {
+		defer k.done.Done()
+		lowerPriority()
+		for j := range k.jobs {
+			// The past is copied once for all segments that wait.
+			var gone []*segment
+			for n := len(k.jobs); ; n-- {
+				if j.path == "" {
+					gone = append(gone, j.ring...)
+				} else {
+					k.note(k.remember(gone))
+					k.note(k.seal(&j))
+					gone = nil
+				}
+				if n == 0 {
+					break
+				}
+				j = <-k.jobs
+			}
+			k.note(k.remember(gone))
+		}
+	}()
+}
+
+// end waits for the last job.
+func (k *sealer) end() {
+	close(k.jobs)
+	k.done.Wait()
+}
+
+func (k *sealer) note(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = errors.Join(k.err, err)
+}
+
+func (k *sealer) failed() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// lowerPriority gives the thread of the calling goroutine a smaller share of the cores than that of the draining thread,
+// since sealing can wait and full rings can't. The locked thread ends with its goroutine. The lowest priority would be too
+// low: if the program keeps all cores busy the thread would hardly run, and a garbage collection, which stops all threads
+// for a moment, would wait for it.
+func lowerPriority() {
+	runtime.LockOSThread()
+	const nice = 5
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), nice)
+}
+
+// close writes out a segment. Restored segments are complete.
+func (s *segment) close() error {
+	if s.W == nil || s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.W.Close()
+}
+
+// join creates a file and fills it.
+func (k *sealer) join(path string, meta *format.Meta, write func(w *format.Writer) error) error {
+	w, err := format.Create(path, meta, schema.Of(k.f.rec.Model), &format.WriterOptions{Whole: true})
+	if err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Close()
+}
+
+// shapes reports whether a call shapes what comes later. It must be called in the order of the ends of the calls.
+func (k *sealer) shapes(c *format.Call) bool {
+	f := k.f.rec.Model.Func(api.ID(c.Func))
+	if f == nil || c.Flags&format.Unfinished != 0 {
+		return false
+	}
+	switch f.Capture {
+	case api.CaptureBegin:
+		k.capturing++
+	case api.CaptureEnd:
+		k.capturing = max(k.capturing-1, 0)
+	}
+	for i := range c.Data {
+		if c.Data[i].Param == api.StackParam {
+			return true
+		}
+	}
+	return timeline.AffectsState(f) || k.capturing > 0
+}
+
+// remember appends the calls of segments that shape the runtime's objects to the past, and removes the segments.
+func (k *sealer) remember(ss []*segment) error {
+	if len(ss) == 0 {
+		return nil
+	}
+	for _, s := range ss {
+		defer os.Remove(s.path)
+		if err := s.close(); err != nil {
+			return err
+		}
+	}
+	next := filepath.Join(k.f.dir, "past."+filepath.Base(ss[len(ss)-1].path))
+	err := k.join(next, k.f.rec.Meta, func(w *format.Writer) error {
+		a := format.NewAppender(w)
+		err := k.append(a, k.past, nil)
+		for _, s := range ss {
+			if err == nil {
+				err = k.append(a, s.path, k.shapes)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.replace(next); err != nil {
+		return err
+	}
+	st, err := os.Stat(k.past)
+	if err != nil || st.Size() < max(LeastPast, 2*k.size) {
+		return err
+	}
+	cleared := next + ".cleared"
+	if err := k.join(cleared, k.f.rec.Meta, func(w *format.Writer) error { return k.alive(format.NewAppender(w)) }); err != nil {
+		return err
+	}
+	if err := k.replace(cleared); err != nil {
+		return err
+	}
+	if st, err = os.Stat(k.past); err == nil {
+		k.size = st.Size()
+	}
+	return err
+}
+
+func (k *sealer) replace(past string) error {
+	was := k.past
+	if k.past = past; was == "" {
+		return nil
+	}
+	return os.Remove(was)
+}
+
+// append adds the calls of a trace for which keep returns true, all if keep is nil.
+func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call) bool) error {
+	if path == "" {
+		return nil
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return a.Append(&format.Source{Reader: r, Keep: keep})
+}
+
+// seal writes the past and some segments into one trace.
+func (k *sealer) seal(j *job) error {
+	for _, s := range j.ring {
+		if err := s.close(); err != nil {
+			return fmt.Errorf("sealing the ring: %w", err)
+		}
+	}
+	var aside string
+	var err error
+	if !k.f.rec.Overwrite {
+		if aside, err = atomicfile.MoveAside(j.path); err != nil {
+			return fmt.Errorf("sealing the ring: %w", err)
+		}
+	}
+	err = k.join(j.path, j.meta, func(w *format.Writer) error {
+		a := format.NewAppender(w)
+		if k.past != "" {
+			if err := k.alive(a); err != nil {
+				return err
+			}
+		}
+		if left := j.ring[0].First; left > 0 {
+			if err := w.Gap(format.Gap{Thread: format.NoThread, From: 0, To: j.ring[0].begun, Calls: left - min(left, w.Calls()), Reason: format.Outdated}); err != nil {
+				return err
+			}
+		}
+		for _, s := range j.ring {
+			if err := k.append(a, s.path, nil); err != nil {
+				return err
+			}
+		}
+		return w.SetMeta(j.meta)
+	})
+	if err != nil {
+		return fmt.Errorf("sealing the ring: %w", errors.Join(err, atomicfile.MoveBack(j.path, aside)))
+	}
+	k.made = append(k.made, j.path)
+	if aside != "" {
+		k.moved = append(k.moved, aside)
+		k.f.rec.Prune(j.path)
+	}
+	// The sealed segments are the past of the next trace.
+	return k.remember(j.ring)
+}
+
+// alive adds those calls of the past that shape live objects.
+func (k *sealer) alive(a *format.Appender) error {
+	r, err := format.Open(k.past, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	keep, err := timeline.Living(r, k.f.rec.Model)
+	if err != nil {
+		return err
+	}
+	return a.Append(&format.Source{Reader: r, Keep: func(c *format.Call) bool { return keep[c.Index] }})
+}

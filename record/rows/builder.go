@@ -1,0 +1,248 @@
+// Package rows turns what a probe sees into the rows of a trace.
+//
+// The recorder creates one Builder for a recording and passes it to the probe as its Sink, so that all methods run on the
+// goroutine that drains the rings. Payloads arrive apart from their calls, in parts, some of them long after the call. The
+// Builder assigns each payload to its call and counts what is missing. Finish ends the recording. Package flight moves a
+// Builder from one file to the next.
+//
+// A Builder never opens or closes files, and it never changes the recorded program.
+package rows
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+)
+
+// Options select what is stored of calls.
+type Options struct {
+	Model    *api.Model
+	Meta     *format.Meta // of the recording; StartMono is time 0 of the trace
+	HashOnly bool         // store payloads as hashes only
+	Visible  bool         // the probe records memory that programs and devices access without a call
+	MaxSize  int64        // bytes of the file, 0 for no limit; payloads end at nine tenths
+	Follower Follower     // nil for none
+	// Undrained says that the probe never calls Drained. The Builder then derives it from the times of the calls.
+	Undrained bool
+}
+
+// Hooks are functions that the Builder calls. Each may be nil.
+type Hooks struct {
+	// Call runs before a call is written.
+	Call func(f *api.Func, c *format.Call) error
+	// Keep reports whether a call is written.
+	Keep func(f *api.Func, c *format.Call, pieces []probe.Piece) (bool, error)
+	// Joined runs for each new process.
+	Joined func(p *probe.Process)
+	// ThreadName returns the name of a thread. By default it is read from /proc.
+	ThreadName func(pid, tid int) string
+}
+
+// Counts are the numbers of calls of a recording.
+type Counts struct {
+	Calls      uint64 // written
+	Failed     uint64
+	Unfinished uint64
+	Lost       uint64 // that the probe had no room for
+	Nested     uint64 // of Lost: made inside other calls, as by signal handlers
+}
+
+// A Builder writes calls, payloads, processes and threads into a segment. It implements probe.Sink.
+type Builder struct {
+	Hooks Hooks
+	Count Counts
+	Lacks format.Reason // why calls are missing, NoReason if none are
+	Last  int64         // latest time seen, on the clock of the trace
+
+	Payloads  Payloads
+	Processes Processes
+
+	o         Options
+	origin    int64   // CLOCK_MONOTONIC at time 0 of the trace
+	rules     []rules // by function id
+	seg       *Segment
+	row       format.Call // of the current call, kept for its memory
+	threads   threads
+	given     spans
+	times     *taskTimes
+	following *following
+	device    string // name of the device that the runtime reported
+}
+
+// New returns a Builder that writes to w. If w is nil, Turn must be called before anything is written.
+func New(o *Options, w *format.Writer) *Builder {
+	b := &Builder{
+		o: *o, origin: o.Meta.StartMono, rules: newRules(o.Model), seg: &Segment{W: w}, threads: newThreads(), Payloads: newPayloads(), Processes: newProcesses(o.Model),
+		given: spans{window: o.Model.Device, byProcess: map[int][]span{}},
+	}
+	b.times = newTaskTimes(b)
+	if o.Follower != nil {
+		b.following = newFollowing(o)
+	}
+	return b
+}
+
+// Device returns the name of the device that the runtime reported to the program, "" if it did not.
+func (b *Builder) Device() string { return b.device }
+
+// time converts a time of CLOCK_MONOTONIC to the clock of the trace.
+func (b *Builder) time(mono int64) int64 {
+	t := mono - b.origin
+	b.Last = max(b.Last, t)
+	return t
+}
+
+// Process adds a process.
+func (b *Builder) Process(p *probe.Process) error {
+	row := format.Process{PID: p.PID, PPID: p.PPID, ForkedFrom: p.ForkedFrom, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
+	i, err := b.seg.W.Process(row)
+	if err != nil {
+		return err
+	}
+	b.Processes.add(i, row)
+	b.following.process(&row)
+	if b.Hooks.Joined != nil {
+		b.Hooks.Joined(p)
+	}
+	b.Processes.learn(p)
+	return nil
+}
+
+// Ended records how a process has ended.
+func (b *Builder) Ended(e *probe.End) error {
+	i, ok := b.Processes.index[e.PID]
+	if !ok || e.Replaced {
+		return nil
+	}
+	row := &b.Processes.rows[i]
+	row.End, row.Killed, row.Signal = max(e.Seen-b.origin, 1), !e.Clean, e.Signal
+	if row.ExitCode = 0; e.Code != probe.NoCode {
+		row.ExitCode = e.Code
+	}
+	if row.Killed {
+		b.Processes.killed(e, b.threads.latest(e.PID))
+	}
+	return b.seg.W.UpdateProcess(i, *row)
+}
+
+// thread returns a thread, which it adds if it is new.
+func (b *Builder) thread(k threadKey) (*thread, error) {
+	if t := b.threads.find(k); t != nil {
+		return t, nil
+	}
+	proc, ok := b.Processes.index[k.pid]
+	if !ok {
+		if err := b.Process(&probe.Process{PID: k.pid, Local: k.pid}); err != nil {
+			return nil, err
+		}
+		proc = b.Processes.index[k.pid]
+	}
+	row := format.Thread{Process: proc, TID: k.tid}
+	if b.Hooks.ThreadName != nil {
+		row.Name = b.Hooks.ThreadName(k.pid, k.tid)
+	} else if local := b.Processes.local[k.pid]; local != 0 {
+		row.Name = host.ThreadName(local, k.tid)
+	}
+	i, err := b.seg.W.Thread(row)
+	if err != nil {
+		return nil, err
+	}
+	b.following.thread(&row)
+	return b.threads.add(k, i, row), nil
+}
+
+// Standing writes a call that has not returned into the current segment. It is not counted, since it is written again when
+// it returns.
+func (b *Builder) Standing(c *probe.Call) error {
+	t, err := b.thread(threadKey{c.PID, c.TID})
+	if err != nil {
+		return err
+	}
+	start := c.Start - b.origin
+	out := format.Call{Func: uint16(c.Func), Thread: t.index, Flags: format.Unfinished, Start: start, End: max(b.Last, start), Args: c.Words}
+	params := len(b.rules[c.Func].fn.Params)
+	for i := range c.Pieces {
+		if p := &c.Pieces[i]; p.Dir == probe.In && int(p.Param) < params {
+			d := data(p)
+			if d.Time = start; d.Status == format.Whole {
+				d.Bytes = p.Bytes
+			}
+			out.Data = append(out.Data, d)
+		}
+	}
+	_, err = b.seg.W.Call(&out)
+	return err
+}
+
+// Gap records calls of a thread that the probe had no room for.
+func (b *Builder) Gap(g *probe.Gap) error {
+	t, err := b.thread(threadKey{g.PID, g.TID})
+	if err != nil {
+		return err
+	}
+	b.Count.Lost += g.Calls
+	why := format.Dropped
+	if g.Reason == probe.Nested {
+		b.Count.Nested += g.Calls
+		why = format.Nested
+	}
+	b.Lacks = why
+	return b.Missing(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: why})
+}
+
+// Missing records that calls are missing.
+func (b *Builder) Missing(g format.Gap) error {
+	b.following.gap(&g)
+	return b.seg.W.Gap(g)
+}
+
+// Drained reports to the follower that all calls that ended before a time of CLOCK_MONOTONIC were written.
+func (b *Builder) Drained(before int64) { b.following.drained(before) }
+
+// End reports the end of the recording to the follower.
+func (b *Builder) End(at int64) { b.following.end(at) }
+
+// DeviceTime returns how the device times of tasks were measured.
+func (b *Builder) DeviceTime() format.DeviceTime { return b.times.said }
+
+// Finish records what can't be completed any more: task times, partial payloads and results that nobody waited for.
+func (b *Builder) Finish() error {
+	if err := b.times.finish(); err != nil {
+		return fmt.Errorf("times of tasks on the device: %w", err)
+	}
+	for k, p := range b.Payloads.parts {
+		b.threads.byKey[k.threadKey].came(k.seq, k.param)
+		if err := b.abandon(k, p, format.Dropped); err != nil {
+			return fmt.Errorf("payload of call %d: %w", p.data.Call, err)
+		}
+	}
+	for pid, maps := range b.Processes.maps {
+		i := b.Processes.index[pid]
+		row := b.Processes.rows[i]
+		row.Maps = maps
+		if err := b.seg.W.UpdateProcess(i, row); err != nil {
+			return fmt.Errorf("mappings of process %d: %w", pid, err)
+		}
+	}
+	return b.unsynchronized(nil)
+}
+
+// learnCode reads the code mappings of a process when a stack has an address that is in none of the known ones: the process
+// may have loaded more code.
+func (b *Builder) learnCode(pid int, stack []byte) {
+	ps := &b.Processes
+	for s := stack; len(s) >= 8; s = s[8:] {
+		pc := word(s[:8])
+		if slices.ContainsFunc(ps.maps[pid], func(m format.Mapping) bool { return pc >= m.Start && pc < m.End }) {
+			continue
+		}
+		if now := host.Code(ps.local[pid]); len(now) > 0 {
+			ps.maps[pid] = now
+		}
+		break
+	}
+}

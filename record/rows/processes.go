@@ -1,0 +1,96 @@
+package rows
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record/host"
+)
+
+// Processes are the processes of a recording.
+type Processes struct {
+	// Libraries are the paths of the runtime's libraries that were mapped. False marks libraries of processes in another
+	// container, whose files are not accessible.
+	Libraries  map[string]bool
+	KernelLibs []string // kernel libraries that the environment of the first process names
+	Died       []Died   // processes that were killed or crashed
+
+	model *api.Model
+	index map[int]uint32           // by PID
+	rows  []format.Process         // in the order of their index
+	local map[int]int              // PID in the recorder's PID namespace, by PID
+	maps  map[int][]format.Mapping // code, if stacks are recorded
+}
+
+// Died is a process that was killed or crashed.
+type Died struct {
+	PID     int
+	Command string
+	Signal  int      // 0 if unknown
+	Last    []string // the latest calls of its threads, unfinished calls first
+}
+
+// maxKernelLibs limits the kernel libraries that are taken from an environment.
+const maxKernelLibs = 64
+
+func newProcesses(m *api.Model) Processes {
+	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}}
+}
+
+// Len returns the number of processes.
+func (ps *Processes) Len() int { return len(ps.index) }
+
+// Local returns the processes that are visible to the recorder, by their PID in its namespace.
+func (ps *Processes) Local() []int {
+	var pids []int
+	for _, pid := range ps.local {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+func (ps *Processes) add(index uint32, row format.Process) {
+	ps.index[row.PID] = index
+	ps.rows = append(ps.rows, row)
+}
+
+// learn records the runtime libraries of a new process.
+func (ps *Processes) learn(p *probe.Process) {
+	if p.Local == 0 {
+		for _, path := range p.Libraries {
+			ps.Libraries[path] = false
+		}
+		return
+	}
+	ps.local[p.PID] = p.Local
+	if !ps.Look(p.Local) { // it has ended already; its own report is all there is
+		for _, path := range p.Libraries {
+			ps.Libraries[path] = filepath.IsAbs(path)
+		}
+	}
+}
+
+// Look records properties of a process that can't be read after its end, and reports whether it maps a library of the runtime.
+func (ps *Processes) Look(pid int) (found bool) {
+	for _, path := range host.RuntimeLibraries(ps.model, pid) {
+		ps.Libraries[path], found = true, true
+	}
+	if libs := host.Variable(pid, ps.model.Simulator.Kernels); libs != "" && ps.KernelLibs == nil {
+		cwd, _ := host.Cwd(pid)
+		list := filepath.SplitList(libs)
+		for _, l := range list[:min(len(list), maxKernelLibs)] {
+			if !filepath.IsAbs(l) {
+				l = filepath.Join(cwd, l)
+			}
+			ps.KernelLibs = append(ps.KernelLibs, l)
+		}
+	}
+	return found
+}
+
+func (ps *Processes) killed(e *probe.End, latest []string) {
+	ps.Died = append(ps.Died, Died{PID: e.PID, Command: strings.Join(e.Args, " "), Signal: e.Signal, Last: latest})
+}

@@ -1,0 +1,249 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/inject"
+	"github.com/acltrace/acltrace/record/session"
+	"github.com/acltrace/acltrace/record/watch"
+)
+
+// runShim records the command by the shim.
+func (r *recorder) runShim(ctx context.Context) (*Result, error) {
+	s, err := ring.Create(r.o.Model, r.ringOptions())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer s.Close()
+	r.left = rescue(r.o.Model, filepath.Dir(s.Dir()))
+	shim, err := inject.InstallShim(s.Dir(), r.o.Model)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer shim.Close()
+	inherited, outer := inject.TakeOver(r.target.env)
+	env, err := r.shimEnvironment(s, shim, inherited)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	r.meta.Coverage.Binder = r.o.Bind
+	if err := r.begin(s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	cmd := r.target.command(&r.o, env)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer forwardSignals(cmd.Process)()
+	defer preferOOM()()
+	r.target.root = cmd.Process.Pid
+	r.file.unnamed = r.file.named(r.target.env, r.target.root, r.flight != nil)
+	inject.LeaveNote(outer, cmd.Process.Pid, r.target.path, r.file.name)
+	w := watch.Start(r.o.Model, cmd.Process.Pid, shim.Path, s.Dir())
+	defer heartbeat(s)()
+	exited := make(chan struct{})
+	var state *os.ProcessState
+	go func() {
+		_ = cmd.Wait()
+		state = cmd.ProcessState
+		close(exited)
+	}()
+	looked := time.Time{}
+	incomplete := r.drain(s, func() bool {
+		select {
+		case <-exited:
+		default:
+			return false
+		}
+		if s.Alive() || time.Since(looked) < 50*time.Millisecond {
+			return false
+		}
+		looked = time.Now()
+		return deserted(r.o.Model, s)
+	})
+	if r.control != nil {
+		r.control.Close()
+	}
+	if incomplete != nil {
+		s.Off()
+		<-exited
+	}
+	res := &Result{Incomplete: incomplete, Salvaged: r.left.salvaged, Left: r.left.sessions}
+	res.ExitCode, res.Signal = exitStatus(state)
+	r.learn(res, s)
+	res.Unhooked = append(append(inject.Notes(s.Dir()), w.End()...), r.unseen.all()...)
+	if res.NoCall = w.WithoutShim(); res.NoCall == "" && host.GainsRights(r.target.path) {
+		res.NoCall = watch.GainedRights
+	}
+	res, err = r.finish(res)
+	if r.unsealed {
+		s.Keep()
+		res.Left = append(res.Left, Left{Session: s.Dir(), Err: res.Incomplete})
+	}
+	return res, err
+}
+
+// shimEnvironment returns the environment in which a program loads the shim.
+func (r *recorder) shimEnvironment(s *ring.Session, shim *inject.ShimFolder, env []string) ([]string, error) {
+	env = inject.Prepend(env, "LD_PRELOAD", shim.Path, ":")
+	env = inject.Prepend(env, "ASAN_OPTIONS", inject.LinkOrder, ":")
+	env = append(env, "ACLTRACE_SESSION="+s.Dir())
+	env, err := r.kernels.list(r.o.Model, env, filepath.Join(s.Dir(), kernelList))
+	if err != nil {
+		return nil, err
+	}
+	if r.o.Bind == "audit" {
+		if env, err = shim.Audited(r.target.path, env); err != nil {
+			return nil, fmt.Errorf("--bind audit: %w", err)
+		}
+	}
+	return env, nil
+}
+
+// begin prepares the session before any process writes to it.
+func (r *recorder) begin(s *ring.Session) error {
+	if r.o.Command != nil {
+		if output, err := filepath.Abs(r.file.name); err == nil {
+			b, _ := json.Marshal(&session.Note{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
+			_ = os.WriteFile(filepath.Join(s.Dir(), session.NoteFile), b, 0o600)
+		}
+	}
+	r.rows.Hooks.ThreadName, r.rows.Hooks.Joined = s.ThreadName, r.joined
+	if r.flight != nil {
+		if err := r.flight.Open(s); err != nil {
+			return err
+		}
+	}
+	r.window.since = r.now()
+	switch {
+	case r.shared.succeeds: // keep the state that the previous collector has set
+	case r.o.Armed:
+		s.Wait(0)
+	default:
+		s.Go()
+	}
+	if err := r.limit(s); err != nil { // a trace without calls may exceed the limit already
+		return err
+	}
+	if only, waiting := s.Waiting(); waiting && only == 0 {
+		r.window.waiting = max(r.now(), 1)
+		r.rows.Lacks = format.Detached
+	}
+	if r.o.Steps != nil {
+		r.steps = newStepFilter(&r.o, r.rows, &r.meta)
+		r.rows.Hooks.Keep = r.steps.keep
+	}
+	var err error
+	if r.control, err = session.Listen(s.Dir(), r.shared.mode); err != nil && r.o.Armed {
+		return err
+	}
+	return nil
+}
+
+// now returns the time on the clock of the trace.
+func (r *recorder) now() int64 { return probe.Now() - r.meta.StartMono }
+
+// heartbeat shows programs that the recorder is alive, until the returned function is called. Programs wait for a recorder
+// only while it has a heartbeat: a recorder that is stopped or killed costs data, never the job.
+func heartbeat(s *ring.Session) (end func()) {
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for t := time.NewTicker(100 * time.Millisecond); ; {
+			s.Beat()
+			select {
+			case <-t.C:
+			case <-stop:
+				t.Stop()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
+// preferOOM makes the kernel kill this process, rather than the program, if memory runs out, until the returned function is
+// called.
+func preferOOM() (restore func()) {
+	const file = "/proc/self/oom_score_adj"
+	was, err := os.ReadFile(file)
+	if err != nil || os.WriteFile(file, []byte("1000"), 0) != nil {
+		return func() {}
+	}
+	return func() { _ = os.WriteFile(file, was, 0) }
+}
+
+func (r *recorder) ringOptions() *ring.Options {
+	so := &ring.Options{Waiting: r.o.Armed, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
+	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.target.env, clock+"=virtual") {
+		// Calls have times of the simulator's clock.
+		so.VirtualFrom = r.meta.StartMono
+	}
+	if r.o.NoSmall {
+		so.PayloadLeast = SmallestCopy
+	}
+	if r.o.Block {
+		so.Policy = ring.Block
+	}
+	so.PayloadLimit = r.o.Payload.limit()
+	if r.o.Replayable && r.o.Model.KeepsVisible() {
+		so.VisibleLimit = VisibleLimit
+	}
+	return so
+}
+
+// deserted reports whether no process of a session is left. A descendant that has not made its first call is found by its
+// environment. A single scan of the processes may miss one that is forked meanwhile, so that there are two.
+func deserted(m *api.Model, s *ring.Session) bool {
+	for range 2 {
+		if host.AnyAlive(host.UsingRuntime(m, host.Mentioning(s.Dir()))) {
+			return false
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return true
+}
+
+// learn takes over what a session reports at its end.
+func (r *recorder) learn(res *Result, s *ring.Session) {
+	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
+	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
+	if pid := s.Stranger(); pid != 0 {
+		r.unseen.add(format.Unhooked{PID: pid, Reason: "its shim is of another build of acltrace than the recorder, and records nothing: use one build for both"})
+	}
+	if o := s.ShutOut(); o.Count > 0 {
+		r.unseen.add(format.Unhooked{PID: o.PID, Exe: o.Exe, Reason: fmt.Sprintf("it has a filter of system calls (seccomp), under which the shim makes none: %d of its threads and children are not recorded", o.Count)})
+	}
+	for _, d := range s.Damage() {
+		r.unseen.damaged = true
+		of := "threads and processes that came later"
+		if d.TID != 0 {
+			of = fmt.Sprintf("later calls of thread %d", d.TID)
+		} else {
+			_ = r.rows.Missing(format.Gap{Thread: format.NoThread, From: r.rows.Last, To: max(r.rows.Last, r.now()), Reason: format.RecorderLost})
+		}
+		r.unseen.add(format.Unhooked{PID: d.PID, Exe: d.Exe, Reason: fmt.Sprintf("%s: %s are not recorded", d.What, of)})
+	}
+	if r.o.DeviceTime != 0 {
+		d, n := r.rows.DeviceTime(), s.Untimed()
+		d.Every, d.GapNS = r.o.DeviceTime, r.o.DeviceTimeGap.Nanoseconds()
+		d.PoolExhausted, d.Captured, d.Lost, d.Refused = n[probe.UntimedPool], n[probe.UntimedCapture], n[probe.UntimedLost], n[probe.UntimedFailed]
+		r.meta.DeviceTime = &d
+	}
+}
