@@ -5,75 +5,76 @@ import (
 	"strings"
 )
 
-// Func describes one function of a runtime: its signature and, embedded, its meaning, how it is replayed and how it is captured.
+// Func describes one runtime function: its signature and, embedded, its meaning, how it is replayed and how it is
+// captured.
 type Func struct {
 	ID       ID
 	Name     string
-	Layer    string // name of a Layer
+	Layer    string // Layer.Name
 	Return   string // C type
 	Params   []Param
-	RetWidth uint16 // bytes of the returned value
+	RetWidth uint16 // size of the returned value in bytes
 	RetVoid  bool
 	RetError bool  // the returned value is the runtime's error code, 0 for success
-	Pending  int32 // Model.Pending for a function that returns it, which is no failure; 0 for any other
-	// Simulated reports whether the simulator has the function. Then it is a method of the runtime's generated interface.
+	Pending  int32 // Runtime.Pending for a query that returns it, which is not a failure; otherwise 0
+	// Simulated reports whether the simulator has the function. If so, the generated interface has it as a method.
 	Simulated bool
 	Since     string // first release known to have it
 	Doc       string // one sentence
-	Words     uint8  // number of argument words
-	Form      *Form  // nil unless the function is a form of another one
+	Words     uint8  // argument word count
+	Form      *Form  // nil unless the function is a form
 
 	Meaning
 	ReplayRules
 	CaptureRules
 }
 
-// Meaning is the effect of a call on the runtime's objects, streams and threads. Fields with the number of a parameter are
-// -1 for none.
+// Meaning is a call's effect on the runtime's objects, streams and threads. Fields that hold a parameter's number are -1 for
+// none.
 type Meaning struct {
 	Ret       Role // of the returned value; Value for an error code or a plain number
 	RetObject Object
 	Task      Task
 	Sync      Sync
-	Capture   Capture // of the stream that the call names
-	Edit      Edit    // of a graph
+	Capture   Capture // on the stream that the call names
+	Edit      Edit    // to a graph
 	// Initializes: the call sets the runtime up, for a process or for a thread.
 	Initializes bool
-	// PollsCallbacks: the call waits for a function of the program that a stream calls, and runs it on the calling thread.
-	// It fails if there is none.
+	// PollsCallbacks: the call waits for a stream's host callback, and runs it on the calling thread. It fails if there is
+	// none.
 	PollsCallbacks bool
-	// ParamSizes: the call returns the offset and the size of one parameter of a kernel.
+	// ParamSizes: the call returns the offset and the size of a kernel parameter.
 	ParamSizes bool
-	// Subscribes is the function with PollsCallbacks that serves the thread named by a parameter of the call, "" for none.
+	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
 	Subscribes string
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
-	// Composite: the call makes other calls of the same runtime, which are recorded too. It puts nothing on a stream itself.
+	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.
 	Composite bool
-	// Annotation: the call gives information to tools and does nothing else. Range says whether it marks time; Names is
-	// its message, and a range is an object.
+	// Annotation: the call gives information to tools and does nothing else. Range says whether it marks time; Names is its
+	// message, and a range is an object.
 	Annotation bool
 	Range      Range
 	// HostCallback: the function is the program's, and the runtime has called it. Its parameters are the function and its
 	// argument. It is Composite and an Annotation.
 	HostCallback bool
-	// Shares: the call handles a key by which processes share something.
+	// Shares: the call handles a key by which processes share an object.
 	Shares Share
-	// Entry is the parameter with the number of a kernel in the binary that the call uses.
+	// Entry is the parameter with a kernel's number in the binary that the call uses.
 	Entry int8
 	// Selects is the parameter with the context or device that the calling thread uses from now on. Device is the parameter
-	// with the device of the object that the call makes.
+	// with the new object's device.
 	Selects, Device int8
 	// Stack: Selects is pushed onto the thread's selections, or the top is popped. Otherwise Selects replaces the top.
 	Stack Stack
-	// Stream is the parameter with the stream of the task or the wait, Event the one with the event or notify.
+	// Stream is the parameter with the stream for the task or the wait, Event the one with the event or notify.
 	Stream, Event int8
 	// OwnStream: no stream means the thread's own default stream.
 	OwnStream bool
-	// Graph is the parameter with the graph, or the node of one, that gets the task. The task then runs with the graph, and
+	// Graph is the parameter with the graph, or the graph node, that gets the task. The task then runs with the graph, and
 	// Stream does not apply.
 	Graph int8
-	// Names is the parameter with the name of the object that the call makes, or else of the first one that it uses.
+	// Names is the parameter with the name for the new object, or else for the first object that the call uses.
 	Names int8
 }
 
@@ -85,51 +86,52 @@ type ReplayRules struct {
 	ReplayError string
 	// RetVolatile: the returned value may differ from run to run.
 	RetVolatile bool
-	// Keeps are the members that a replay keeps of the JSON object in the call's File parameter. It removes the others,
+	// Keeps are the members that a replay keeps from the JSON object in the call's File parameter. It removes other members,
 	// which may name files. If Keeps is nil, the file stays as recorded.
 	Keeps []string
-	// StandIn is the function that makes a similar object in place of a call that imports one, if the exporting process is
-	// not replayed; "" for none.
+	// StandIn is the function that makes a similar object instead of importing one, if the exporting process is not
+	// replayed; "" for none.
 	StandIn string
 }
 
 // CaptureRules say how the shim records a call. Only the generator reads them, except Modelled.
 type CaptureRules struct {
-	// Modelled reports whether the semantics are known. Calls of other functions are counted by name and not recorded.
+	// Modelled reports whether the semantics are known. Calls to other functions are counted by name and not recorded.
 	Modelled bool `yaml:"-"`
-	// Ends is `all` if the call ends everything, or the parameter with the number of the device that it resets.
+	// Ends is `all` if the call ends everything, or the parameter with the device that it resets.
 	Ends string
-	// Tells is the fact about the thread's own last calls that the call returns: LastTask, LastError or LastErrorOnce. The
-	// shim makes calls itself, so it corrects the result.
-	Tells string
-	// Finds is the parameter with the name of a function that the call looks up. Passes is the parameter with the id of a
-	// table of functions without names.
+	// Last is the fact about the thread's own last calls that the call returns: LastTask, LastError or LastErrorOnce. The shim
+	// makes calls itself, so it corrects the result.
+	Last string
+	// Finds is the parameter with the function name that the call looks up. Passes is the parameter with the id of a table
+	// that holds functions without names.
 	Finds, Passes string
 	// Answers is PARAM=VALUE: outputs after PARAM are valid only if the call has stored VALUE there.
 	Answers string
-	// Inject is the module and the slot of the function in the tables of an injection, nil if it has none.
+	// Inject is the function's module and slot in an injection's tables, nil if it has none.
 	Inject []int
 }
 
-// Values of CaptureRules.Tells.
+// Values for CaptureRules.Last.
 const (
 	LastTask      = "task"
 	LastError     = "error"
 	LastErrorOnce = "error once" // the call also clears the error
 )
 
-// Symbol is the name by which the runtime's library has the function: that of a form is the function's, and NAME:FORM its own.
+// Symbol is the name that the runtime's library exports. Forms, named FUNCTION:FORM, share it.
 func (f *Func) Symbol() string {
 	symbol, _, _ := strings.Cut(f.Name, ":")
 	return symbol
 }
 
-// Failed reports whether a returned value says that the call has failed.
+// Failed reports whether a returned value is an error.
 func (f *Func) Failed(ret uint64) bool {
 	return f.RetError && int32(ret) != 0 && (f.Pending == 0 || int32(ret) != f.Pending)
 }
 
-// SaysHost reports whether the words of a call declare the memory of a parameter to be the host's. It decides where the address does not.
+// SaysHost reports whether a call's words declare a parameter's memory to be host memory. The declaration decides
+// if the address does not.
 func (f *Func) SaysHost(param int, words []uint64) bool {
 	k := f.Params[param].Hosts
 	if k.Bits == 0 {
@@ -139,15 +141,15 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 	return w < 16 && k.Bits>>w&1 != 0
 }
 
-// NeedsData reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
+// NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.
 func (f *Func) NeedsData() bool {
 	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
 		return p.Role == Uses || p.Role == OutHandles || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
 }
 
-// Plain reports whether the function can be called with its words alone: each fits one integer register or one place on the
-// stack, as does the result. Structures that are passed by value and floating point numbers go other ways.
+// Plain reports whether the function can be called with its words alone: each word and the result fit one integer register
+// or stack slot. Structures by value and floating point numbers are passed in other ways.
 func (f *Func) Plain() bool {
 	float := func(t string) bool { return t == "float" || t == "double" }
 	if float(f.Return) {
@@ -161,13 +163,15 @@ func (f *Func) Plain() bool {
 	return true
 }
 
-// A Form is what a tag in a structure makes of a function that is given it: a function of its own to all but the runtime.
+// A Form is a function with one tag value in its structure parameter. Except to the runtime, each form is a separate
+// function.
 type Form struct {
 	Param int8  // with the structure
-	Tag   int64 // its value
+	Tag   int64 // value
 }
 
-// Graphs are the parameters with a graph that changes and the one whose tasks it gets; -1 each where the call is none such.
+// Graphs returns the parameters with the graph that a call changes and with the graph whose tasks it adds. Both are -1 for
+// other calls.
 func (f *Func) Graphs() (into, from int) {
 	into, from = -1, -1
 	for i := range f.Params {
@@ -190,7 +194,7 @@ func (f *Func) Graphs() (into, from int) {
 	return into, from
 }
 
-// Param returns the number of the parameter with the given name, -1 where there is none.
+// Param returns the number of the parameter with the given name, -1 if there is none.
 func (f *Func) Param(name string) int {
 	for i := range f.Params {
 		if f.Params[i].Name == name {

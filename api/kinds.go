@@ -5,88 +5,88 @@ import (
 	"slices"
 )
 
-// Role says what a parameter (or a returned value) is to a recorder and a replayer.
+// Role says how a call uses a parameter or a returned value.
 type Role uint8
 
 const (
-	// Value is a number that is passed on as it is.
+	// Value is a number that a replay passes unchanged.
 	Value Role = iota
-	// Use is a handle of an existing object.
+	// Use is a handle to an existing object.
 	Use
-	// New is a pointer to where the call stores the handle of the object, or the address of the allocation, that it
-	// makes. As a returned value: the handle itself.
+	// New points to where the call stores a new object's handle or a new allocation's address. As a returned
+	// value it is the handle itself.
 	New
-	// Find is a pointer to where the call stores the handle of an object that may be known already: the same
-	// question has the same answer.
+	// Find points to where the call stores an object's handle, which may be known already. The same arguments give the
+	// same handle.
 	Find
-	// End is a handle or an address whose object the call ends.
+	// End is a handle or an address. The call ends its object.
 	End
-	// Place is a handle that is the address of memory which the caller provides, and which the call makes an object.
+	// Place is the address at which the caller provides memory. The call makes it an object, and the address is the handle.
 	Place
-	// Launch is a handle of an argument list that the call consumes, with the bytes behind its placeholders.
+	// Launch is a handle to an argument list. The call consumes the list and the bytes for its placeholders.
 	Launch
-	// Address is an address, of the device or the host, that the call does not look behind.
+	// Address is an address on the device or the host. The call does not access it.
 	Address
-	// Reads is memory that the call, or the task that it makes, reads: a payload. It lies on the host or the device.
+	// Reads is a payload on the host or the device. The call or its task reads it.
 	Reads
-	// Writes is memory that the call, or the task that it makes, overwrites with what the trace can't foresee.
+	// Writes is memory that the call or its task overwrites. The trace can't predict the content.
 	Writes
-	// Fills is memory that the call, or the task that it makes, overwrites with a value from its other arguments.
+	// Fills is memory that the call or its task overwrites with a value from other arguments.
 	Fills
 	// In is host memory that the call reads before it returns.
 	In
-	// Args is host memory with the arguments of a kernel, read by the call, and patched by it where there are
-	// placeholders. It is captured before the call.
+	// Args is host memory with kernel arguments. The call reads it and patches placeholders, so it is captured
+	// before the call.
 	Args
-	// DevArgs is an address of device memory with the arguments of a kernel, read when the kernel runs.
+	// DevArgs is a device address with kernel arguments, read when the kernel runs.
 	DevArgs
-	// ArgArray is an array of pointers to the arguments of a kernel, whose sizes the kernel's binary knows.
+	// ArgArray is an array with pointers to kernel arguments. The kernel's binary has their sizes.
 	ArgArray
-	// List is a pointer to a structure {elements pointer, number of elements size_t}; the elements are captured.
+	// List points to a structure {pointer to elements, size_t count}. The elements are captured.
 	List
-	// String is a NUL-terminated string that the call reads and that is no path: a replay passes it as recorded.
+	// String is NUL-terminated text that the call reads. It is not a path: a replay passes it as recorded.
 	String
-	// File is a NUL-terminated path of a file that the call reads; the content is captured too, as item 1. A replay passes the path of a
-	// file in its own folder with that content.
+	// File is a NUL-terminated path to a file that the call reads. The content is captured as item 1. A replay passes a path
+	// in its own folder with that content.
 	File
-	// Out is a pointer to where the call stores a value of fixed size.
+	// Out points to where the call stores a fixed-size value.
 	Out
-	// Text is a pointer to where the call stores a NUL-terminated string, or a returned string.
+	// Text points to where the call stores a NUL-terminated string, or is a returned string.
 	Text
-	// Buffer is a pointer to where the call stores the address of host memory that belongs to the object and that
-	// the program fills before the launch.
+	// Buffer points to where the call stores an address in host memory. The memory belongs to the object, and the program
+	// fills it before the launch.
 	Buffer
-	// Scratch is host memory of the caller's that the runtime uses while the object lives.
+	// Scratch is the caller's host memory. The runtime uses it until the object ends.
 	Scratch
-	// Opaque is a pointer with a meaning to the program alone.
+	// Opaque is a pointer that only the program can interpret.
 	Opaque
-	// Callback is the address of a function of the program's that the runtime calls.
+	// Callback is the address of a program function that the runtime calls.
 	Callback
-	// InOut is a pointer to a value of fixed size that the call reads and then overwrites.
+	// InOut points to a fixed-size value that the call reads and then overwrites.
 	InOut
-	// Answer is host memory that the call overwrites before it returns, of a size that its other arguments tell.
+	// Answer is host memory that the call overwrites before it returns. Other arguments give its size.
 	Answer
-	// Uses is an array of handles of existing objects, 8 bytes each, that the call reads.
+	// Uses is an array with 8-byte handles to existing objects. The call reads it.
 	Uses
-	// Struct is a structure with pointers or handles in it that the call reads, behind a pointer or by value. What its
-	// pointers lead to is captured with it, as items from 1 in the order of the fields. Of a launch it is captured before
-	// the call, and item 1 is the block of arguments.
+	// Struct is a structure with pointers or handles, passed by pointer or by value. The data at its pointers is captured as
+	// items from 1 in field order. For a launch it is captured before the call, and item 1 is the argument block.
 	Struct
-	// Map is an address in a reserved range where the call puts memory: an allocation from then on.
+	// Map is an address in a reserved range. The call maps memory there, which is an allocation from then on.
 	Map
-	// Image is host memory with a binary that the call reads, which tells its own size.
+	// Image is host memory with a binary. The binary states its own size.
 	Image
-	// Packed is host memory with a list that leads to the arguments of a kernel as one block, which is captured before the call
-	// as item 1.
+	// Packed is a list in host memory that points to one block with kernel arguments. The block is captured before
+	// the call as item 1.
 	Packed
-	// Finds is a pointer to where the call stores the address of memory of the runtime's with handles, 8 bytes each, of objects that may be known
-	// already.
+	// OutHandles points to where the call stores an address in runtime memory. Object handles with 8 bytes are stored
+	// there, and the objects may be known already.
 	OutHandles
-	// Target is a NUL-terminated path of a file that the call writes. A replay passes a path in its own folder.
+	// Target is a NUL-terminated path to a file that the call writes. A replay passes a path in its own folder.
 	Target
 )
 
-var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
+// The names are stored in traces.
+var roleNames = []string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
 	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque",
 	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed", "finds", "target"}
 
@@ -97,76 +97,75 @@ func (r Role) String() string {
 	return fmt.Sprintf("role(%d)", uint8(r))
 }
 
-// Makes reports whether parameters of the role stand for an object that the call makes or answers with.
+// Makes reports whether the call makes or returns the object, if a parameter has this role.
 func (r Role) Makes() bool { return r == New || r == Find || r == Place || r == Map }
 
-// ParseRole returns the role with the given name.
-func ParseRole(s string) (Role, bool) {
-	for i, n := range roleNames {
-		if n == s {
-			return Role(i), true
-		}
-	}
-	return 0, false
+// parse returns the constant with a name.
+func parse[T ~uint8](names []string, name string) (T, bool) {
+	i := slices.Index(names, name)
+	return T(max(i, 0)), i >= 0
 }
 
-// Object is the kind of thing that a handle or an address stands for.
+// ParseRole returns the role with the given name.
+func ParseRole(name string) (Role, bool) { return parse[Role](roleNames, name) }
+
+// Object is an object kind: a handle or an address identifies such an object.
 type Object string
 
-// Kinds of objects that the core has to know. A runtime may have more.
+// Object kinds with a meaning outside a runtime's own tables. A runtime may have more.
 const (
 	Device   Object = "device" // device memory
-	Host     Object = "host"   // host pinned memory
+	Host     Object = "host"   // pinned host memory
 	Stream   Object = "stream"
 	Event    Object = "event"
 	Context  Object = "context"
 	Binary   Object = "binary"
 	Function Object = "function"
 	ArgsList Object = "args"
-	Graph    Object = "graph"  // what a capture records, and what runs as one
-	Node     Object = "node"   // of a graph
-	Notify   Object = "notify" // an event that is reset by whoever waited for it, also of another process
+	Graph    Object = "graph"  // captured or built tasks that run together
+	Node     Object = "node"   // in a graph
+	Notify   Object = "notify" // an event that its waiter resets, also in another process
 	// Counter is a notify with a value.
 	Counter Object = "counting notify"
-	// Registered is host memory that the program registers for the device: its own, or a part of a Host allocation. The allocation then stays
-	// what it is, and the registration is an alias of that part.
+	// Registered is host memory that the program registers for the device. It may lie in a Host allocation, which stays
+	// unchanged. The registration is then an alias for that part.
 	Registered Object = "registered memory"
-	// Mapped is host memory as the device addresses it. It ends with the registration of the host memory.
+	// Mapped is a device address for host memory. It ends with the registration.
 	Mapped Object = "mapped host memory"
-	// Owned is memory of the runtime's or of a binary, which the program is told the address of and never frees. Where the
-	// size is not told it stands for its first address alone.
+	// Owned is memory that belongs to the runtime or a binary. The program gets its address and never frees it. If the size is
+	// unknown, the object covers its first address only.
 	Owned Object = "runtime memory"
-	// Span is a range of time that a program has named, by the number that the call which begins it returns.
+	// Span is a named time range, identified by the number that the beginning call returns.
 	Span Object = "range"
-	// SharedMemory is physical memory by a number that is the same in all processes.
+	// SharedMemory is physical memory, identified by a number that all processes share.
 	SharedMemory Object = "shared memory"
-	// Thread and Process are no objects of the runtime's but of the system: a parameter holds a pthread_t, or ids of processes.
+	// Thread is a pthread_t, Process an array of process ids. The system owns both.
 	Thread  Object = "thread"
 	Process Object = "process"
-	// Grid is memory that has no address.
+	// Array is memory without an address.
 	Array Object = "array"
-	// Levels is several arrays, each of which ends with it.
+	// MipmappedArray holds several arrays, which end with it.
 	MipmappedArray Object = "mipmapped array"
-	// Descriptor is a file of the process by its number. Another process knows it by another number, and how it got there no call tells.
+	// Descriptor is a file descriptor. Processes have different numbers for one file, and no recorded call connects them.
 	Descriptor Object = "descriptor"
-	// Reservation is a range of device addresses without memory.
+	// Reservation is a device address range without memory.
 	Reservation Object = "reservation"
-	// Exception describes the failure of a task. No call makes one: the runtime gives it to a function of the program's, for as long as that runs. Such a
-	// Callback parameter has this kind, too.
+	// Exception describes a failed task. No call makes one: the runtime passes it to a Callback parameter with this kind, and it
+	// is valid during the callback.
 	Exception Object = "exception"
 	// Physical is device memory without an address.
 	Physical Object = "physical memory"
 )
 
-// Memory reports whether objects of the kind are ranges of addresses.
+// Memory reports whether such objects are address ranges.
 func (o Object) Memory() bool {
 	return o == Device || o.OnHost() || o == Mapped || o == Owned || o == Reservation
 }
 
-// OnHost reports whether objects of the kind are ranges of the host's memory, by the addresses that the program uses.
+// OnHost reports whether such objects are host memory, at the addresses that the program uses.
 func (o Object) OnHost() bool { return o == Host || o == Registered }
 
-// Task is what a call puts on a stream.
+// Task is the work that a call puts on a stream.
 type Task uint8
 
 const (
@@ -174,20 +173,20 @@ const (
 	Kernel
 	Copy
 	Fill
-	Record // of an event
+	Record // an event
 	Wait   // for an event
-	Reset  // of an event
-	Reduce // of one block of memory into another
+	Reset  // an event
+	Reduce // one memory block into another
 	HostFunc
-	GraphRun // of all that a graph or a model holds
-	System   // other work of the device's or its scheduler's: caches, markers, jumps, status, random numbers
+	GraphRun // all tasks in a graph or a model
+	System   // other device or scheduler work: caches, markers, jumps, status, random numbers
 )
 
-var taskNames = [...]string{"", "kernel", "copy", "fill", "record", "wait", "reset", "reduce", "host", "graph", "system"}
+var taskNames = []string{"", "kernel", "copy", "fill", "record", "wait", "reset", "reduce", "host", "graph", "system"}
 
 func (t Task) String() string { return taskNames[t] }
 
-// Works reports whether the task takes the device's time for the program's own purpose: it computes or moves data.
+// Works reports whether the task computes or moves data for the program.
 func (t Task) Works() bool {
 	switch t {
 	case Kernel, Copy, Fill, Reduce, GraphRun:
@@ -197,16 +196,9 @@ func (t Task) Works() bool {
 }
 
 // ParseTask returns the task with the given name.
-func ParseTask(s string) (Task, bool) {
-	for i, n := range taskNames {
-		if n == s {
-			return Task(i), true
-		}
-	}
-	return 0, false
-}
+func ParseTask(name string) (Task, bool) { return parse[Task](taskNames, name) }
 
-// Sync is what a call has waited for when it returns without error.
+// Sync says which work is complete when a call returns without error.
 type Sync uint8
 
 const (
@@ -214,27 +206,20 @@ const (
 	SyncDevice
 	SyncStream
 	SyncEvent
-	// PollStream and PollEvent return at once and tell by their first Out parameter whether it is complete; without one by
-	// returning 0 or Model.Pending.
+	// PollStream and PollEvent return at once. The first Out parameter holds the status. Without one, the returned value is 0
+	// or Runtime.Pending.
 	PollStream
 	PollEvent
 )
 
-var syncNames = [...]string{"", "device", "stream", "event", "poll stream", "poll event"}
+var syncNames = []string{"", "device", "stream", "event", "poll stream", "poll event"}
 
 func (s Sync) String() string { return syncNames[s] }
 
 // ParseSync returns the synchronization with the given name.
-func ParseSync(s string) (Sync, bool) {
-	for i, n := range syncNames {
-		if n == s {
-			return Sync(i), true
-		}
-	}
-	return 0, false
-}
+func ParseSync(name string) (Sync, bool) { return parse[Sync](syncNames, name) }
 
-// Capture says that a call begins or ends a time in which the tasks of a stream are kept in a graph, and do not run.
+// Capture says that a call begins or ends a capture. During a capture, a stream's tasks go into a graph and do not run.
 type Capture uint8
 
 const (
@@ -243,44 +228,34 @@ const (
 	CaptureEnd
 )
 
-var captureNames = [...]string{"", "begin", "end"}
+var captureNames = []string{"", "begin", "end"}
 
 func (c Capture) String() string { return captureNames[c] }
 
 // ParseCapture returns the Capture with the given name.
-func ParseCapture(s string) (Capture, bool) {
-	for i, n := range captureNames {
-		if n == s {
-			return Capture(i), true
-		}
-	}
-	return 0, false
-}
+func ParseCapture(name string) (Capture, bool) { return parse[Capture](captureNames, name) }
 
-// Edit is what a call changes in a graph beside the tasks of its nodes.
+// Edit is the change that a call makes to a graph, apart from its nodes' tasks.
 type Edit uint8
 
 const (
 	NoEdit Edit = iota
-	Link        // puts nodes, its second list, behind others, its first
-	Unlink      // takes that away
-	// Follow says which nodes the next task of a stream comes behind, whose tasks are kept in a graph: these alone where the call's last
-	// number is not 0, else these too.
+	Link        // makes the nodes in the second list depend on those in the first
+	Unlink      // removes such dependencies
+	// Follow sets the nodes that the next task of a captured stream depends on. If the call's last number is 0, it adds them
+	// to the present ones.
 	Follow
-	Enable // says by its last number whether a node does what it is for
+	Enable // enables or disables a node by the call's last number
 )
 
-var editNames = [...]string{"", "link", "unlink", "follow", "enable"}
+var editNames = []string{"", "link", "unlink", "follow", "enable"}
 
 func (e Edit) String() string { return editNames[e] }
 
 // ParseEdit returns the Edit with the given name.
-func ParseEdit(s string) (Edit, bool) {
-	i := slices.Index(editNames[:], s)
-	return Edit(max(i, 0)), i >= 0
-}
+func ParseEdit(name string) (Edit, bool) { return parse[Edit](editNames, name) }
 
-// Range says what a call tells tools of the time: nothing, a moment, or an end of a range of it.
+// Range says whether a call marks a moment, or one end of a time range, for tools.
 type Range uint8
 
 const (
@@ -290,21 +265,14 @@ const (
 	RangeEnd
 )
 
-var rangeNames = [...]string{"", "mark", "begin", "end"}
+var rangeNames = []string{"", "mark", "begin", "end"}
 
 func (r Range) String() string { return rangeNames[r] }
 
 // ParseRange returns the Range with the given name.
-func ParseRange(s string) (Range, bool) {
-	for i, n := range rangeNames {
-		if n == s {
-			return Range(i), true
-		}
-	}
-	return 0, false
-}
+func ParseRange(name string) (Range, bool) { return parse[Range](rangeNames, name) }
 
-// Stack is what a call does to what its thread has selected before.
+// Stack is a call's effect on the thread's context stack.
 type Stack uint8
 
 const (
@@ -314,31 +282,21 @@ const (
 )
 
 // ParseStack returns the Stack with the given name, "" for Replace.
-func ParseStack(s string) (Stack, bool) {
-	i := slices.Index([]string{"", "push", "pop"}, s)
-	return Stack(max(i, 0)), i >= 0
-}
+func ParseStack(name string) (Stack, bool) { return parse[Stack]([]string{"", "push", "pop"}, name) }
 
-// Share says what a call does with the key of something that processes share.
+// Share says how a call uses the key to a shared object.
 type Share uint8
 
 const (
 	NoShare Share = iota
-	Export        // makes a key of what it is given
-	Import        // makes an object of the key of another process
-	Unshare       // ends what was imported by the key
+	Export        // makes a key for an object
+	Import        // makes an object from another process's key
+	Unshare       // ends the object that a key imported
 )
 
-var shareNames = [...]string{"", "export", "import", "end"}
+var shareNames = []string{"", "export", "import", "end"}
 
 func (s Share) String() string { return shareNames[s] }
 
 // ParseShare returns the Share with the given name.
-func ParseShare(s string) (Share, bool) {
-	for i, n := range shareNames {
-		if n == s {
-			return Share(i), true
-		}
-	}
-	return 0, false
-}
+func ParseShare(name string) (Share, bool) { return parse[Share](shareNames, name) }

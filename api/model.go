@@ -8,58 +8,57 @@ import (
 	"strings"
 )
 
-// Enum is one enumeration type of a runtime.
+// Enum is an enumeration type.
 type Enum struct {
 	Type   string
-	Values []EnumValue // in the order of declaration; several names may share a value
+	Values []EnumValue // as declared; several names may share a value
 }
 
-// EnumValue is one name of an enumeration.
+// EnumValue is an enumeration name.
 type EnumValue struct {
 	Name     string
 	Value    int64
 	Complete bool // a query that returns it found all work complete
 }
 
-// Layout is what is shown of a structure: some of its members or, where one says by its value what the others are, that one
-// and those that it says.
+// Layout lists a structure's members that viewers show. In a tagged structure these are the tag and its case's members.
 type Layout struct {
 	Type    string
 	Size    uint32 // bytes
 	Members []Member
 	Tag     *Member            // an enumeration
-	Cases   map[int64][]Member // by the value of Tag
-	Prefix  string             // that the names of Tag's values share
+	Cases   map[int64][]Member // by Tag's value
+	Prefix  string             // common to the names of Tag's values
 }
 
-// Member is a member of a structure, a number without a sign.
+// Member is a structure member, an unsigned number.
 type Member struct {
 	Name         string
-	Object       Object // of a handle
+	Object       Object // for a handle
 	Type         string
 	Offset, Size uint32 // bytes; Size is at most 8
 }
 
-// Layer is one of the libraries, or sets of libraries, that make up a runtime.
+// Layer is one runtime library, or several libraries with the same interface.
 type Layer struct {
 	Name string // "acl", "rt"
-	// Libraries are the names of its files, without versions, those that programs are linked to first.
+	// Libraries are file names without versions. Those that programs link come first.
 	Libraries []string
-	// Outer says that its functions are: they call those of other layers.
-	Outer bool
-	// Errors is the C type of its error codes, a signed number of 32 bits.
+	// Composite: the functions call other layers.
+	Composite bool
+	// Errors is the C type for error codes, a signed 32-bit number.
 	Errors string
 }
 
 // Model is everything known about one runtime: the runtime as a whole and its tables.
 type Model struct {
-	Name string // of its folder in api: "acl"
+	Name string // its folder in api: "acl"
 	Runtime
 	Layers  []Layer // the first is the one that programs call
 	Funcs   []Func  // by ascending ID
 	Enums   []Enum
 	Layouts []Layout    // structures that viewers show
-	Errors  []EnumValue // the first name of a code is its main one
+	Errors  []EnumValue // a code's first name is its main one
 
 	byID   []*Func
 	byName map[string]*Func
@@ -68,8 +67,7 @@ type Model struct {
 	done   map[string]int64 // by enumeration: see Complete
 }
 
-// Checksum tells models apart whose functions have other numbers or other arguments: what the one has recorded the other would
-// misread.
+// Checksum identifies all functions' ids and argument words. A reader with another checksum would misread a recording.
 func (m *Model) Checksum() uint64 {
 	h := fnv.New64a()
 	for i := range m.Funcs {
@@ -78,7 +76,7 @@ func (m *Model) Checksum() uint64 {
 	return h.Sum64()
 }
 
-// Init builds the lookup tables; the generated tables call it once.
+// Init builds the lookup tables and returns m. The generated tables call it once.
 func (m *Model) Init() *Model {
 	m.byName = make(map[string]*Func, len(m.Funcs))
 	m.byID = make([]*Func, m.Funcs[len(m.Funcs)-1].ID+1)
@@ -111,16 +109,16 @@ func (m *Model) Init() *Model {
 	return m
 }
 
-// DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
+// DeviceFault reports whether an error code means that a task failed on the device, and not that a call was invalid.
 func (m *Model) DeviceFault(code int32) bool {
 	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0 && !slices.Contains(m.Faults.Except, code)
 }
 
-// ownStream is set in the number of a thread's own default stream, and in no handle.
+// ownStream is set in the number for a thread's own default stream. No handle has this bit.
 const ownStream = 1 << 63
 
-// StreamOf is a number for the stream that a handle means to a thread which calls the function: 0 is the default stream of a context or a
-// device, and the thread's own default stream has one that no handle is.
+// StreamOf returns a number for the stream that a handle selects when a thread calls f. A context's or device's
+// default stream is 0. The thread's own default stream has a number that is not a handle.
 func (m *Model) StreamOf(f *Func, handle uint64, thread uint32) uint64 {
 	switch {
 	case m.OwnStream != 0 && (handle == m.OwnStream || handle == 0 && f.OwnStream):
@@ -131,7 +129,7 @@ func (m *Model) StreamOf(f *Func, handle uint64, thread uint32) uint64 {
 	return handle
 }
 
-// StreamHandle is the handle of a stream that has a number of StreamOf, to the thread that it belongs to.
+// StreamHandle returns the handle for a number from StreamOf, valid in the stream's thread.
 func (m *Model) StreamHandle(number uint64) uint64 {
 	if number&ownStream != 0 {
 		return m.OwnStream
@@ -139,11 +137,11 @@ func (m *Model) StreamHandle(number uint64) uint64 {
 	return number
 }
 
-// KeepsVisible reports whether recordings keep the content of managed and registered memory. A runtime whose default streams wait for others
-// orders tasks in ways that the planner does not follow for such memory.
+// KeepsVisible reports whether recordings keep the content in managed and registered memory. They do not if default streams
+// synchronize with other streams, because the plan compiler does not follow that order for such memory.
 func (m *Model) KeepsVisible() bool { return m.OwnStream == 0 }
 
-// Waiter returns the first function that waits in the given way and takes nothing but what it waits for, nil where there is none.
+// Waiter returns the first function with the given Sync whose only argument is the object to wait for, nil if there is none.
 func (m *Model) Waiter(s Sync) *Func {
 	for i := range m.Funcs {
 		if f := &m.Funcs[i]; f.Sync == s && (f.Words == 0 && s == SyncDevice || f.Words == 1 && f.Stream == 0) {
@@ -153,8 +151,8 @@ func (m *Model) Waiter(s Sync) *Func {
 	return nil
 }
 
-// Fill returns the first function that sets device memory to a byte, on a stream or by itself, with the parameter that is the byte; nil and -1
-// if there is none. Of its other values all are sizes in bytes.
+// Fill returns the first function that sets device memory to a byte, and the parameter with the byte. All its other values are
+// sizes in bytes. onStream selects a function with or without a stream. Fill returns nil and -1 if there is none.
 func (m *Model) Fill(onStream bool) (f *Func, value int) {
 	for i := range m.Funcs {
 		f, value = &m.Funcs[i], -1
@@ -181,8 +179,8 @@ func (m *Model) Fill(onStream bool) (f *Func, value int) {
 	return nil, -1
 }
 
-// Upload returns the first function that puts a copy of n bytes from the host to the device on a stream, and the words of
-// the call without the addresses and the stream. It returns nil if there is none.
+// Upload returns the first function that puts an n-byte copy from the host to the device on a stream, and the call's
+// words without the addresses and the stream. It returns nil if there is none.
 func (m *Model) Upload(n uint64) (f *Func, words []uint64) {
 	for i := range m.Funcs {
 		f = &m.Funcs[i]
@@ -217,7 +215,7 @@ func (f *Func) upload(n uint64) []uint64 {
 		return nil
 	}
 	words := make([]uint64, f.Words)
-	up := from.Hosts.Bits &^ to.Hosts.Bits // values of a direction that only the source has on the host
+	up := from.Hosts.Bits &^ to.Hosts.Bits // directions with only the source on the host
 	for i := range f.Params {
 		switch p := &f.Params[i]; {
 		case p.Role != Value:
@@ -232,7 +230,7 @@ func (f *Func) upload(n uint64) []uint64 {
 	return words
 }
 
-// Func returns the function with the given id, nil where there is none.
+// Func returns the function with the given id, nil if there is none.
 func (m *Model) Func(id ID) *Func {
 	if int(id) < len(m.byID) {
 		return m.byID[id]
@@ -240,29 +238,29 @@ func (m *Model) Func(id ID) *Func {
 	return nil
 }
 
-// Libraries returns the names of the runtime's libraries, without those of outer layers.
+// Libraries returns the file names of the runtime's libraries, without composite layers.
 func (m *Model) Libraries() []string {
 	var names []string
 	for _, l := range m.Layers {
-		if !l.Outer {
+		if !l.Composite {
 			names = append(names, l.Libraries...)
 		}
 	}
 	return names
 }
 
-// Library reports whether a file name is that of a library of the runtime, whatever its version.
+// Library reports whether a file name, with or without a version, is one of Libraries.
 func (m *Model) Library(file string) bool {
 	l := m.LayerOf(file)
-	return l != nil && !l.Outer
+	return l != nil && !l.Composite
 }
 
-// ErrorType reports whether a C type is that of a layer's error codes.
+// ErrorType reports whether a C type is a layer's error type.
 func (m *Model) ErrorType(ctype string) bool {
 	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })
 }
 
-// LayerOf returns the layer that a file name, whatever its version, is a library of, nil for none.
+// LayerOf returns a library's layer by the file name, with or without a version, nil for other files.
 func (m *Model) LayerOf(file string) *Layer {
 	for i := range m.Layers {
 		for _, n := range m.Layers[i].Libraries {
@@ -274,10 +272,10 @@ func (m *Model) LayerOf(file string) *Layer {
 	return nil
 }
 
-// Lookup returns the function with the given name, nil where there is none.
+// Lookup returns the function with the given name, nil if there is none.
 func (m *Model) Lookup(name string) *Func { return m.byName[name] }
 
-// ErrorName returns the name of an error code, or the number where it has none.
+// ErrorName returns an error code's name, or the number if it has none.
 func (m *Model) ErrorName(code int64) string {
 	if n, ok := m.errs[code]; ok {
 		return n
@@ -285,14 +283,14 @@ func (m *Model) ErrorName(code int64) string {
 	return fmt.Sprint(code)
 }
 
-// Counted reports whether calls of a function are counted by name. Of any other that a recorder does not know it sees at most that the program
-// asks for it.
+// Counted reports whether calls to a function are counted by name. For functions outside the model, a recorder sees at
+// most the look-up.
 func (m *Model) Counted(name string) bool {
 	f := m.Lookup(name)
 	return f != nil && !f.Modelled
 }
 
-// Layout returns what is shown of a structure type, nil where nothing is.
+// Layout returns a structure type's layout, nil if viewers show none.
 func (m *Model) Layout(ctype string) *Layout {
 	for i := range m.Layouts {
 		if m.Layouts[i].Type == ctype {
@@ -302,10 +300,10 @@ func (m *Model) Layout(ctype string) *Layout {
 	return nil
 }
 
-// EnumName returns the name of a value of an enumeration type, "" where it has none.
+// EnumName returns the name for an enumeration value, "" if it has none.
 func (m *Model) EnumName(ctype string, v int64) string { return m.enums[ctype][v] }
 
-// Complete returns the value of an enumeration by which a query reports that all work is complete.
+// Complete returns the enumeration value by which a query reports that all work is complete.
 func (m *Model) Complete(ctype string) (value int64, ok bool) {
 	value, ok = m.done[ctype]
 	return value, ok

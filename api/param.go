@@ -2,19 +2,18 @@ package api
 
 import "slices"
 
-// Size is the number of bytes behind a pointer: Unit times the values of the parameters in Mul. A size with a Pitch is
-// a block of rows: Mul is {width, height} and Pitch the parameter with the distance of two rows, in bytes.
+// Size is the byte count of memory that a parameter points to: Unit times the values of the parameters in Mul. A size with a Pitch is a
+// block of rows. Its Mul is {width, height}, and Pitch is the parameter with the distance between two rows, in bytes.
 type Size struct {
 	Unit  uint64
 	Mul   []uint8
-	Pitch int8 // parameter number, -1 where the memory is contiguous
-	// Stored says that the words of the call don't tell the size: a parameter in Mul is a pointer to where the call stores the
-	// factor, or there are more factors than Mul has, which lie in memory.
+	Pitch int8 // parameter, -1 for contiguous memory
+	// Stored: the call's words do not determine the size. A parameter in Mul points to a factor that the call stores, or
+	// further factors are in memory.
 	Stored bool
 }
 
-// Bytes returns the number of bytes, given the words of a call, and false where it would not fit or where only what the
-// call has stored tells it.
+// Bytes computes the size from a call's words. It returns false if the size overflows or is Stored.
 func (s Size) Bytes(f *Func, words []uint64) (uint64, bool) {
 	if s.Stored {
 		return 0, false
@@ -35,23 +34,23 @@ func (s Size) Bytes(f *Func, words []uint64) (uint64, bool) {
 type Param struct {
 	Name string
 	Type string // in C
-	// Word is the number of the first argument word. Words is their number: a structure that is passed by value has one for
-	// every 8 bytes.
+	// Word is the index of the first argument word, Words their count. A structure passed by value has a word for every 8
+	// bytes.
 	Word, Words uint8
-	Width       uint16 // bytes of the value
+	Width       uint16 // in bytes
 	Role        Role
-	Object      Object // of handles and allocations
-	// Before is the number of arguments that a Callback gets before the program's own argument.
+	Object      Object // for handles and allocations
+	// Before counts the arguments that a Callback gets before the program's own argument.
 	Before uint8
-	// Cookie marks an Opaque that the runtime returns as it is and never dereferences.
+	// Cookie marks an Opaque that the runtime returns unchanged and never dereferences.
 	Cookie bool
-	// RefCounted marks a Find that returns a counted reference: each one has to be ended.
+	// RefCounted marks a Find that returns a counted reference. The program has to end each one.
 	RefCounted bool
 	// HostVisible marks an allocation that the program accesses without a call.
 	HostVisible bool
-	// Flags marks the flags of the stream that the call makes, or of the record of an event.
+	// Flags marks the flags for a new stream, or for the record of an event.
 	Flags bool
-	// Hosts says which values of another parameter declare the memory of a Reads or Writes to be the host's.
+	// Hosts lists the values of another parameter that declare a Reads or Writes to be host memory.
 	Hosts Kinds
 
 	Memory
@@ -61,20 +60,20 @@ type Param struct {
 // Memory describes the memory that a parameter points to.
 type Memory struct {
 	Size Size
-	// Elem is the number of bytes of the value of an Out, InOut, New, Find, Buffer or Struct, and of one element of a List.
+	// Elem is the size in bytes of the value for an Out, InOut, New, Find, Buffer or Struct, and of one element for a List.
 	Elem uint32
-	// ItemType is the C type of one element of a List.
+	// ItemType is the C type of a List element.
 	ItemType string
 	// ItemSizes marks an array of pointers to payloads. It is the array parameter with their sizes, -1 for no such array.
 	ItemSizes int8
-	// ItemCount is the parameter with the number of items, valid unless ItemSizes is -1.
+	// ItemCount is the parameter with the item count, valid unless ItemSizes is -1.
 	ItemCount int8
-	// Always marks an InOut that a failed call may store, too. It is recorded after success and failure.
+	// Always marks an InOut that failed calls may store, too. It is recorded after success and failure.
 	Always bool
 	// Fields are the known pointers and handles in a Struct.
 	Fields []Field
-	// CopyDesc locates the description of a copy in a Struct, nil for none. Host memory that the copy reads is item
-	// BlockFrom, host memory that it writes item BlockTo: the rows without the gaps between them.
+	// CopyDesc locates a copy's description in a Struct, nil for none. Host memory that the copy reads is item CopyFrom,
+	// host memory that it writes is item CopyTo. Items hold the rows without the gaps between them.
 	CopyDesc *CopyDesc
 }
 
@@ -83,45 +82,45 @@ type ParamReplay struct {
 	// Volatile marks an output that may differ from run to run: times, ids, free memory. A replay counts it and does not
 	// compare it.
 	Volatile bool
-	// Machine marks an output that describes the machine and its devices. If it differs on another machine, a replay
-	// reports that, but not as a difference.
+	// Machine marks an output that describes the machine and its devices. If it differs on another machine, a replay reports
+	// that, but not as a difference.
 	Machine bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
 	// OmitOnReplay marks an argument that a replay replaces by 0: options that only the recorded program can use.
 	OmitOnReplay bool
 	// Token is the size of opaque structures in the memory, a multiple of 8, 0 for none. A call stores such a structure and
-	// the program passes it on unchanged: to other calls, in arguments of kernels, or in copies to the device. Its content
-	// is valid in its own run only.
+	// the program passes it on unchanged: to other calls, in kernel arguments, or in copies to the device. Its content is
+	// valid in its own run only.
 	Token uint32
-	// RangeQuery marks an output with the extent of the memory that contains another parameter. It is larger if the replay
+	// RangeQuery marks an output with the extent of the memory at another parameter. It is larger if the replay
 	// maps the memory itself.
 	RangeQuery bool
 }
 
-// Kinds are values of a parameter: a bit for each number below 16, none for no parameter.
+// Kinds is a set of parameter values, one bit for each number below 16. No bits mean no parameter.
 type Kinds struct {
 	Param uint8
 	Bits  uint16
 }
 
-// ArgItems is the number before those of the items of a Field with Args.
+// ArgItems is added to the item numbers for a Field with Args.
 const ArgItems = 16
 
-// Items of a Struct with a Block.
+// Items of a Struct with a CopyDesc.
 const (
-	BlockFrom = 1
-	BlockTo   = 2
+	CopyFrom = 1
+	CopyTo   = 2
 )
 
-// A CopyDesc is a copy of rows of bytes, as a structure describes it: offsets of its fields, all of which are words. A field that it lacks
-// has the offset NoField.
+// A CopyDesc holds the field offsets by which a structure describes a copy of rows. Absent fields have the offset
+// NoField.
 type CopyDesc struct {
 	From, To             CopyEnd
-	Width, Height, Depth uint32 // of the copy: bytes, rows, planes
+	Width, Height, Depth uint32 // bytes, rows, planes
 }
 
-// Shifted is the block of a structure that has this one's within it, so many bytes from its beginning.
+// Shifted returns the description for a structure that contains this one at an offset in bytes.
 func (b *CopyDesc) Shifted(by uint32) *CopyDesc {
 	c := *b
 	for _, at := range []*uint32{&c.Width, &c.Height, &c.Depth,
@@ -134,51 +133,51 @@ func (b *CopyDesc) Shifted(by uint32) *CopyDesc {
 	return &c
 }
 
-// NoField is the offset of a field that a structure lacks.
+// NoField is the offset of an absent field.
 const NoField = ^uint32(0)
 
-// A CopyEnd is one end of a Block.
+// A CopyEnd is one end of a copy. All fields are offsets.
 type CopyEnd struct {
-	Kind         uint32 // of what kind of memory it is, a number of 4 bytes: HostSide, DeviceSide
-	Host, Device uint32 // its address
-	Array        uint32 // or its handle
-	X, Y, Z      uint32 // where it begins: bytes, rows, planes
-	Pitch, Rows  uint32 // bytes of a row and rows of a plane
+	Kind         uint32 // memory kind, a 4-byte number: HostEnd, DeviceEnd, ArrayEnd or UnifiedEnd
+	Host, Device uint32 // address
+	Array        uint32 // handle
+	X, Y, Z      uint32 // start: bytes, rows, planes
+	Pitch, Rows  uint32 // bytes per row, rows per plane
 }
 
-// Kinds of memory of a Side. What is none of them is not looked at.
+// Memory kinds. Other kinds are ignored.
 const (
-	HostSide    = 1
-	DeviceSide  = 2
-	ArraySide   = 3
-	UnifiedSide = 4 // the address tells
+	HostEnd    = 1
+	DeviceEnd  = 2
+	ArrayEnd   = 3
+	UnifiedEnd = 4 // host or device, depending on the address
 )
 
-// A Field is a place in a structure that is worth something in its own run alone: a pointer, or a handle.
+// A Field is a pointer or a handle in a structure. Its value is valid in its own run only.
 type Field struct {
 	Offset uint32 // bytes
-	Object Object // of a handle
-	Item   uint32 // under which the data behind a pointer is captured, 0 for a handle
+	Object Object // for a handle
+	Item   uint32 // item with the captured data of a pointer, 0 for a handle
 	String bool   // the data is a string, without its NUL
-	New    bool   // the data is what the call stores: handles of Objects that it makes, 8 bytes each
-	Type   string // of an element of the data, "" where it has none
-	// Args says that the data are the arguments of a kernel behind an array of pointers: items from ArgItems+1 on. Packed says that it is
-	// the block of them that a list leads to. Callback marks a function of the program's, OmitOnReplay what such a function is given: both
-	// are worth nothing to a replay.
+	New    bool   // the call stores the data: 8-byte handles to new Objects
+	Type   string // C type of a data element, "" for none
+	// Args: the pointer leads to an array with pointers to kernel arguments, with items from ArgItems+1 on. Packed: the data is one
+	// block with kernel arguments, found through a list. Callback marks a program function, OmitOnReplay its argument. A
+	// replay can't use these two.
 	Args, Packed, Callback, OmitOnReplay bool
-	// Stored says of a New field that the call stores it too: the address of handles in memory of the runtime's or, where Item is 0, that of
-	// memory of so many bytes.
+	// Stored: the call also stores a New field itself. If Item is 0, it stores the address of Unit bytes of new memory.
+	// Otherwise it stores the address where the runtime keeps the handles.
 	Stored bool
-	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
-	// where it has a size, says by a value other than 0 that the memory is the device's.
+	// Unit is the byte count for other data. It is multiplied by the member Count if that has a size. If the member Unless
+	// has a size and is not 0, the memory is on the device.
 	Unit          uint64
 	Count, Unless Member
-	// Tag and Case say of a member of a union when it counts: where the member Tag, if it has a size, has the value Case.
+	// Tag and Case apply to a union member, if Tag has a size. The member is valid if Tag has the value Case.
 	Tag  Member
 	Case uint64
 }
 
-// Counts reports whether the field is one of the structure that these bytes are.
+// Counts reports whether the field is valid in the structure with the content b.
 func (f *Field) Counts(b []byte) bool {
 	if f.Tag.Size == 0 {
 		return true
@@ -193,20 +192,20 @@ func (f *Field) Counts(b []byte) bool {
 	return v == f.Case
 }
 
-// Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.
+// Numbers that a trace uses instead of a parameter. No function has so many parameters.
 const (
-	MemoryParam = 248 // content of memory that the program and the device access without a call, before a task or after a wait
-	// RecordingParam is how many nanoseconds the recorder has kept the thread between its call before and this one, to hash and copy
-	// payloads. That time is not the program's own.
+	MemoryParam = 248 // content of memory that is accessed without a call, before a task or after a wait
+	// RecordingParam is the time in nanoseconds for which the recorder delayed the thread since its previous call, to hash and
+	// copy payloads.
 	RecordingParam = 249
-	// TaskStartParam and TaskEndParam are the time of the task that the call has made, as the device spent it: nanoseconds on
-	// the clock of the call's own times. They come together.
+	// TaskStartParam and TaskEndParam are the device times for the call's task, in nanoseconds on the clock that the
+	// call's own times use. They occur together.
 	TaskStartParam = 250
 	TaskEndParam   = 251
-	MapsParam      = 252 // the mappings of the process, as /proc/PID/maps has them, beside its first stack
-	StackParam     = 253 // the stack that the call was made from: an output with its hash, and once the return addresses
-	TaskParam      = 254 // the runtime's ids of the task that the call has made: stream id << 32 | task id
-	RetParam       = 255 // the returned value
+	MapsParam      = 252 // process mappings as in /proc/PID/maps, with the first stack
+	StackParam     = 253 // call stack: an output with its hash, and once the return addresses
+	TaskParam      = 254 // the runtime's ids for the call's task: stream id << 32 | task id
+	RetParam       = 255 // returned value
 )
 
 // Handles reports whether the parameter is a structure with handles in it.
@@ -214,17 +213,17 @@ func (p *Param) Handles() bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.Object != "" })
 }
 
-// Inside reports whether the call stores handles of what it makes behind a pointer in the structure.
+// Inside reports whether the call stores new handles where a pointer in the structure leads.
 func (p *Param) Inside() bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.New })
 }
 
-// Has reports whether the parameter is a structure with the handle of an object that the call uses.
+// Has reports whether the parameter is a structure that holds the handle of an existing object o.
 func (p *Param) Has(o Object) bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.Object == o && !f.New })
 }
 
-// Out reports whether the call stores something behind the parameter that fits one word.
+// Out reports whether the call stores at most one word where the parameter points to.
 func (p *Param) Out() bool {
 	switch p.Role {
 	case New, Find, Buffer:
@@ -235,7 +234,7 @@ func (p *Param) Out() bool {
 	return false
 }
 
-// Names reports whether the parameter is the handle of an object that the call uses, and not an address.
+// Names reports whether the parameter is a handle to an existing object, and not an address.
 func (p *Param) Names() bool {
 	switch p.Role {
 	case Use, Launch, End:

@@ -157,10 +157,10 @@ func TestCUDADriver(t *testing.T) {
 
 	// Rows without the gaps between them, both ways.
 	in, back := callsOf(r, cs, "cuMemcpy2D_v2")[0], callsOf(r, cs, "cuMemcpy2DUnaligned_v2")[0]
-	if d := item(in, 0, api.BlockFrom, format.DirIn); d == nil || d.Len != 40*6 || d.Bytes[0] != 64+8 {
+	if d := item(in, 0, api.CopyFrom, format.DirIn); d == nil || d.Len != 40*6 || d.Bytes[0] != 64+8 {
 		t.Errorf("rows to the device: %+v", d)
 	}
-	if d := item(back, 0, api.BlockTo, format.DirOut); d == nil || d.Len != 40*7 || d.Bytes[0] != 64+8 || d.Bytes[6*40] != 0xee {
+	if d := item(back, 0, api.CopyTo, format.DirOut); d == nil || d.Len != 40*7 || d.Bytes[0] != 64+8 || d.Bytes[6*40] != 0xee {
 		t.Errorf("rows from the device: %+v", d)
 	}
 }

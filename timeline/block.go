@@ -42,7 +42,7 @@ func (e *Event) CopyBlock() (CopyBlock, bool) {
 		width, height := at(d.Width, 8, 0), at(d.Height, 8, 1)
 		side := func(s *api.CopyEnd) CopySide {
 			kind := at(s.Kind, 4, 0)
-			out := CopySide{Host: kind == api.HostSide, Field: s.Device, Memory: kind == api.HostSide || kind == api.DeviceSide || kind == api.UnifiedSide}
+			out := CopySide{Host: kind == api.HostEnd, Field: s.Device, Memory: kind == api.HostEnd || kind == api.DeviceEnd || kind == api.UnifiedEnd}
 			if out.Host {
 				out.Field = s.Host
 			}

@@ -3683,7 +3683,7 @@ var Model = (&api.Model{
 	Layers: []api.Layer{
 		{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Errors: "aclError"},
 		{Name: "rt", Libraries: []string{"libruntime.so"}, Errors: "rtError_t"},
-		{Name: "hccl", Libraries: []string{"libhccl.so"}, Outer: true, Errors: "HcclResult"},
+		{Name: "hccl", Libraries: []string{"libhccl.so"}, Composite: true, Errors: "HcclResult"},
 		{Name: "mstx", Libraries: []string{"libms_tools_ext.so"}},
 		{Name: "program"},
 	},
@@ -3763,14 +3763,14 @@ var Model = (&api.Model{
 			Params:   []api.Param{{Name: "level", Type: "aclrtLastErrLevel", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.0*", Doc: "Return the last asynchronous/API error at a level without clearing it.", Words: 1,
 			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true, Tells: "error"},
+			CaptureRules: api.CaptureRules{Modelled: true, Last: "error"},
 		},
 		{
 			ID: 9, Name: "aclrtGetLastError", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "level", Type: "aclrtLastErrLevel", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.0*", Doc: "Return the last error at a level and clear it.", Words: 1,
 			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true, Tells: "error once"},
+			CaptureRules: api.CaptureRules{Modelled: true, Last: "error once"},
 		},
 		{
 			ID: 10, Name: "aclrtSetExceptionInfoCallback", Layer: "acl", Return: "aclError",
@@ -4572,7 +4572,7 @@ var Model = (&api.Model{
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1",
 			Doc: "Task id of the last task this thread submitted (correlates API calls with profiler records).", Words: 1,
 			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true, Tells: "task"},
+			CaptureRules: api.CaptureRules{Modelled: true, Last: "task"},
 		},
 		{
 			ID: 73, Name: "aclrtStreamGetId", Layer: "acl", Return: "aclError",

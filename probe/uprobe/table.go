@@ -242,9 +242,9 @@ func readersOf(f *api.Func, i int) []reader {
 			rs = append(rs, n)
 		}
 		if p.CopyDesc != nil && ok {
-			rs = append(rs, blockReader(p, &p.CopyDesc.From, i, api.BlockFrom))
+			rs = append(rs, blockReader(p, &p.CopyDesc.From, i, api.CopyFrom))
 			if f.Graph < 0 { // a graph node copies later, when its graph runs
-				to := blockReader(p, &p.CopyDesc.To, i, api.BlockTo)
+				to := blockReader(p, &p.CopyDesc.To, i, api.CopyTo)
 				to.Flags = readOut
 				if f.Stream >= 0 {
 					to.Flags |= readLater

@@ -439,7 +439,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))
 	for k, s := range sides {
 		fields[k] = s.side.Device
-		if plan.Number(b[s.side.Kind:][:4]) == api.HostSide {
+		if plan.Number(b[s.side.Kind:][:4]) == api.HostEnd {
 			fields[k] = s.side.Host
 		}
 		pitch := max(at(s.side.Pitch, 0), width)
@@ -447,7 +447,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 	}
 	p.arrays = map[int][]uint64{i: starts} // by item
 	for k, s := range sides {
-		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != api.UnifiedSide {
+		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostEnd && kind != api.DeviceEnd && kind != api.UnifiedEnd {
 			continue
 		}
 		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)

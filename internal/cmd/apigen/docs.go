@@ -22,11 +22,11 @@ func genCoverage(m *model, w *writer) error {
 			}
 		}
 		title := strings.Join(l.layer.Libraries, ", ")
-		if l.layer.Called {
+		if l.layer.HostCallback {
 			title = "The program's own"
 		}
 		w.f("## %s\n\n%s\n", title, strings.TrimSpace(l.layer.Covers))
-		if l.layer.Called {
+		if l.layer.HostCallback {
 			continue
 		}
 		w.f("%d functions are known by signature, and %d of them are modelled: recorded with arguments and payloads.", len(l.Funcs), modelled)

@@ -50,7 +50,7 @@ func genFace(m *model, w *writer) error {
 			w.f("}\n")
 			continue
 		}
-		if f.Tells == api.LastTask {
+		if f.Last == api.LastTask {
 			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
 		}
 		m.words(w, f, "w")

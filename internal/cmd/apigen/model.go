@@ -37,16 +37,16 @@ type factorKey struct{ fn, param string }
 
 // layer is what semantics.yaml says of a layer as a whole.
 type layer struct {
-	About       string   // of the header that is generated for it
-	Covers      string   // what its functions are, for the docs
-	Libraries   []string // file names without versions
-	Prefixes    []string // of names that look like the layer's; one that ends in ^ is followed by a capital letter
-	Errors      string   // the type of error codes: an enumeration, or one with the values of errors.tsv
-	Unsupported string   // the code for a function that the libraries lack
-	Outer       bool     // its functions enclose calls of other layers
-	Notes       bool     // its functions only tell tools something
-	Called      bool     // its functions are the program's, which the runtime calls
-	Simulated   bool     // the simulator has its functions
+	About        string   // of the header that is generated for it
+	Covers       string   // what its functions are, for the docs
+	Libraries    []string // file names without versions
+	Prefixes     []string // of names that look like the layer's; one that ends in ^ is followed by a capital letter
+	Errors       string   // the type of error codes: an enumeration, or one with the values of errors.tsv
+	Unsupported  string   // the code for a function that the libraries lack
+	Composite    bool     // see api.Meaning, as the next two
+	Annotation   bool
+	HostCallback bool `yaml:"host_callback"`
+	Simulated    bool // the simulator has the functions
 }
 
 type structType struct {
@@ -220,7 +220,7 @@ func join(layers ...*model) (*model, error) {
 
 // headers are the layers whose functions the shim needs declared, besides the first.
 func (m *model) headers() []*model {
-	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.Called })
+	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.HostCallback })
 }
 
 // of returns the layer of a function.

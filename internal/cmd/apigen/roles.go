@@ -36,7 +36,7 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 }
 
 // flags are the words after a role, see flag.
-const flags = "volatile|machine|always|words|dropped|held|extent|token|hosted|cookie|flags"
+const flags = "volatile|machine|always|words|omit|refcounted|rangequery|token|visible|cookie|flags"
 
 var (
 	roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (` + flags + `))?$`)
@@ -83,11 +83,11 @@ func (m *model) flag(p *api.Param, flag, base string) error {
 		p.Volatile = true
 	case "machine":
 		p.Machine = true
-	case "hosted":
+	case "visible":
 		p.HostVisible = true
 	case "words":
 		p.Addresses = true
-	case "dropped":
+	case "omit":
 		p.OmitOnReplay = true
 	case "flags":
 		p.Flags = true
@@ -103,9 +103,9 @@ func (m *model) flag(p *api.Param, flag, base string) error {
 			return errors.New("an output that failed calls may store must be inout: only a changed value shows that the call stored it")
 		}
 		p.Always = true
-	case "extent":
+	case "rangequery":
 		p.RangeQuery = true
-	case "held":
+	case "refcounted":
 		p.RefCounted = true
 	}
 	return nil

@@ -51,7 +51,8 @@ func (m *model) direct(enum string, d direction) error {
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
 	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
-	Begins, Reports, Meets                                                bool
+	Initializes, Collective                                               bool
+	PollsCallbacks                                                        bool `yaml:"polls_callbacks"`
 	ParamSizes                                                            bool `yaml:"param_sizes"`
 	api.CaptureRules                                                      `yaml:",inline"`
 	Keeps                                                                 []string
@@ -99,12 +100,12 @@ func (m *model) loadSemantics() error {
 // describe sets the description of the layer and its runtime.
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
-	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
 	m.aliases = doc.Aliases
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
-		f.HostCallback = doc.Layer.Called
+		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Composite || doc.Layer.HostCallback, doc.Layer.Annotation || doc.Layer.HostCallback
+		f.HostCallback = doc.Layer.HostCallback
 	}
 	for _, e := range m.Enums {
 		if e.Type == doc.Layer.Errors {
@@ -285,9 +286,9 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 			return err
 		}
 	}
-	f.Initializes, f.PollsCallbacks, f.Collective, f.ParamSizes = s.Begins, s.Reports, s.Meets, s.ParamSizes
+	f.Initializes, f.PollsCallbacks, f.Collective, f.ParamSizes = s.Initializes, s.PollsCallbacks, s.Collective, s.ParamSizes
 	f.Keeps, f.Modelled = s.Keeps, true
-	if f.SkipOnReplay = s.Replay == "idle"; !f.SkipOnReplay {
+	if f.SkipOnReplay = s.Replay == "skip"; !f.SkipOnReplay {
 		f.ReplayError = s.Replay
 	}
 	return nil
@@ -332,8 +333,8 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
 		return fmt.Errorf("ends: no parameter %s", s.Ends)
-	case !slices.Contains([]string{"", api.LastTask, api.LastError, api.LastErrorOnce}, s.Tells):
-		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
+	case !slices.Contains([]string{"", api.LastTask, api.LastError, api.LastErrorOnce}, s.Last):
+		return fmt.Errorf("last: neither a task nor an error: %q", s.Last)
 	case s.Keeps != nil && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return s.Params[p.Name] == "file" }):
 		return errors.New("keeps: it has no parameter that is a file")
 	}

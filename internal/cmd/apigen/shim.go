@@ -182,7 +182,7 @@ func (m *model) genCounted(w *writer) {
 
 // owns is how what a function tells a thread of its own last calls is put right: the shim's are none of them.
 func (m *model) owns(f *api.Func) string {
-	switch f.Tells {
+	switch f.Last {
 	case api.LastTask:
 		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_last_task(%s);", f.Params[0].Name)
 	case api.LastError:

@@ -48,7 +48,7 @@ func (m *model) nest(name string, fields map[string]string) error {
 			s.nested = append(s.nested, n)
 			continue
 		}
-		if text == "packed" || text == "function" || text == "dropped" {
+		if text == "packed" || text == "function" || text == "omit" {
 			n.form = text
 			s.nested = append(s.nested, n)
 			continue
@@ -97,7 +97,7 @@ func (m *model) fields(s *structType) []api.Field {
 			}
 			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "", Unit: n.unit,
 				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
-				Callback: n.form == "function", OmitOnReplay: n.form == "dropped", Stored: n.stored})
+				Callback: n.form == "function", OmitOnReplay: n.form == "omit", Stored: n.stored})
 			if last := &fs[len(fs)-1]; n.stored && n.makes.Memory() {
 				last.Item = 0
 			}
@@ -105,7 +105,7 @@ func (m *model) fields(s *structType) []api.Field {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 			for _, side := range s.sides() {
 				if last := &fs[len(fs)-1]; side.Array == last.Offset {
-					last.Tag, last.Case = api.Member{Offset: side.Kind, Size: 4}, api.ArraySide
+					last.Tag, last.Case = api.Member{Offset: side.Kind, Size: 4}, api.ArrayEnd
 				}
 			}
 		}

@@ -270,13 +270,13 @@ func (c *wrapper) structure(n int, p *api.Param) {
 	block := func(item int, side string) {
 		add(&c.later, "shim_block(&c, %d, %d, %s, &block, &block.%s, %t, %s);", n, item, p.Name, side, c.async, c.stream)
 	}
-	block(api.BlockFrom, "from")
+	block(api.CopyFrom, "from")
 	if f.Graph >= 0 { // runs of the graph copy, not the call
 		graph, node := inGraph(f)
 		add(&c.later, "shim_block_captured(%s, %s, %s, &block);", graph, node, p.Name)
 		return
 	}
-	block(api.BlockTo, "to")
+	block(api.CopyTo, "to")
 }
 
 // array captures an In or Uses.
