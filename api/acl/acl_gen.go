@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// Numbers of the functions in trace files.
+// Function ids in trace files.
 const (
 	FnInit                                   api.ID = 1   // aclInit
 	FnFinalize                               api.ID = 2   // aclFinalize
@@ -1682,7 +1682,7 @@ type MemManagedLocation struct {
 
 var _ [8]byte = [unsafe.Sizeof(MemManagedLocation{})]byte{}
 
-// MallocAttrValue is the union aclrtMallocAttrValue; the functions that use it say which of its fields is meant.
+// MallocAttrValue is the union aclrtMallocAttrValue; the functions that use it determine the valid field.
 type MallocAttrValue [2]uint32
 
 var _ [8]byte = [unsafe.Sizeof(MallocAttrValue{})]byte{}
@@ -1788,7 +1788,7 @@ type MemUceInfoArray struct {
 
 var _ [2568]byte = [unsafe.Sizeof(MemUceInfoArray{})]byte{}
 
-// ErrorInfoDetail is the union aclrtErrorInfoDetail; the functions that use it say which of its fields is meant.
+// ErrorInfoDetail is the union aclrtErrorInfoDetail; the functions that use it determine the valid field.
 type ErrorInfoDetail [321]uint64
 
 var _ [2568]byte = [unsafe.Sizeof(ErrorInfoDetail{})]byte{}
@@ -1804,7 +1804,7 @@ type ErrorInfo struct {
 
 var _ [2576]byte = [unsafe.Sizeof(ErrorInfo{})]byte{}
 
-// BinaryLoadOptionValue is the union aclrtBinaryLoadOptionValue; the functions that use it say which of its fields is meant.
+// BinaryLoadOptionValue is the union aclrtBinaryLoadOptionValue; the functions that use it determine the valid field.
 type BinaryLoadOptionValue [4]uint32
 
 var _ [16]byte = [unsafe.Sizeof(BinaryLoadOptionValue{})]byte{}
@@ -1842,7 +1842,7 @@ type TimeoutUs struct {
 
 var _ [8]byte = [unsafe.Sizeof(TimeoutUs{})]byte{}
 
-// LaunchKernelAttrValue is the union aclrtLaunchKernelAttrValue; the functions that use it say which of its fields is meant.
+// LaunchKernelAttrValue is the union aclrtLaunchKernelAttrValue; the functions that use it determine the valid field.
 type LaunchKernelAttrValue [4]uint32
 
 var _ [16]byte = [unsafe.Sizeof(LaunchKernelAttrValue{})]byte{}
@@ -1863,7 +1863,7 @@ type LaunchKernelCfg struct {
 
 var _ [16]byte = [unsafe.Sizeof(LaunchKernelCfg{})]byte{}
 
-// StreamAttrValue is the union aclrtStreamAttrValue; the functions that use it say which of its fields is meant.
+// StreamAttrValue is the union aclrtStreamAttrValue; the functions that use it determine the valid field.
 type StreamAttrValue [2]uint64
 
 var _ [16]byte = [unsafe.Sizeof(StreamAttrValue{})]byte{}
@@ -2045,7 +2045,7 @@ type AicAivTaskUpdateAttr struct {
 
 var _ [40]byte = [unsafe.Sizeof(AicAivTaskUpdateAttr{})]byte{}
 
-// UpdateTaskAttrVal is the union aclrtUpdateTaskAttrVal; the functions that use it say which of its fields is meant.
+// UpdateTaskAttrVal is the union aclrtUpdateTaskAttrVal; the functions that use it determine the valid field.
 type UpdateTaskAttrVal [5]uint64
 
 var _ [40]byte = [unsafe.Sizeof(UpdateTaskAttrVal{})]byte{}
@@ -2149,8 +2149,8 @@ type MemPoolProps struct {
 
 var _ [56]byte = [unsafe.Sizeof(MemPoolProps{})]byte{}
 
-// API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at
-// a time: an implementation keeps the state of that thread in it.
+// API has a method for each function that the simulator has. A value serves one thread of a program and keeps that
+// thread's state. Its methods are not called concurrently.
 type API interface {
 	// Init is aclInit: Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).
 	Init(configPath *byte) Error
@@ -2896,8 +2896,8 @@ type API interface {
 	MdlGetDatasetBuffer(dataset MdlDataset, index uint64) DataBuffer
 }
 
-// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.
-// The second result is false where API has no method for it.
+// Call calls the function with an id. Arguments and the returned value are words. The second result is false if API has no
+// method for the id.
 func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 	switch fn {
 	case FnInit:
@@ -3647,7 +3647,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Model is the table of this runtime.
+// Model is this runtime's table.
 var Model = (&api.Model{
 	Name: "acl",
 	Runtime: api.Runtime{

@@ -4,7 +4,7 @@ package cuda
 
 import "github.com/acltrace/acltrace/api"
 
-// Model is the table of this runtime.
+// Model is this runtime's table.
 var Model = (&api.Model{
 	Name: "cuda",
 	Runtime: api.Runtime{

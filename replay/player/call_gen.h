@@ -8,7 +8,7 @@
 
 #include "plan.h"
 
-/* Calls a function with its words, the values of operands; how is their number, or CALL_SPECIAL plus the function's number. */
+/* Calls a function. Its argument words are the values of operands. how is their count, or CALL_SPECIAL plus the function id. */
 static inline uint64_t player_call(uint32_t how, void *fn, const struct plan_operand *w, const uint64_t *slots)
 {
 	switch (how) {

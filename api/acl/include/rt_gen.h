@@ -50,7 +50,7 @@ typedef int rtEventRecordStatus;
 typedef int rtStreamCaptureMode;
 typedef int rtStreamCaptureStatus;
 
-/* Opaque here. */
+/* Opaque types. */
 typedef struct rtBarrierTaskInfo_t rtBarrierTaskInfo_t;
 typedef struct rtCmoTaskCfg_t rtCmoTaskCfg_t;
 typedef struct rtCntNtyRecordInfo_t rtCntNtyRecordInfo_t;

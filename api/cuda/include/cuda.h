@@ -1146,7 +1146,7 @@ typedef int CUtensorMapIm2ColWideMode;
 #define CU_STREAM_LEGACY ((CUstream)1)
 #define CU_STREAM_PER_THREAD ((CUstream)2)
 
-/* Opaque here. */
+/* Opaque types. */
 typedef struct CUDA_MEMCPY3D_BATCH_OP CUDA_MEMCPY3D_BATCH_OP;
 typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS CU_DEV_SM_RESOURCE_GROUP_PARAMS;
 typedef struct CUcheckpointCheckpointArgs CUcheckpointCheckpointArgs;

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// cParams is the parameter list of a prototype.
+// cParams returns a prototype's parameter list.
 func cParams(f *api.Func) string {
 	if len(f.Params) == 0 {
 		return "void"
@@ -33,7 +33,7 @@ func cDecl(t, name string) string {
 	return base + " " + name
 }
 
-// cArgs is the argument list of a call.
+// cArgs returns a call's argument list.
 func cArgs(f *api.Func) string {
 	var as []string
 	for _, p := range f.Params {
@@ -42,7 +42,7 @@ func cArgs(f *api.Func) string {
 	return strings.Join(as, ", ")
 }
 
-// cWord is the expression that makes a word of an argument that is no structure.
+// cWord returns the expression that converts an argument to a word. The argument must not be a structure.
 func (m *model) cWord(t, name string) string {
 	switch {
 	case strings.HasSuffix(t, "*") || m.handle(t) || m.callback(t):
@@ -57,7 +57,7 @@ func (m *model) cWord(t, name string) string {
 	return "(uint64_t)" + name
 }
 
-// words writes the declaration of the argument words of a function.
+// words declares and fills a function's argument words.
 func (m *model) words(w *writer, f *api.Func, name string) {
 	if f.Words == 0 {
 		return
@@ -72,7 +72,7 @@ func (m *model) words(w *writer, f *api.Func, name string) {
 	}
 }
 
-// inGraph are the graph that a call puts its task into, NULL for that of the node, and the node.
+// inGraph returns expressions for the node of the call's task and for its graph, which is NULL for the node's own graph.
 func inGraph(f *api.Func) (graph, node string) {
 	graph, node = "NULL", "NULL"
 	for i, p := range f.Params {
@@ -92,7 +92,7 @@ func graphOf(f *api.Func) int {
 	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
 }
 
-// cSize is the expression for the number of bytes behind a parameter.
+// cSize returns the expression for the size of a parameter's memory in bytes.
 func (m *model) cSize(f *api.Func, p *api.Param) string {
 	s := p.Size
 	var t []string
@@ -117,10 +117,10 @@ func (m *model) cSize(f *api.Func, p *api.Param) string {
 	return n
 }
 
-// farMemory is what the shim calls the kinds of device memory that it remembers.
+// farMemory maps the kinds of device memory that the shim tracks to its constants.
 var farMemory = map[api.Object]string{api.Device: "ALLOCATED", api.Reservation: "RESERVED"}
 
-// queried reports whether a size is asked for by a handle of an object.
+// queried reports whether the shim queries a size by a handle of this kind.
 func (m *model) queried(object api.Object) bool {
 	for k, factors := range m.factors {
 		f := m.find(k.fn)
@@ -133,7 +133,7 @@ func (m *model) queried(object api.Object) bool {
 	return false
 }
 
-// version is a release as the CUDA driver numbers it, 1000 * major + 10 * minor; 0 for any other.
+// version converts a release "major.minor" to 1000 * major + 10 * minor, and other text to 0.
 func version(since string) int {
 	var major, minor int
 	if n, err := fmt.Sscanf(since, "%d.%d", &major, &minor); n != 2 || err != nil || strings.Count(since, ".") != 1 {
@@ -142,7 +142,8 @@ func version(since string) int {
 	return 1000*major + 10*minor
 }
 
-// wrapParams is the parameter list of a wrapper's body: what to call comes last, where it moves no other argument.
+// wrapParams returns the parameter list for a wrapper's body. The target comes last, so that other arguments keep their
+// registers.
 func wrapParams(f *api.Func) string {
 	if len(f.Params) == 0 {
 		return "struct shim_target *target"
@@ -150,10 +151,10 @@ func wrapParams(f *api.Func) string {
 	return cParams(f) + ", struct shim_target *target"
 }
 
-// cName is the name of a function as a part of one in C.
+// cName returns a function name that is valid in C.
 func cName(f *api.Func) string { return strings.ReplaceAll(f.Name, ":", "_") }
 
-// stream is the expression for the stream that a call names, as the shim tells streams apart.
+// stream returns the expression for the shim's number of the call's stream.
 func (m *model) stream(f *api.Func) string {
 	h := m.uses(f, int(f.Stream), api.Stream)
 	if m.OwnStream == 0 {
@@ -162,7 +163,7 @@ func (m *model) stream(f *api.Func) string {
 	return fmt.Sprintf("shim_stream(%s, %d, %t)", h, m.OwnStream, f.OwnStream)
 }
 
-// uses is the expression for the handle that a parameter is, or that lies in the structure behind it.
+// uses returns the expression for the handle in a parameter or in its structure.
 func (m *model) uses(f *api.Func, param int, object api.Object) string {
 	p := &f.Params[param]
 	if p.Role != api.Struct {
@@ -180,7 +181,7 @@ func cSide(s *api.CopyEnd) string {
 	return fmt.Sprintf("{%d, %d, %d, %d, %d, %dU, %d, %dU}", s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows)
 }
 
-// saysHost is whether a call declares the memory of a parameter to be the host's, in C.
+// saysHost returns the condition under which a call declares a parameter's memory to be host memory.
 func saysHost(f *api.Func, p *api.Param) string {
 	if p.Hosts.Bits == 0 {
 		return "false"

@@ -8,12 +8,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// changes are statements by which the shim keeps what it knows of the runtime's objects right, whether a call is written down or not.
+// changes are statements that update the shim's knowledge of the runtime's objects. They run for recorded and other calls.
 type changes struct {
-	leaves []string // before a record of the call is begun, since they may write records themselves
+	leaves []string // before the call's record begins, because they may write records themselves
 	before []string
-	after  []string // of a call that went well
-	undo   []string // after one that did not
+	after  []string // if the call succeeded
+	undo   []string // if the call failed
 }
 
 func (c *changes) none() bool { return len(c.leaves)+len(c.before)+len(c.after) == 0 }
@@ -42,7 +42,7 @@ func (m *model) changes(f *api.Func) *changes {
 	return &c
 }
 
-// made adds the statements for a parameter with something that the call makes.
+// made adds the statements for a parameter with a new object.
 func (c *changes) made(m *model, f *api.Func, p *api.Param) {
 	size := m.cSize(f, p)
 	switch p.Role {
@@ -66,7 +66,7 @@ func (c *changes) made(m *model, f *api.Func, p *api.Param) {
 			add(&c.after, "shim_buffers_reset(%s);", p.Name)
 		}
 	case api.Scratch:
-		// A list that the call makes has its arguments there.
+		// The memory holds the arguments of the new list.
 		for _, q := range f.Params {
 			if q.Role == api.New {
 				add(&c.after, "shim_buffers_reset(*%s);", q.Name)
@@ -112,7 +112,7 @@ func (c *changes) ended(m *model, p *api.Param) {
 	}
 }
 
-// graphs adds the statements for graphs that the call captures, copies or changes.
+// graphs adds the statements for captured, copied or changed graphs.
 func (c *changes) graphs(m *model, f *api.Func) {
 	switch f.Capture {
 	case api.CaptureBegin:
@@ -135,7 +135,7 @@ func (c *changes) graphs(m *model, f *api.Func) {
 			add(&c.after, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
 		}
 	}
-	// One graph gets the content of another: as a part of its own, or in place of its old content.
+	// A graph gets another graph's content, in addition to its own or instead.
 	if into, from := f.Graphs(); into >= 0 && from >= 0 {
 		if f.Graph < 0 {
 			add(&c.after, "shim_graph_ended(%s);", f.Params[into].Name)
@@ -148,7 +148,7 @@ func (c *changes) graphs(m *model, f *api.Func) {
 	}
 }
 
-// overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.
+// overwrites returns the statements for a call without room for a record: pending results that it overwrites are lost.
 func (m *model) overwrites(f *api.Func) (done []string) {
 	const all = "shim_overwritten(0, ~0ULL);"
 	if f.Task == api.GraphRun {
@@ -168,8 +168,8 @@ func (m *model) overwrites(f *api.Func) (done []string) {
 	return done
 }
 
-// comesOver has a call, before it begins, take note that it writes to memory where results may be that the program has not waited for yet. By then a
-// thread that waits for them has taken them, or never does.
+// comesOver returns the statements that mark pending results before the call overwrites their memory. A thread that waits for
+// them has captured them by then, or never will.
 func (m *model) comesOver(f *api.Func) (before []string) {
 	if graph := graphOf(f); f.Task == api.GraphRun && graph >= 0 {
 		return []string{fmt.Sprintf("shim_graph_begins(&c, %d, %s);", graph, f.Params[graph].Name)}

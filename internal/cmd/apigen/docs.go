@@ -31,10 +31,10 @@ func genCoverage(m *model, w *writer) error {
 		}
 		w.f("%d functions are known by signature, and %d of them are modelled: recorded with arguments and payloads.", len(l.Funcs), modelled)
 		if simulated > 0 {
-			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)
+			w.f("%d are simulated; on the simulator, others return an error and print their name once on stderr.", simulated)
 		}
 		w.f("")
-		forms := map[string][]string{} // the functions that have them, by all of them
+		forms := map[string][]string{} // functions by their list of forms
 		for i := range l.Funcs {
 			var names []string
 			for k := range l.forms {
@@ -47,7 +47,7 @@ func genCoverage(m *model, w *writer) error {
 			}
 		}
 		for _, all := range slices.Sorted(maps.Keys(forms)) {
-			w.f("A tag in a structure says what `%s` do: each is recorded under its own name and `:`, with one of `%s`.\n", strings.Join(forms[all], "`, `"), all)
+			w.f("The functions `%s` depend on a tag in a structure: they are recorded as NAME:TAG, with one of `%s`.\n", strings.Join(forms[all], "`, `"), all)
 		}
 		reasons := map[string][]string{}
 		for i := range l.Funcs {
@@ -62,9 +62,9 @@ func genCoverage(m *model, w *writer) error {
 		}
 		for _, why := range slices.Sorted(maps.Keys(reasons)) {
 			if names := reasons[why]; len(names) == 1 {
-				w.f("`%s` passes through a recorder and is counted by name: %s.\n", names[0], why)
+				w.f("`%s` is not recorded, only counted by name: %s.\n", names[0], why)
 			} else {
-				w.f("%d functions pass through a recorder and are counted by name: %s. They are `%s`.\n", len(names), why, strings.Join(names, "`, `"))
+				w.f("%d functions are not recorded, only counted by name: %s. They are `%s`.\n", len(names), why, strings.Join(names, "`, `"))
 			}
 		}
 		if len(l.unsimulated) > 0 {
@@ -83,7 +83,7 @@ func genCoverage(m *model, w *writer) error {
 			}
 		}
 		if len(blind) > 0 {
-			w.f("Nothing public tells how large these descriptors are, so a call is recorded without what is in them: %s.\n", strings.Join(blind, ", "))
+			w.f("The size of these descriptors is not documented, so calls are recorded without their content: %s.\n", strings.Join(blind, ", "))
 		}
 		played := simulated == 0 && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.SkipOnReplay })
 		column := "simulated"
@@ -94,7 +94,7 @@ func genCoverage(m *model, w *writer) error {
 		for _, f := range l.Funcs {
 			task := f.Task.String()
 			if f.Composite && f.Stream >= 0 {
-				task = "what it calls"
+				task = "its inner calls"
 			}
 			third := yes(f.Simulated)
 			if played {
@@ -107,7 +107,7 @@ func genCoverage(m *model, w *writer) error {
 	return nil
 }
 
-// replayed says what becomes of a function's calls in a replay.
+// replayed describes how a replay treats a function's calls.
 func replayed(f *api.Func) string {
 	switch {
 	case f.SkipOnReplay:

@@ -6,7 +6,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// nothing is what a function that fails returns, if that is no error code.
+// nothing returns the value for a failed call, if the function returns no error code.
 func (m *model) nothing(ctype string) string {
 	for _, e := range m.Enums {
 		for _, v := range e.Values {

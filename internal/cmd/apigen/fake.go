@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genFake writes what the fake driver exports besides what is written by hand: functions that it does not have, those of the thread's own
-// default stream, and the table for cuGetProcAddress.
+// genFake writes the exports of the fake driver that are not written by hand: unsupported functions, functions for the
+// thread's own default stream, and the table for cuGetProcAddress.
 func genFake(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"fake.h\"\n\n#include <stddef.h>\n")
@@ -54,7 +54,7 @@ func genFake(m *model, w *writer) error {
 	return nil
 }
 
-// variantOf is a function's name without the end that says whose default stream it means.
+// variantOf removes the suffix that selects the thread's own default stream.
 func variantOf(name string) (base string, thread bool) {
 	for _, end := range []string{"_ptsz", "_ptds"} {
 		if base, ok := strings.CutSuffix(name, end); ok {

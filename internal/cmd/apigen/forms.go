@@ -9,19 +9,19 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// tagged says of a structure which of its members counts: the one with the name of the form that the value of its member Tag means, none
-// where it has none of that name. To all but the runtime each form of a function that is given such a structure is a function of its own.
+// tagged describes a structure whose member Tag selects a form. The member with the form's name, if there is one, is valid.
+// Except to the runtime, each form of a function with such a parameter is a separate function.
 type tagged struct {
 	Tag   string
 	Forms map[string]struct {
 		Value        int64
 		Task, Replay string
-		New          bool // only of functions that make something
+		New          bool // only for functions that make an object
 	}
 }
 
-// tell makes the forms of the functions that are given a structure with a tag.
-func (m *model) tell(name string, t tagged) error {
+// addForms makes the forms for all functions that take a tagged structure.
+func (m *model) addForms(name string, t tagged) error {
 	s := m.structByName(name)
 	if s == nil || !s.has(t.Tag) {
 		return fmt.Errorf("no structure with the member %s", t.Tag)
@@ -59,12 +59,12 @@ func (m *model) tell(name string, t tagged) error {
 			m.arms[factorKey{f.Name, p.Name}] = arm
 			m.forms = append(m.forms, f)
 		}
-		base.Graph = -1 // nothing is known of the task
+		base.Graph = -1 // the task is unknown
 	}
 	return nil
 }
 
-// arm is a structure as its tag has it: the tag and the members of the one that counts, with those of the structures in it.
+// arm returns a structure with the tag and the flattened members of one form.
 func (m *model) arm(s *structType, tag, form string) *structType {
 	out := &structType{name: s.name + ":" + form, kind: s.kind, size: s.size, align: s.align}
 	for _, f := range s.fields {

@@ -9,12 +9,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// goName is the Go name of a C type or function: without the prefix that the package's name says already.
+// goName returns the Go name for a C type.
 func (m *model) goName(c string) string {
 	return m.shorten(c, func(c string) bool { return m.enumSet[c] || m.structByName(c) != nil })
 }
 
-// goType is the Go type of a parameter in the generated interface.
+// goType returns the Go type for a C type in the generated interface.
 func (m *model) goType(c string) string {
 	switch c {
 	case "void*", "const void*":
@@ -56,7 +56,7 @@ func (m *model) goType(c string) string {
 	return m.goName(c)
 }
 
-// used collects the C types that the modelled functions mention by name.
+// used returns the C types that modelled functions mention.
 func (m *model) used() map[string]bool {
 	u := map[string]bool{m.layer.Errors: true}
 	var add func(string)
@@ -102,7 +102,7 @@ func (m *model) goField(f field) string {
 	return m.goType(t)
 }
 
-// genGo writes the Go package of a runtime that is simulated in Go: numbers, constants, types, the interface API, and the table.
+// genGo writes the Go package for a runtime with a simulator in Go: ids, constants, types, the interface API, and the table.
 func genGo(m *model, w *writer) error {
 	all := m
 	if m.upper != nil {
@@ -117,9 +117,9 @@ func genGo(m *model, w *writer) error {
 	return nil
 }
 
-// goConstants writes the numbers of functions, the enumerations and the error codes.
+// goConstants writes function ids, enumerations and error codes.
 func (m *model) goConstants(w *writer) {
-	w.f("// Numbers of the functions in trace files.\nconst (")
+	w.f("// Function ids in trace files.\nconst (")
 	for _, f := range m.Funcs {
 		w.f("Fn%s api.ID = %d // %s", m.fnName(f.Name), f.ID, f.Name)
 	}
@@ -159,7 +159,7 @@ func (m *model) goTypes(w *writer) {
 		}
 		n := m.goName(s.name)
 		if s.kind == "union" {
-			w.f("// %s is the union %s; the functions that use it say which of its fields is meant.", n, s.name)
+			w.f("// %s is the union %s; the functions that use it determine the valid field.", n, s.name)
 			elem := map[int]string{1: "byte", 2: "uint16", 4: "uint32", 8: "uint64"}[s.align]
 			w.f("type %s [%d]%s\n", n, s.size/s.align, elem)
 		} else {
@@ -180,7 +180,7 @@ func (m *model) goTypes(w *writer) {
 
 // goInterface writes the interface with a method for each simulated function.
 func (m *model) goInterface(w *writer) {
-	w.f("// API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
+	w.f("// API has a method for each function that the simulator has. A value serves one thread of a program and keeps that\n// thread's state. Its methods are not called concurrently.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if !f.Simulated {
@@ -195,9 +195,9 @@ func (m *model) goInterface(w *writer) {
 	w.f("}\n")
 }
 
-// goCall writes the function that calls a method with the words of a call.
+// goCall writes the function that calls a method with argument words.
 func (m *model) goCall(w *writer) {
-	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where API has no method for it.")
+	w.f("// Call calls the function with an id. Arguments and the returned value are words. The second result is false if API has no\n// method for the id.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -224,22 +224,21 @@ func (m *model) goCall(w *writer) {
 	w.f("}\nreturn 0, false\n}\n")
 }
 
-// genModel writes the table alone, for a runtime that is not simulated in Go.
+// genModel writes the table only, for a runtime without a simulator in Go.
 func genModel(m *model, w *writer) error {
 	w.f("// "+marker+"\n\npackage %s\n\nimport \"github.com/acltrace/acltrace/api\"\n", m.dir, m.Name)
 	genTable(m, w)
 	return nil
 }
 
-// genTable writes the table of a runtime.
+// genTable writes a runtime's table.
 func genTable(m *model, w *writer) {
 	table := m.Model
 	table.Enums = slices.DeleteFunc(slices.Clone(m.Enums), func(e api.Enum) bool { return e.Type == "#define" })
-	w.f("// Model is the table of this runtime.\nvar Model = (&%s).Init()", literal(reflect.ValueOf(table), true))
+	w.f("// Model is this runtime's table.\nvar Model = (&%s).Init()", literal(reflect.ValueOf(table), true))
 }
 
-// fnName is the name of a function's method and, behind Fn, of its number. Where a function of the acl prefix and one of
-// aclrt would share it, both keep more of their names.
+// fnName returns the name of a function's method. The id constant has the same name with the prefix Fn.
 func (m *model) fnName(c string) string {
 	return m.shorten(c, func(c string) bool { return m.find(c) != nil })
 }
@@ -274,7 +273,7 @@ func (m *model) goReturn(f *api.Func) string {
 	return " " + m.goType(f.Return)
 }
 
-// goWord converts the argument words of a parameter to its Go type.
+// goWord returns the expression that converts a parameter's words to its Go type.
 func (m *model) goWord(p api.Param) string {
 	t := m.goType(p.Type)
 	word := fmt.Sprintf("w[%d]", p.Word)

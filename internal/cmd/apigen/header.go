@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genHeader writes the C header of a layer.
+// genHeader writes a layer's C header.
 func genHeader(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("/* %s */", strings.TrimSpace(m.layer.About))
@@ -84,7 +84,8 @@ func (m *model) cConstants(w *writer) {
 	}
 }
 
-// cOpaque writes the types that functions and structures mention and no table lays out: structures behind pointers, handles elsewhere.
+// cOpaque declares the types without a layout that functions and structures mention: structures for pointers, otherwise
+// handles.
 func (m *model) cOpaque(w *writer, known map[string]bool) {
 	opaque := map[string]bool{}
 	mention := func(t string) {
@@ -111,7 +112,7 @@ func (m *model) cOpaque(w *writer, known map[string]bool) {
 	}
 	sort.Strings(names)
 	if len(names) > 0 {
-		w.f("\n/* Opaque here. */")
+		w.f("\n/* Opaque types. */")
 	}
 	for _, n := range names {
 		if opaque[n] {
@@ -175,7 +176,7 @@ func (m *model) cMembers(w *writer, s *structType) {
 	}
 }
 
-// known are the types that the header of a layer declares.
+// known returns the types that a layer's header declares.
 func (m *model) known() map[string]bool {
 	k := map[string]bool{}
 	for _, e := range m.Enums {
@@ -190,15 +191,15 @@ func (m *model) known() map[string]bool {
 	return k
 }
 
-// genForward writes a header that the runtime has beside the one that declares everything here.
+// genForward writes a header that only includes the one with all declarations, under another name that the runtime has.
 func genForward(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"%s\"", m.include)
 	return nil
 }
 
-// genAliases writes the names that programs call functions by which have a newer version and no other: the number of the version is
-// what the library exports. ACLTRACE_EXACT_NAMES is for those who mean what they write.
+// genAliases writes macros for functions that the library exports only with a version suffix, so that programs can use the
+// plain name. ACLTRACE_EXACT_NAMES disables them.
 func (m *model) genAliases(w *writer) {
 	names := maps.Clone(m.aliases)
 	if names == nil {

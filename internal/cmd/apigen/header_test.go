@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// languages are the compilers' arguments for the languages that programs include the headers in.
+// languages are the compiler commands, by file extension.
 var languages = map[string][]string{"c": {"cc", "-std=c11"}, "cc": {"c++", "-std=c++11"}}
 
-// compile compiles a program that includes the headers, as C and as C++.
+// compile compiles a program as C and as C++.
 func compile(t *testing.T, source string) {
 	t.Helper()
 	for ext, command := range languages {
@@ -30,19 +30,19 @@ func compile(t *testing.T, source string) {
 	}
 }
 
-// pointerTo declares a pointer to a field of a C type.
+// pointerTo declares a pointer to a field.
 func pointerTo(ctype string) string {
 	if item, n, ok := strings.Cut(ctype, "["); ok {
 		if n == "]" {
-			return item + " *p" // to the first of any number
+			return item + " *p" // to the first element
 		}
 		return item + " (*p)[" + n
 	}
 	return ctype + " *p"
 }
 
-// use writes functions that use each field of the model's structures by its documented type: a pointer of that type points to the field, a
-// value of it is stored and read, and the members of a structure in the structure are used by its name.
+// use writes functions that use each structure field by its documented type: through a pointer, by storing and reading a
+// value, and by the members of nested structures.
 func (m *model) use(w *writer) {
 	fields := 0
 	for i := range m.structs {
@@ -81,8 +81,8 @@ func (m *model) use(w *writer) {
 	w.f("/* %d fields */", fields)
 }
 
-// Structures of the headers had integers for nested structures, pointers and enumerations, so that programs for the vendor's headers did not
-// compile.
+// Structures had integers in place of nested structures, pointers and enumerations, so programs for the vendor's headers did
+// not compile.
 func TestEveryFieldHasItsType(t *testing.T) {
 	acl := loaded(t).upper
 	further, err := acl.furtherHeaders()
@@ -114,7 +114,7 @@ func TestEveryFieldHasItsType(t *testing.T) {
 	}
 }
 
-// Programs include headers that were not there. Each compiles by itself, and all together.
+// Programs include headers that were missing. Each must compile by itself, and all together.
 func TestHeadersCompile(t *testing.T) {
 	headers, err := filepath.Glob("../../../api/acl/include/acl/*.h")
 	if err != nil || len(headers) < 10 {

@@ -11,8 +11,8 @@ import (
 // lineWidth is the longest literal that stays on one line.
 const lineWidth = 150
 
-// literal returns v as a Go expression, without fields that are zero or unexported. A slice, map or pointer that holds v
-// may state its type; then named is false and v leaves it out.
+// literal returns v as a Go expression, without zero and unexported fields. It omits the type of v unless named is set. An
+// enclosing slice, map or pointer may state the type.
 func literal(v reflect.Value, named bool) string {
 	typ := ""
 	if named {
@@ -58,7 +58,7 @@ func integer(v reflect.Value) int64 {
 	return 0
 }
 
-// fieldLiterals returns `Name: value` for every exported field of a structure that is not zero.
+// fieldLiterals returns `Name: value` for every exported non-zero field.
 func fieldLiterals(v reflect.Value) (items []string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

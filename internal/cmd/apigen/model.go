@@ -9,40 +9,40 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// model is what the tables of one layer of a runtime say, or of all its layers, before anything is generated from it.
+// model is the content of one layer's tables, of all layers together, or of a further header.
 type model struct {
-	unsimulated map[string][]string // names of functions that the simulator does not have, by the reason why
+	unsimulated map[string][]string // function names by reason
 	api.Model
 	dir      string
-	include  string   // of a layer or a further header: the name by which C code includes it
+	include  string   // name by which C code includes the header of a layer
 	trim     []string // see runtime.Trim
-	upper    *model   // of a model of all layers: the one that programs call; of a further header: the layer that it belongs to
-	further  []*model // of what no layer has: the headers that declare it
+	upper    *model   // first layer of a model of all layers, or the layer of a further header
+	further  []*model // headers with functions that no layer has
 	layers   []*model
 	structs  []structType
 	typedefs []typedef
-	dirs     map[string][]string // of each function's parameters, as extracted
+	dirs     map[string][]string // directions of each function's parameters, as extracted
 	header   map[string]string
 	enumSet  map[string]bool
-	impl     map[string]string         // name of the same function in the library below, where the runtime is split
-	factors  map[factorKey][]string    // of the size behind a parameter, in C, that no number and no parameter tells
-	forms    []api.Func                // of the functions of the layer, see tagged
-	arms     map[factorKey]*structType // of a form: what lies behind the parameter with the tag
-	why      map[string]string         // a function has no semantics
-	aliases  map[string]string         // names by which programs mean another function than the one of that name
+	impl     map[string]string         // name of the same function in the library below, if the runtime is split
+	factors  map[factorKey][]string    // C expressions for size factors that are neither numbers nor parameters
+	forms    []api.Func                // see tagged
+	arms     map[factorKey]*structType // structure of a form's tagged parameter
+	why      map[string]string         // reason why a function has no semantics
+	aliases  map[string]string         // names that headers redirect to another function
 	layer    layer
 }
 
 type factorKey struct{ fn, param string }
 
-// layer is what semantics.yaml says of a layer as a whole.
+// layer describes a layer as a whole.
 type layer struct {
-	About        string   // of the header that is generated for it
-	Covers       string   // what its functions are, for the docs
+	About        string   // text for the generated header
+	Covers       string   // text for the coverage document
 	Libraries    []string // file names without versions
-	Prefixes     []string // of names that look like the layer's; one that ends in ^ is followed by a capital letter
-	Errors       string   // the type of error codes: an enumeration, or one with the values of errors.tsv
-	Unsupported  string   // the code for a function that the libraries lack
+	Prefixes     []string // of function names; ^ at the end: a capital letter follows
+	Errors       string   // error type: an enumeration, or a type with the values in errors.tsv
+	Unsupported  string   // error code for a missing function
 	Composite    bool     // see api.Meaning, as the next two
 	Annotation   bool
 	HostCallback bool `yaml:"host_callback"`
@@ -54,20 +54,20 @@ type structType struct {
 	size, align int
 	fields      []field
 	nested      []nested
-	block       *api.CopyDesc // where it describes a copy
+	block       *api.CopyDesc // nil unless it describes a copy
 }
 
-// nested is memory that a pointer in a structure leads to.
+// nested describes the memory at a pointer in a structure.
 type nested struct {
 	field  string
-	size   string     // a product in C, with @ for the structure; "" for a string
-	unless string     // the field that says that the memory is none of the host's, "" for none
-	unit   uint64     // of the size
-	count  string     // the field that the unit is taken times, "" for none
-	makes  api.Object // of handles that the call stores there
-	kernel string     // where the arguments of a kernel lie there: the kernel in C, with @ for the structure
-	form   string     // packed, function, dropped: see api.Field; "" for other memory
-	stored bool       // the call stores what the field has: see api.Field
+	size   string     // product in C, with @ for the structure; "" for a string
+	unless string     // field that is not 0 if the memory is on the device, "" for none
+	unit   uint64     // number in the size
+	count  string     // field in the size, "" for none
+	makes  api.Object // kind of the handles that the call stores there, "" for none
+	kernel string     // for kernel arguments: the kernel in C, with @ for the structure
+	form   string     // packed, function, omit: see api.Field; "" for other memory
+	stored bool       // see api.Field
 }
 
 type field struct {
@@ -75,10 +75,10 @@ type field struct {
 	offset, size int
 }
 
-// typedef is a row of types.tsv: def is "handle", "object" where a pointer to the type is one, or a declaration in C.
+// typedef is a row of types.tsv. def is "handle", or "object" if pointers to the type are handles, or a C declaration.
 type typedef struct {
 	name, def string
-	object    api.Object // that a handle stands for
+	object    api.Object // kind of object for a handle
 }
 
 func (m *model) handle(ctype string) bool {
@@ -109,7 +109,7 @@ func (m *model) find(name string) *api.Func {
 	return nil
 }
 
-// structOf is the structure that a parameter is, or that it points to, as the form of its function has it; nil for none.
+// structOf returns the structure that a parameter is or points to, nil for none. For forms it is the arm.
 func (m *model) structOf(f *api.Func, p *api.Param) *structType {
 	if arm := m.arms[factorKey{f.Name, p.Name}]; arm != nil {
 		return arm
@@ -117,7 +117,7 @@ func (m *model) structOf(f *api.Func, p *api.Param) *structType {
 	return m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const "))
 }
 
-// object is the kind of object that a handle type stands for, "" where none is known.
+// object returns the object kind for a handle type, "" if unknown.
 func (m *model) object(ctype string) api.Object {
 	for _, t := range m.typedefs {
 		if t.name == ctype {
@@ -127,7 +127,7 @@ func (m *model) object(ctype string) api.Object {
 	return ""
 }
 
-// size returns the number of bytes of a C type, 0 where it is not known.
+// size returns the bytes of a C type, 0 if unknown.
 func (m *model) size(ctype string) int {
 	switch ctype {
 	case "uint8_t", "int8_t", "char", "bool":
@@ -160,7 +160,7 @@ func (s *structType) has(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
 }
 
-// member returns the place of a field, zero for none.
+// member returns a field's location, zero if there is none.
 func (s *structType) member(name string) api.Member {
 	for _, f := range s.fields {
 		if f.name == name {
@@ -170,7 +170,7 @@ func (s *structType) member(name string) api.Member {
 	return api.Member{}
 }
 
-// join makes one model of the layers of a runtime, of which programs call the first.
+// join makes one model from a runtime's layers.
 func join(layers ...*model) (*model, error) {
 	upper := layers[0]
 	m := newModel(upper.dir)
@@ -211,19 +211,19 @@ func join(layers ...*model) (*model, error) {
 		for k := range f.Params {
 			p := &f.Params[k]
 			if p.Width = uint16(m.size(p.Type)); p.Width == 0 {
-				p.Width = 8 // nothing is known of the type but that it is a handle
+				p.Width = 8 // an unknown type is a handle
 			}
 		}
 	}
 	return m, nil
 }
 
-// headers are the layers whose functions the shim needs declared, besides the first.
+// headers returns the layers after the first that need a header.
 func (m *model) headers() []*model {
 	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.HostCallback })
 }
 
-// of returns the layer of a function.
+// of returns a function's layer.
 func (m *model) of(f *api.Func) *model {
 	for _, l := range m.layers {
 		if l.Name == f.Layer {
@@ -242,5 +242,5 @@ func (m *model) callback(t string) bool {
 	return strings.HasSuffix(t, "Callback") || strings.HasSuffix(t, "Func") || strings.HasSuffix(t, "CallBack")
 }
 
-// byValueStruct reports whether a type is a structure, which a parameter then passes by value.
+// byValueStruct reports whether a parameter type is a structure passed by value.
 func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }

@@ -28,7 +28,7 @@ func loadedOf(t *testing.T, runtime string) *model {
 	return r.model
 }
 
-// Every function of the tables has semantics, but for those that docs/coverage.md names.
+// Every function in the tables has semantics or a reason in docs/coverage.md.
 func TestEveryFunctionIsModelled(t *testing.T) {
 	for runtime, want := range map[string]int{"acl": 428, "cuda": 624} {
 		m := loadedOf(t, runtime)
@@ -43,7 +43,7 @@ func TestEveryFunctionIsModelled(t *testing.T) {
 	}
 }
 
-// The numbers that traces hold already. A line is added here for each block of new functions; none ever changes.
+// Existing traces contain these ids. Add a line for each block of new functions, and never change one.
 func TestNumbersStay(t *testing.T) {
 	for _, c := range []struct {
 		runtime  string
@@ -67,7 +67,7 @@ func TestNumbersStay(t *testing.T) {
 	}
 }
 
-// sizes checks what the semantics say of the bytes behind a pointer against the layouts of what it points to.
+// sizes compares the sizes in the semantics with the layouts of the pointed-to types.
 func sizes(m *model) []string {
 	var bad []string
 	for i := range m.Funcs {
@@ -87,7 +87,7 @@ func sizes(m *model) []string {
 					complain(uint64(p.Elem))
 				}
 			case api.In, api.Answer, api.Uses:
-				// What is measured in bytes by a parameter is text or raw memory.
+				// A parameter that counts bytes belongs to text or raw memory.
 				if want != 0 && p.Size.Unit != want && len(m.factors[factorKey{f.Name, p.Name}]) == 0 && base != "char" {
 					complain(p.Size.Unit)
 				}
@@ -109,7 +109,7 @@ func TestSizesAgreeWithLayouts(t *testing.T) {
 	for _, s := range slices.Concat(sizes(m), sizes(loadedOf(t, "cuda"))) {
 		t.Error(s)
 	}
-	// The check sees each kind of disagreement.
+	// The check detects each kind of difference.
 	for _, c := range []struct{ fn, param string }{
 		{"aclrtPointerGetAttributes", "attributes"}, {"aclrtMemSetAccess", "desc"}, {"aclrtLaunchKernelV2", "cfg"},
 		{"rtKernelLaunchWithFlag", "argsInfo"}, {"aclrtGetMemUsageInfo", "memUsageInfo"}, {"aclmdlLoadFromFile", "modelId"},
@@ -126,7 +126,7 @@ func TestSizesAgreeWithLayouts(t *testing.T) {
 	}
 }
 
-// Structures that are passed by value take a word for each 8 bytes, and have a role that says what is in them.
+// A structure passed by value takes a word per 8 bytes. Its role is Struct if it contains pointers.
 func TestStructuresByValue(t *testing.T) {
 	m := loaded(t)
 	var found []string
@@ -164,7 +164,7 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 		{"aclrtMemcpy", "dts", "writes(count)", "no parameter dts"},
 		{"aclrtGetMemInfo", "attr", "struct", "layout of aclrtMemAttr unknown"},
 		{"aclrtMalloc", "devPtr", "", "needs a role"},
-		{"aclmdlRIDebugJsonPrint", "path", "", "path: a const char* needs a role: file"}, // a path that a replay passed on as text was overwritten
+		{"aclmdlRIDebugJsonPrint", "path", "", "path: a const char* needs a role: file"}, // a replay passed a path as text, and the call overwrote the file
 	} {
 		m := loaded(t)
 		s := &semantics{}
@@ -183,7 +183,7 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 	}
 }
 
-// The parts between the model and the viewers know no runtime: nothing in them is named as in the tables.
+// Packages between the model and the viewers name no runtime: no string literal in them equals a name in the tables.
 func TestCoreNamesNoRuntime(t *testing.T) {
 	for _, runtime := range []string{"acl", "cuda"} {
 		noneNamed(t, loadedOf(t, runtime))
@@ -193,8 +193,8 @@ func TestCoreNamesNoRuntime(t *testing.T) {
 func noneNamed(t *testing.T, m *model) {
 	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Loaded: true, m.Simulator.Beside: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true, m.Simulator.Uninitialised: true, m.Simulator.Clock: true,
 		m.Accelerator.Vendor: true, m.DeviceName: true}
-	delete(names, "")                              // what it has not
-	if kind := m.Accelerator.Kind; kind != "gpu" { // which viewers call all such devices
+	delete(names, "")                              // absent names
+	if kind := m.Accelerator.Kind; kind != "gpu" { // a general term that viewers use
 		names[kind] = true
 	}
 	for _, n := range slices.Concat(m.Installed.Homes, m.Installed.Folders, m.Installed.Driver, m.Installed.Devices) {

@@ -7,9 +7,9 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genPlayer writes the player's way from the argument words of a function to a call of it. The runtime's headers are not
-// needed for that: all functions whose words go into integer registers are called alike, and the few others by what their
-// parameters are to the calling convention.
+// genPlayer writes the C function that calls a runtime function with argument words. It needs no headers of a runtime.
+// Functions whose words all go into integer registers are called alike. The few others get a call with the right parameter
+// classes for the calling convention.
 func genPlayer(all []*runtime, w *writer) {
 	m := joined(all)
 	var special []*api.Func
@@ -26,7 +26,7 @@ func genPlayer(all []*runtime, w *writer) {
 	}
 	w.f("/* "+marker+" */\n", allRuntimes)
 	w.f("#ifndef ACLTRACE_CALL_H\n#define ACLTRACE_CALL_H\n\n#include <stdint.h>\n#include <string.h>\n\n#include \"plan.h\"\n")
-	w.f("/* Calls a function with its words, the values of operands; how is their number, or CALL_SPECIAL plus the function's number. */")
+	w.f("/* Calls a function. Its argument words are the values of operands. how is their count, or CALL_SPECIAL plus the function id. */")
 	w.f("static inline uint64_t player_call(uint32_t how, void *fn, const struct plan_operand *w, const uint64_t *slots)\n{\n\tswitch (how) {")
 	for n := range most + 1 {
 		types, args := make([]string, n), make([]string, n)
@@ -44,7 +44,7 @@ func genPlayer(all []*runtime, w *writer) {
 	w.f("\t}\n\treturn ~(uint64_t)0;\n}\n\n#endif")
 }
 
-// genSpecial writes the call of a function with structures or floating point numbers.
+// genSpecial writes the call for a function with structures or floating point numbers.
 func (m *model) genSpecial(w *writer, f *api.Func) {
 	var types, args []string
 	w.f("\tcase CALL_SPECIAL + %d: { /* %s */", f.ID, f.Name)
@@ -76,7 +76,7 @@ func (m *model) genSpecial(w *writer, f *api.Func) {
 	w.f("\t\tuint64_t ret = 0;\n\t\tmemcpy(&ret, &r, sizeof r);\n\t\treturn ret;\n\t}")
 }
 
-// words fills an argument that is not one plain word from its operands.
+// words fills an argument that is not a plain word from its operands.
 func (w *writer) words(arg, first, n int) {
 	var vs []string
 	for k := range n {

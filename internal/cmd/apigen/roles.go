@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// implied is the role of a parameter that semantics.yaml does not name.
+// implied returns the role for a parameter without one in semantics.yaml.
 func (m *model) implied(f *api.Func, i int) (string, error) {
 	p := &f.Params[i]
 	base := strings.TrimSuffix(strings.TrimPrefix(p.Type, "const "), "*")
@@ -35,7 +35,7 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 	return "", fmt.Errorf("%s: a %s needs a role", p.Name, p.Type)
 }
 
-// flags are the words after a role, see flag.
+// flags are the words that may follow a role.
 const flags = "volatile|machine|always|words|omit|refcounted|rangequery|token|visible|cookie|flags"
 
 var (
@@ -76,7 +76,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	return m.extent(f, p, size)
 }
 
-// flag sets the field of a flag.
+// flag sets the field for a flag.
 func (m *model) flag(p *api.Param, flag, base string) error {
 	switch flag {
 	case "volatile":
@@ -111,7 +111,7 @@ func (m *model) flag(p *api.Param, flag, base string) error {
 	return nil
 }
 
-// element sets the fields that follow from the role and the C type, and returns the size if that is still to be read.
+// element sets the fields that follow from the role and the C type. It returns the size unless it has consumed it.
 func (m *model) element(f *api.Func, p *api.Param, base, size string) (rest string, err error) {
 	switch p.Role {
 	case api.Args, api.DevArgs, api.Reads, api.ArgArray, api.Packed:
@@ -159,7 +159,7 @@ func (m *model) element(f *api.Func, p *api.Param, base, size string) (rest stri
 	return size, nil
 }
 
-// arguments sets how many arguments a callback gets before the program's own, and whether it gets an exception.
+// arguments sets the number of arguments before the program's own for a callback, and whether one is an exception.
 func (m *model) arguments(p *api.Param) {
 	for _, t := range m.typedefs {
 		if t.name != p.Type {
@@ -174,7 +174,7 @@ func (m *model) arguments(p *api.Param) {
 	}
 }
 
-// itemSizes reads `sizes, count`: two parameters that give the size of an array of payloads.
+// itemSizes parses `sizes, count`: two parameters with the sizes and the count of an array of payloads.
 func itemSizes(f *api.Func, p *api.Param, size string) error {
 	sizesName, countName, _ := strings.Cut(size, ", ")
 	sizes, count := f.Param(sizesName), f.Param(countName)
@@ -186,7 +186,7 @@ func itemSizes(f *api.Func, p *api.Param, size string) error {
 	return nil
 }
 
-// extent reads `factor*factor...[, pitch]`: the size of the memory that a parameter points to.
+// extent parses a size: `factor*factor...[, pitch]`.
 func (m *model) extent(f *api.Func, p *api.Param, size string) error {
 	expr, pitch, pitched := strings.Cut(size, ", ")
 	p.Size = api.Size{Unit: 1, Pitch: -1}
@@ -226,9 +226,8 @@ var lessRE = regexp.MustCompile(`^\(([A-Za-z_][A-Za-z0-9_]*)-([0-9]+)\)$`)
 
 var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
 
-// factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field
-// behind a pointer, or `(a+b)`, a sum of parameters, `(a-N)`, or `Query(param)`, what a function of the same library answers
-// about a handle in a uint32_t. "" for any other.
+// factor returns the C expression for a size factor that is neither a number nor a parameter: `param.field`, `(a+b)`,
+// `(a-N)`, or `Query(param)`, a library function that stores a uint32_t for a handle. It returns "" for other factors.
 func (m *model) factor(f *api.Func, t string) (string, error) {
 	if g := queryRE.FindStringSubmatch(t); g != nil {
 		q := m.find(g[1])

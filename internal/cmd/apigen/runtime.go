@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A runtime is the content of a runtime.yaml, and the model that its layers make up.
+// A runtime is the content of a runtime.yaml, with the model of its layers.
 type runtime struct {
 	api.Runtime `yaml:",inline"`
 
@@ -31,17 +31,17 @@ type runtime struct {
 	model *model
 }
 
-// outputs are the files that are generated for one runtime, "" for none. The headers of layers are generated always.
+// outputs are the files to generate for one runtime, "" for none. Layer headers are always generated.
 type outputs struct {
 	Table     string // Go tables
 	Interface string // Go tables, and the interface of a simulator in Go
 	Shim      string // wrappers
-	Face      string // folder for the exports of a simulator in Go
-	Fake      string // exports of a simulator in C that are not written by hand
+	Face      string // folder for the exports, if the simulator is in Go
+	Fake      string // the generated exports of a simulator in C
 	Coverage  string // document
 }
 
-// build are the C parts of a runtime, for api/runtimes.mk. Sources are patterns.
+// build lists a runtime's C parts for api/runtimes.mk. Sources are patterns.
 type build struct {
 	Shim struct {
 		Sources []string // without the generated one
@@ -58,7 +58,7 @@ type build struct {
 	}
 }
 
-// loadRuntimes reads all runtimes in root, in the order of their ids.
+// loadRuntimes reads all runtimes in root, ordered by their ids.
 func loadRuntimes(root string) ([]*runtime, error) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "runtime.yaml"))
 	if err != nil {
@@ -76,7 +76,7 @@ func loadRuntimes(root string) ([]*runtime, error) {
 	return all, nil
 }
 
-// loadRuntime reads the runtime.yaml of a runtime in root, and its layers.
+// loadRuntime reads a runtime's runtime.yaml and layers.
 func loadRuntime(root, name string) (*runtime, error) {
 	file := filepath.Join(root, name, "runtime.yaml")
 	b, err := os.ReadFile(file)
@@ -118,7 +118,7 @@ type output struct {
 	m    *model
 }
 
-// files lists the generated files of a runtime.
+// files lists a runtime's generated files.
 func (r *runtime) files() ([]output, error) {
 	all, upper := r.model, r.model.upper
 	o := r.Outputs

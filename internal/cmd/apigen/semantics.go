@@ -15,10 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// direction is an enumeration that says where a copy goes: its values that declare what is read, or written, to be the host's.
+// direction lists the values of an enumeration that declare a copy's source, or its destination, to be host memory.
 type direction struct{ Reads, Writes []uint8 }
 
-// direct gives the copies with a parameter of an enumeration its meaning.
+// direct applies a direction to all copies with a parameter of the enumeration.
 func (m *model) direct(enum string, d direction) error {
 	bits := func(values []uint8) (b uint16) {
 		for _, v := range values {
@@ -64,7 +64,7 @@ type document struct {
 	Layer       layer
 	Variants    []string
 	Aliases     map[string]string
-	Unmodelled  map[string][]string // by the reason why, patterns of names
+	Unmodelled  map[string][]string // name patterns by reason
 	Complete    []string            // values of enumerations
 	Copies      map[string]block
 	Directions  map[string]direction
@@ -72,8 +72,8 @@ type document struct {
 	Structs     map[string]map[string]string
 	Shown       map[string]shown
 	Functions   map[string]*semantics
-	Unsimulated map[string][]string // by the reason why
-	Simulated   []string            // where not all of the layer is
+	Unsimulated map[string][]string // names by reason
+	Simulated   []string            // if only a part of the layer is
 }
 
 func (m *model) loadSemantics() error {
@@ -97,7 +97,7 @@ func (m *model) loadSemantics() error {
 	return nil
 }
 
-// describe sets the description of the layer and its runtime.
+// describe sets the layer and the fields of functions that follow from it.
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
@@ -136,7 +136,7 @@ func (m *model) applyStructs(doc *document) error {
 	return nil
 }
 
-// applyFunctions applies the keys about single functions.
+// applyFunctions applies the keys for single functions.
 func (m *model) applyFunctions(doc *document) error {
 	for name, s := range doc.Functions {
 		f := m.find(name)
@@ -166,7 +166,7 @@ func (m *model) applyFunctions(doc *document) error {
 	return nil
 }
 
-// handles sets the objects of the handles that a function without semantics takes.
+// handles sets the object kinds for the handles of a function without semantics.
 func (m *model) handles(f *api.Func) {
 	for i := range f.Params {
 		if p := &f.Params[i]; m.handle(p.Type) {
@@ -193,7 +193,7 @@ func (m *model) completes(names []string) error {
 	return nil
 }
 
-// applyGroups applies the keys about several functions at once. They follow from those about single functions.
+// applyGroups applies the keys for several functions at once. It must run after applyFunctions.
 func (m *model) applyGroups(doc *document) error {
 	if err := m.completes(doc.Complete); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (m *model) applyGroups(doc *document) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Tagged)) {
-		if err := m.tell(name, doc.Tagged[name]); err != nil {
+		if err := m.addForms(name, doc.Tagged[name]); err != nil {
 			return fmt.Errorf("tagged: %s: %w", name, err)
 		}
 	}
@@ -227,7 +227,7 @@ func (m *model) applyGroups(doc *document) error {
 	return nil
 }
 
-// vary gives functions whose names end in one of some ends what the function without it means.
+// vary copies the meaning of a function to its variants: the functions with one of the suffixes.
 func (m *model) vary(ends []string) error {
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -254,7 +254,7 @@ func (m *model) vary(ends []string) error {
 	return nil
 }
 
-// explain notes why functions have no semantics.
+// explain sets the reasons why functions have no semantics.
 func (m *model) explain(reasons map[string][]string) error {
 	for why, patterns := range reasons {
 		for _, pattern := range patterns {
@@ -279,7 +279,7 @@ func (m *model) explain(reasons map[string][]string) error {
 	return nil
 }
 
-// apply gives a function its semantics.
+// apply sets a function's semantics.
 func (m *model) apply(f *api.Func, s *semantics) error {
 	for _, step := range []func(*api.Func, *semantics) error{applyNames, m.applyRelated, m.applyParams, applyPlaces} {
 		if err := step(f, s); err != nil {
@@ -294,7 +294,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	return nil
 }
 
-// applyNames parses the keys whose values are names.
+// applyNames parses the keys with enumerated values.
 func applyNames(f *api.Func, s *semantics) error {
 	var ok bool
 	if f.Task, ok = api.ParseTask(s.Task); !ok {
@@ -321,7 +321,7 @@ func applyNames(f *api.Func, s *semantics) error {
 	return nil
 }
 
-// applyRelated checks and sets the keys that name other functions, and those of the shim alone.
+// applyRelated checks and sets the keys that name other functions, and the capture rules.
 func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	if s.StandIn != "" && m.find(s.StandIn) == nil {
 		return fmt.Errorf("standin: %s is not in functions.tsv", s.StandIn)
@@ -351,7 +351,7 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	return nil
 }
 
-// applyParams gives the parameters and the returned value their roles.
+// applyParams sets the roles of the parameters and the returned value.
 func (m *model) applyParams(f *api.Func, s *semantics) error {
 	if s.Ret != "" {
 		var p api.Param
@@ -389,7 +389,7 @@ func (m *model) applyParams(f *api.Func, s *semantics) error {
 	return nil
 }
 
-// applyPlaces sets the numbers of the parameters that keys name.
+// applyPlaces sets the parameter numbers for keys with a parameter name.
 func applyPlaces(f *api.Func, s *semantics) error {
 	for _, c := range []struct {
 		key, param string

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// allRuntimes is the source that the marker of a shared file names.
+// allRuntimes is the source in the marker of shared files.
 const allRuntimes = "the runtimes in api"
 
 // A sharedOutput is a generated file that covers all runtimes.
@@ -25,7 +25,7 @@ var sharedOutputs = []sharedOutput{
 	{"replay/player/place_gen.h", genPlaces},
 }
 
-// genMakefile writes the variables by which the Makefile builds the parts of each runtime.
+// genMakefile writes the Makefile variables for each runtime's parts.
 func genMakefile(all []*runtime, w *writer) {
 	w.f("# "+marker+"\n", allRuntimes)
 	var names []string
@@ -60,7 +60,7 @@ func wildcard(patterns []string) string {
 	return "$(wildcard " + strings.Join(patterns, " ") + ")"
 }
 
-// genRuntimes writes the list of runtimes in Go.
+// genRuntimes writes the Go list of runtimes.
 func genRuntimes(all []*runtime, w *writer) {
 	w.f("// "+marker+"\n\npackage runtimes\n\nimport (\n\"github.com/acltrace/acltrace/api\"", allRuntimes)
 	for _, r := range all {
@@ -73,7 +73,7 @@ func genRuntimes(all []*runtime, w *writer) {
 	w.f("}")
 }
 
-// genLibraries writes the file names of all runtimes' libraries, for C code that searches for them.
+// genLibraries writes the names of all runtime libraries for C code that searches for them.
 func genLibraries(all []*runtime, w *writer) {
 	w.f("/* "+marker+" */\n", allRuntimes)
 	w.f("/* File names without versions. Libraries of composite layers are not listed. */\n#define RUNTIME_LIBRARIES \\")
@@ -86,7 +86,7 @@ func genLibraries(all []*runtime, w *writer) {
 	w.f("%s", strings.Join(names, ", \\\n"))
 }
 
-// genPlaces writes the list of functions that replace those of a runtime's library: see replay/player/place.h.
+// genPlaces writes the list of placement functions: see replay/player/place.h.
 func genPlaces(all []*runtime, w *writer) {
 	w.f("/* "+marker+" */\n", allRuntimes)
 	w.f("#include <stddef.h>\n\n#include \"place.h\"\n")
@@ -100,7 +100,7 @@ func genPlaces(all []*runtime, w *writer) {
 	w.f("static place_function *const places[] = {%s};", strings.Join(append(names, "NULL"), ", "))
 }
 
-// joined returns a model with the functions and structures of all runtimes, for the player.
+// joined returns a model with all runtimes' functions and structures, for the player.
 func joined(all []*runtime) *model {
 	m := newModel("api")
 	for _, r := range all {

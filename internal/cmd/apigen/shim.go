@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genShim writes the wrappers that stand before the runtime's functions.
+// genShim writes a runtime's wrappers and the tables that the shim binds them by.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#define ACLTRACE_EXACT_NAMES\n#include \"%s\"\n", m.upper.include)
@@ -76,12 +76,12 @@ func genShim(m *model, w *writer) error {
 	return nil
 }
 
-// shimName is a row of the table of exported names.
+// shimName is a row in the table of exported names.
 type shimName struct{ name, row string }
 
-// genEntries writes the ways into the wrapper of f: its own name, the name that it has in the library below where the
-// runtime is split, and one without a name for a second library with the same function. The first is the one that
-// counts, and has the wrapper's code to itself.
+// genEntries writes the functions that enter the wrapper of f: one with its own name, one with its name in the library below
+// if the runtime is split, and a static one for a second library with the same function. The first is the hot path and has
+// its own inlined copy of the wrapper.
 func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	ret := "return "
 	if f.RetVoid {
@@ -125,7 +125,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	return names
 }
 
-// plain writes a launch with a few small blocks, and nothing else to capture, where f can be one.
+// plain writes the fast path for a launch that has only a few small blocks to capture. It returns false if f never is one.
 func (m *model) plain(w *writer, f *api.Func) bool {
 	const words, blocks = 12, 3 // as in shim.h
 	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Composite || f.Words == 0 || f.Words > words {
@@ -163,7 +163,7 @@ func (m *model) plain(w *writer, f *api.Func) bool {
 	return true
 }
 
-// genCounted writes the functions that are counted without a look at their arguments: those that are not modelled.
+// genCounted writes the functions without semantics. They are only counted.
 func (m *model) genCounted(w *writer) {
 	var names []string
 	for i := range m.Funcs {
@@ -180,7 +180,8 @@ func (m *model) genCounted(w *writer) {
 	w.f("\tNULL,\n};\n")
 }
 
-// owns is how what a function tells a thread of its own last calls is put right: the shim's are none of them.
+// owns returns the statement that corrects a result about the thread's last calls, because the shim makes calls itself. It
+// also covers look-ups of functions and kernels.
 func (m *model) owns(f *api.Func) string {
 	switch f.Last {
 	case api.LastTask:
@@ -202,8 +203,8 @@ func (m *model) owns(f *api.Func) string {
 	return ""
 }
 
-// parameters is how the shim gets to know the parameters of kernels, where binaries tell what they are: from what is loaded, and by which
-// handles the program names the kernels in it.
+// parameters returns the statement by which the shim learns kernel parameters from binaries: it tracks loaded images and
+// the kernel handles that belong to them.
 func (m *model) parameters(f *api.Func) string {
 	param := func(is func(p *api.Param) bool) string {
 		if i := slices.IndexFunc(f.Params, func(p api.Param) bool { return is(&p) }); i >= 0 {
@@ -228,7 +229,7 @@ func (m *model) parameters(f *api.Func) string {
 	case loaded != "" && file != "":
 		return fmt.Sprintf("shim_binary_file(*%s, %s);", loaded, file)
 	case found != "" && from != "" && f.Names >= 0:
-		// One of no context is another kind of handle, to be asked about by other functions.
+		// A context-free kernel handle is queried by other functions.
 		loose := slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Name == found && p.Type == "CUkernel*" })
 		return fmt.Sprintf("shim_kernel(*%s, %s, %s, %t);", found, from, f.Params[f.Names].Name, loose)
 	case from != "" && role(api.Find, api.Binary) != "":
@@ -239,19 +240,19 @@ func (m *model) parameters(f *api.Func) string {
 	return ""
 }
 
-// always reports whether the shim has something to do in a call that is not recorded.
+// always reports whether the shim must act even if the call is not recorded.
 func (m *model) always(f *api.Func) bool {
 	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || !m.changes(f).none()
 }
 
-// endsFunctions reports whether functions are no more after a call.
+// endsFunctions reports whether the call may end kernel functions.
 func (m *model) endsFunctions(f *api.Func) bool {
 	return f.Ends != "" || slices.ContainsFunc(f.Params, func(p api.Param) bool {
 		return p.Role == api.End && (p.Object == api.Binary || p.Object == api.Context)
 	})
 }
 
-// formsOf are the forms of a function.
+// formsOf returns a function's forms.
 func (m *model) formsOf(f *api.Func) (forms []*api.Func) {
 	for i := range m.Funcs {
 		if k := &m.Funcs[i]; k.Form != nil && f.Form == nil && k.Symbol() == f.Name {

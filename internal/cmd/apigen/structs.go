@@ -14,11 +14,7 @@ import (
 
 var madeRE = regexp.MustCompile(`^new ([a-z ]+)\((.*)\)$`)
 
-// nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, `string`, or `new KIND(bytes)`,
-// handles that the call stores; `stored new KIND(bytes)` where the call stores the pointer too, or the address of so much memory of
-// the kind; `unless FIELD` where a field says that it is no memory of the host's. `arguments of FIELD` are those of the
-// kernel that the field names, or the one of several that is there; `packed` is a list that leads to them. A `function` is the program's,
-// and what it is given is `dropped`.
+// nest parses the key structs of semantics.yaml, which documents the grammar, for one structure.
 func (m *model) nest(name string, fields map[string]string) error {
 	s := m.structByName(name)
 	if s == nil {
@@ -85,7 +81,7 @@ func (m *model) nest(name string, fields map[string]string) error {
 	return nil
 }
 
-// fields are the pointers and the handles of a structure.
+// fields returns a structure's pointers and handles.
 func (m *model) fields(s *structType) []api.Field {
 	var fs []api.Field
 	for _, f := range s.fields {
@@ -129,7 +125,7 @@ func (s *structType) sides() []api.CopyEnd {
 	return []api.CopyEnd{s.block.From, s.block.To}
 }
 
-// block is what the copies of semantics.yaml say: the fields of each side by what they are.
+// block names the fields by which a structure describes a copy.
 type block struct {
 	From, To             map[string]string
 	Width, Height, Depth string
@@ -159,8 +155,7 @@ func (m *model) block(name string, b *block) error {
 	return err
 }
 
-// shown says of a structure which members are shown: a list of them, or the member that says by its value which others are, of
-// the union that follows it.
+// shown names the members that viewers show: a list, or a tag and the member of the union Value for each tag value.
 type shown struct {
 	Members    []string
 	Tag, Value string
@@ -207,7 +202,7 @@ func (m *model) shown(name string, t shown) (*api.Layout, error) {
 	return out, nil
 }
 
-// members is a member of a structure that lies at an offset, or the members of it where it is a structure itself.
+// members returns a member with its offset, or the members of a nested structure.
 func (m *model) members(s *structType, name string, at int) (ms []api.Member, err error) {
 	for _, f := range s.fields {
 		if f.name != name {
@@ -226,7 +221,7 @@ func (m *model) members(s *structType, name string, at int) (ms []api.Member, er
 	return nil, fmt.Errorf("%s has no member %s", s.name, name)
 }
 
-// prefix is what the names of an enumeration begin with, up to an underscore.
+// prefix returns the common prefix of an enumeration's names, up to an underscore.
 func prefix(values []api.EnumValue) string {
 	p := values[0].Name
 	for _, v := range values {

@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// table reads the rows of a tab separated file, without comments.
+// table reads the rows of a tab-separated file, without comments.
 func table(path string, columns int) ([][]string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func newModel(dir string) *model {
 	return m
 }
 
-// load reads the tables of a layer, whose function ids start at first.
+// load reads a layer's tables. Its function ids start at first.
 func (m *model) load(first int) error {
 	ids := func() error { return m.loadIDs(first) }
 	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadSemantics, ids} {
@@ -53,8 +53,8 @@ func (m *model) load(first int) error {
 	return nil
 }
 
-// furtherHeaders reads the headers of a layer's functions that no trace records and the simulator does not have: each is a folder with
-// tables, all in one model.
+// furtherHeaders reads the headers whose functions are declared only: neither recorded nor simulated. Each header is a folder
+// with tables.
 func (m *model) furtherHeaders() (*model, error) {
 	dirs, err := filepath.Glob(filepath.Join(m.dir, "headers", "*"))
 	if err != nil {
@@ -203,7 +203,7 @@ func (m *model) loadFunctions() error {
 	return nil
 }
 
-// normalize writes a C type in one way: `const T*`, no const on the parameter itself.
+// normalize returns a C type in a uniform spelling: `const T*`, without const on the parameter itself.
 func normalize(t string) string {
 	t = strings.Join(strings.Fields(strings.ReplaceAll(t, "*", " * ")), " ")
 	t = strings.TrimSuffix(t, " const")
@@ -214,7 +214,7 @@ func normalize(t string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(t, " *", "*"), " *", "*")
 }
 
-// loadIDs sets the number of every function from ids.lock. New functions are appended to ids.lock.
+// loadIDs sets function ids from ids.lock, and appends new functions to it.
 func (m *model) loadIDs(first int) error {
 	path := filepath.Join(m.dir, "ids.lock")
 	b, err := os.ReadFile(path)

@@ -18,7 +18,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// A third runtime is one folder: nothing that is written by hand changes outside it, and its calls are recorded and replayed.
+// A third runtime is one folder: no hand-written file outside it changes, and its calls are recorded and replayed.
 func TestThirdRuntime(t *testing.T) {
 	root := testenv.Root(t)
 	tree := t.TempDir()
@@ -91,7 +91,7 @@ func copyTree(t *testing.T, to, from string) {
 	}
 }
 
-// content returns the content of all files in a folder, by path.
+// content returns all files in a folder, by path.
 func content(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// only has statements done where all of the conditions hold, those that are not "".
+// only returns an if statement around statements. It ignores empty conditions.
 func only(conditions, statements []string) []string {
 	if len(statements) == 0 {
 		return nil
@@ -24,8 +24,8 @@ func not(condition string) string {
 	return "!(" + condition + ")"
 }
 
-// nested writes the capture of what the pointers of a structure lead to: what goes into the record of the call, and what is
-// too large for it. All that a launch reads goes into its record.
+// nested returns the statements that capture the memory at a structure's pointers: in the call's record, or far for large
+// memory. A launch's data always goes into the record.
 func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far string) {
 	s, at, guard := m.structOf(f, p), p.Name+"->", ok+" && "+p.Name+" != NULL"
 	if p.Words > 1 || !strings.HasSuffix(p.Type, "*") {
@@ -38,11 +38,11 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 		case field.form == "packed":
 			put = fmt.Sprintf("shim_packed(&c, %d, %d, %s%s);", n, i+1, at, field.field)
 		case field.form != "":
-			continue // of the program's alone
+			continue // only the program can use it
 		case field.kernel != "":
 			put = fmt.Sprintf("shim_args_array(&c, %d, %d, %s, %s%s);", n, api.ArgItems, strings.ReplaceAll(field.kernel, "@", at), at, field.field)
 		case field.stored && field.makes.Memory():
-			continue // it lies in the structure
+			continue // it is in the structure
 		case field.makes != "":
 			put, cond = fmt.Sprintf("shim_far(&c, %d, PIECE_OUT, %d, %s, %s);", n, i+1, from, size), fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
 		case size == "":
@@ -83,13 +83,13 @@ type wrapper struct {
 	// Around the recorded call: before and after write into its record, hooks come before the call, and later comes after
 	// the record is complete and only if the call succeeded.
 	before, hooks, after, later []string
-	// Around a call that was to be recorded and had no room.
+	// Around a call without room for a record.
 	lostBefore, lost []string
 	// Around any call that is not recorded.
 	unseenBefore, unseenAfter []string
 
-	reserve []string // bytes of the record that the pieces need, in C
-	outs    int      // outputs of one word
+	reserve []string // bytes that the pieces need in the record, in C
+	outs    int      // one-word outputs
 	stored  string   // condition in C for outputs to be stored
 	async   bool
 	stream  string // in C
@@ -118,7 +118,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	return nil
 }
 
-// head writes the beginning: the switch over the forms of f, and the look-up of the runtime's function.
+// head writes the beginning: the switch over forms, and the look-up of the runtime's function.
 func (c *wrapper) head() {
 	m, w, f := c.m, c.w, c.f
 	inline := "static inline __attribute__((always_inline)) "
@@ -156,10 +156,10 @@ func (c *wrapper) piece(n int, name, size string) {
 	add(&c.before, "shim_piece(&c, %d, 0, %s, %s, true);", n, name, size)
 }
 
-// room reserves the record's space for memory of a size.
+// room reserves space in the record.
 func (c *wrapper) room(name, size string) { add(&c.reserve, "shim_piece_room(%s, %s)", name, size) }
 
-// input is the list of statements that capture inputs, with the condition for it: those of a launch are captured before the call.
+// input returns the statement list for inputs and its condition. A launch captures inputs before the call.
 func (c *wrapper) input() (list *[]string, ok string) {
 	if c.f.Task == api.Kernel {
 		return &c.before, "true"
@@ -227,7 +227,7 @@ func (c *wrapper) out(n int, p *api.Param) {
 func (c *wrapper) output(n int, p *api.Param) {
 	elem := fmt.Sprint(p.Elem)
 	if p.Role == api.InOut {
-		// No other argument says whether the memory is readable, so it is read with care.
+		// No other argument shows whether the memory is readable, so the read must not fault.
 		c.room(p.Name, elem)
 		add(&c.before, "shim_piece(&c, %d, 0, %s, %s, false);", n, p.Name, elem)
 	}
@@ -245,7 +245,7 @@ func (c *wrapper) output(n int, p *api.Param) {
 	}
 }
 
-// structure captures a Struct, the memory that its pointers lead to, and the copy that it describes.
+// structure captures a Struct, the memory at its pointers, and the copy that it describes.
 func (c *wrapper) structure(n int, p *api.Param) {
 	f := c.f
 	into, ok := c.input()
@@ -320,7 +320,7 @@ func (c *wrapper) payload(n int, p *api.Param, size string) {
 		}
 	case p.Size.Pitch >= 0:
 		add(&c.later, "%s_rows(&c, %d, 0, %s, %s, %s, %s%s);", fn, n, p.Name, f.Params[p.Size.Pitch].Name, f.Params[p.Size.Mul[0]].Name, f.Params[p.Size.Mul[1]].Name, tail)
-	case !strings.HasSuffix(p.Type, "*"): // an address of the host or the device
+	case !strings.HasSuffix(p.Type, "*"): // a host or device address
 		at := fmt.Sprintf("(void *)(uintptr_t)%s", p.Name)
 		add(&c.later, "if (shim_on_host(%s, %s))\n\t\t\t%s(&c, %d, 0, %s, %s%s);", at, size, fn, n, at, size, tail)
 	default:
@@ -369,7 +369,7 @@ func (c *wrapper) sync() error {
 	return nil
 }
 
-// task follows the task that the call puts on a stream or into a graph.
+// task adds the statements about the task on a stream or in a graph.
 func (c *wrapper) task() {
 	m, f := c.m, c.f
 	if f.Task == api.Record && f.Graph < 0 && f.Params[f.Event].Object == api.Event {
@@ -405,7 +405,7 @@ func (c *wrapper) task() {
 	}
 }
 
-// protocol is the functions of the shim that begin and end a record, and the statements around the runtime's function.
+// protocol holds the shim functions that begin and end a record, and the statements around the runtime's function.
 type protocol struct{ enter, commit, returned, exit, leave, ret, give, own, outermost string }
 
 func (c *wrapper) protocol() protocol {
@@ -415,7 +415,7 @@ func (c *wrapper) protocol() protocol {
 		p.ret, p.give, word = "\t"+cDecl(f.Return, "ret")+" = ", "\treturn ret;", c.m.cWord(f.Return, "ret")
 	}
 	p.returned = fmt.Sprintf("shim_return(&c, %s)", word)
-	// A call that encloses others is written as two records: the ring goes on in between.
+	// A composite call has two records, because other records come in between.
 	if f.Composite || f.PollsCallbacks {
 		p.enter, p.commit, p.returned, p.exit, p.leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
 		p.outermost = "shim_t.outer == 1"
@@ -504,7 +504,7 @@ func (c *wrapper) unseen(p *protocol) {
 	}
 }
 
-// plainCallback reports whether the function that a call has a stream call takes nothing but what the call says.
+// plainCallback reports whether the host callback takes only the program's argument.
 func (m *model) plainCallback(f *api.Func) bool {
 	for _, p := range f.Params {
 		for _, d := range m.typedefs {
@@ -516,7 +516,7 @@ func (m *model) plainCallback(f *api.Func) bool {
 	return true
 }
 
-// calledBack puts the shim before the function of the program's that a call has a stream call.
+// calledBack returns the statements that replace a host callback by the shim's own.
 func calledBack(f *api.Func) []string {
 	fn, data := -1, -1
 	for i, p := range f.Params {

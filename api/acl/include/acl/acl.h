@@ -969,7 +969,7 @@ typedef struct aclmdlDesc aclmdlDesc;
 typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
 
-/* Opaque here. */
+/* Opaque types. */
 typedef struct acldumpTensorInfo acldumpTensorInfo;
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
 typedef void (*aclrtCallback)(void *userData);
