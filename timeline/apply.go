@@ -5,7 +5,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// using has the handlers by the role of the parameter. They find the objects that a call names, before the call ends or makes any.
+// using has the handlers that find the objects that a call uses, by parameter role. They run before the call ends or makes objects.
 var using = map[api.Role]handler{
 	api.Use:     (*State).uses,
 	api.Launch:  (*State).uses,
@@ -18,7 +18,7 @@ var using = map[api.Role]handler{
 	api.Fills:   (*State).addresses,
 }
 
-// making has the handlers that make objects, for calls that succeeded.
+// making has the handlers that make objects. They run for calls that succeeded.
 var making = map[api.Role]handler{
 	api.New:        (*State).givesOut,
 	api.Find:       (*State).givesOut,
@@ -28,7 +28,7 @@ var making = map[api.Role]handler{
 	api.OutHandles: (*State).givesHandles,
 }
 
-// handlers returns the handlers of a function's parameters, by their index.
+// handlers returns the handlers for the parameters of a function.
 func (s *State) handlers(f *api.Func) *funcHandlers {
 	h := s.byFunc[f.ID]
 	if h != nil {
@@ -98,7 +98,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	return e
 }
 
-// uses handles a handle that a call uses.
+// uses handles a handle.
 func (s *State) uses(process uint32, e *Event, i int) {
 	p := &e.Fn.Params[i]
 	if o := s.used(process, e, p.Object, e.Call.Args[p.Word]); o != nil {
@@ -106,7 +106,7 @@ func (s *State) uses(process uint32, e *Event, i int) {
 	}
 }
 
-// ends handles a handle whose object a call ends, if it succeeds.
+// ends handles the handle of an object that the call ends if it succeeds.
 func (s *State) ends(process uint32, e *Event, i int) {
 	p := &e.Fn.Params[i]
 	if o := s.named(process, p.Object, e.Call.Args[p.Word]); o != nil {
@@ -126,7 +126,7 @@ func (s *State) addresses(process uint32, e *Event, i int) {
 	}
 }
 
-// givesOut handles a handle that a call has stored.
+// givesOut handles a handle, or an address, that the call has stored.
 func (s *State) givesOut(process uint32, e *Event, i int) {
 	if v, found := out(e.Call, i); found && v != 0 {
 		s.give(process, e, i, v)
@@ -148,7 +148,7 @@ func (s *State) givesHandles(process uint32, e *Event, i int) {
 	}
 }
 
-// kernelOf returns the name of the kernel that a call launches, "" if it is not known.
+// kernelOf returns the name of the kernel that a call launches, "" if unknown.
 func (s *State) kernelOf(e *Event) string {
 	if n := e.name(); n != "" {
 		return n
@@ -161,7 +161,7 @@ func (s *State) kernelOf(e *Event) string {
 	return s.kernel(e)
 }
 
-// nameObjects gives the objects of a call the name that the call has.
+// nameObjects gives the name in a call to its object.
 func (s *State) nameObjects(e *Event) {
 	f := e.Fn
 	if n := e.name(); n != "" && f.Task != api.Kernel && f.Range != api.Mark && len(e.Uses) > 0 {
@@ -173,7 +173,7 @@ func (s *State) nameObjects(e *Event) {
 		}
 		named.Name = n
 	}
-	// A function that is found by another, as the function of a kernel in a context, has the same name.
+	// A function that was found through another, as a kernel is found in a context, has the same name.
 	if last := len(e.Uses) - 1; last > 0 && e.Uses[last].Object.Kind == api.Function && e.Uses[last].Object.Name == "" && e.Uses[0].Object.Kind == api.Function {
 		e.Uses[last].Object.Name = e.Uses[0].Object.Name
 	}
@@ -186,7 +186,7 @@ func (s *State) nameObjects(e *Event) {
 	}
 }
 
-// fields adds what the handles in a structure stand for.
+// fields handles the handles in a structure.
 func (s *State) fields(process uint32, e *Event, i int) {
 	p := &e.Fn.Params[i]
 	var b []byte
@@ -207,7 +207,7 @@ func (s *State) fields(process uint32, e *Event, i int) {
 	}
 }
 
-// give takes note of the object that a call has made, or answered with, for a parameter.
+// give adds the object that a call has made or found for a parameter.
 func (s *State) give(process uint32, e *Event, i int, v uint64) {
 	p := &e.Fn.Params[i]
 	if p.Role == api.Find && p.Object.Memory() {
@@ -250,14 +250,14 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 	if p.Object == api.Node {
 		for _, u := range e.Uses {
 			if u.Object.Kind == api.Graph && e.Fn.Graph < 0 {
-				s.captures.Put(o, u.Object) // found, or for the order alone
+				s.captures.Put(o, u.Object) // a node that was found, or that has no task
 			}
 		}
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
 }
 
-// inside takes note of the objects whose handles a call has stored behind a pointer in a structure, or whose addresses in it.
+// inside handles the objects that a call has stored in a structure, or in an array that the structure points to.
 func (s *State) inside(process uint32, e *Event, i int) {
 	for k := range e.Fn.Params[i].Fields {
 		f := &e.Fn.Params[i].Fields[k]
@@ -286,7 +286,7 @@ func (s *State) inside(process uint32, e *Event, i int) {
 	}
 }
 
-// size is the number of bytes of the allocation that a call has made, 0 where nothing tells it.
+// size returns the number of bytes in the allocation that a call has made, 0 if unknown.
 func size(e *Event, p *api.Param) uint64 {
 	if !p.Size.Stored {
 		n, _ := p.Size.Bytes(e.Fn, e.Call.Args)

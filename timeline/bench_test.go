@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// used is the time for which the process had a processor.
+// used returns the processor time of the process.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -21,7 +21,7 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkWalk goes through 10^6 calls, nearly all of them launches: processor time a call, in the best round.
+// BenchmarkWalk walks through 10^6 calls, nearly all launches, and reports processor time per call in the best round.
 func BenchmarkWalk(b *testing.B) {
 	const calls = 1_000_000
 	r := testtrace.Long(b, calls).Reader
@@ -45,7 +45,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad reports what a timeline of 10^6 calls, nearly all of them launches, takes: bytes a call and time.
+// BenchmarkLoad reports bytes and time per call for a timeline with 10^6 calls, nearly all launches.
 func BenchmarkLoad(b *testing.B) {
 	const calls = 1_000_000
 	r := testtrace.Long(b, calls).Reader
@@ -65,7 +65,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/call")
 }
 
-// BenchmarkSteps finds 2,500 steps of 400 launches: what it adds to a walk.
+// BenchmarkSteps reports the time to find 2,500 steps with 400 launches each.
 func BenchmarkSteps(b *testing.B) {
 	const steps, launches = 2500, 400
 	r := testtrace.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader

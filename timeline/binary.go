@@ -8,13 +8,13 @@ import (
 	"github.com/acltrace/acltrace/internal/kernelbin"
 )
 
-// Read has the State look into the binaries that the trace holds, for the names of kernels that calls name by a number alone.
+// Read makes the State read the binaries in the trace, for the names of kernels that calls name by a number only.
 func (s *State) Read(r *format.Reader) *State {
 	s.reader, s.binaries = r, map[*Object]*kernelbin.File{}
 	return s
 }
 
-// kernel returns the name of the kernel with a number in the binary that a call uses, "" where nothing tells it.
+// kernel returns the name of a kernel that a call names by its number in a binary, "" if it is unknown.
 func (s *State) kernel(e *Event) string {
 	if e.Fn.Entry < 0 {
 		return ""
@@ -31,7 +31,7 @@ func (s *State) kernel(e *Event) string {
 	return ""
 }
 
-// Arguments returns what the binary of a launch's kernel says of its arguments, nil where it says nothing.
+// Arguments returns the arguments that the binary declares for the kernel of a launch, nil if it declares none.
 func (s *State) Arguments(e *Event) []kernelbin.Arg {
 	if e.Fn == nil || e.Fn.Task != api.Kernel || e.Kernel == "" {
 		return nil
@@ -51,8 +51,8 @@ func (s *State) Arguments(e *Event) []kernelbin.Arg {
 	return nil
 }
 
-// AppendParams appends the arguments of a launch that its call has them one by one of, as "(device#3+0x200, 64, 0x3f800000)": those in which an
-// allocation lies, and numbers, of which none tells its type. Nothing where the trace has none.
+// AppendParams appends the arguments of a launch that were recorded one by one, as "(device#3+0x200, 64, 0x3f800000)". Addresses in allocations
+// are shown as places, all other values as numbers without a type. It appends nothing if the trace has no such arguments.
 func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
 	const most = 32
 	if e.Fn == nil || e.Fn.Task != api.Kernel {
@@ -93,8 +93,8 @@ func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
 	return dst
 }
 
-// ArgumentAt returns which of a kernel's arguments a byte of their block belongs to, false where what is told of them does not say it. Each
-// begins at a multiple of 8 bytes; a pointer has 8.
+// ArgumentAt returns the kernel argument that holds a byte of the argument block, false if args does not determine it. Arguments are aligned to
+// 8 bytes; a pointer has 8 bytes.
 func ArgumentAt(args []kernelbin.Arg, off uint64) (kernelbin.Arg, bool) {
 	at := uint64(0)
 	for _, a := range args {
@@ -112,7 +112,7 @@ func ArgumentAt(args []kernelbin.Arg, off uint64) (kernelbin.Arg, bool) {
 	return kernelbin.Arg{}, false
 }
 
-// binary returns what is in a binary, nil where the trace does not hold it.
+// binary returns the contents of a binary, nil if the trace lacks them.
 func (s *State) binary(o *Object) *kernelbin.File {
 	if s.reader == nil {
 		return nil
@@ -120,14 +120,14 @@ func (s *State) binary(o *Object) *kernelbin.File {
 	f, known := s.binaries[o]
 	if !known {
 		if f = s.parse(o.Created); f == nil && o.Parent != nil {
-			f = s.binary(o.Parent) // what it was loaded from
+			f = s.binary(o.Parent) // that it was loaded from
 		}
 		s.binaries[o] = f
 	}
 	return f
 }
 
-// parse reads the binary that a call was given: it is what there is of it in the trace that is one.
+// parse returns the binary among the input data of a call, nil if there is none.
 func (s *State) parse(call uint64) *kernelbin.File {
 	if call == NoCall {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// What is put on a stream during a capture goes into a graph: it is no task before the graph runs, and then the graph is one.
+// TestCaptured checks that a task on a captured stream goes into a graph and does not run, and that a run of the graph is one task.
 func TestCaptured(t *testing.T) {
 	const graph = 0x77
 	s := tell(t)
@@ -23,10 +23,10 @@ func TestCaptured(t *testing.T) {
 	launch(strA)
 	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0))
 	launch(strA)
-	launch(strB) // of another stream
+	launch(strB) // not captured
 	s.call("aclrtRecordEvent", testtrace.A(ev, strA))
 	s.call("aclrtStreamWaitEvent", testtrace.A(strB, ev))
-	launch(strB) // which has joined now
+	launch(strB) // captured since the wait
 	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
 	launch(strB)
 	s.call("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
@@ -34,7 +34,7 @@ func TestCaptured(t *testing.T) {
 	launch(strB)
 	s.call("aclmdlRICaptureTaskUpdateEnd", testtrace.A(strB))
 	launch(strB)
-	// A capture that is refused captures nothing.
+	// A capture that fails captures nothing.
 	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0), testtrace.Fails(107003))
 	launch(strA)
 	tl := s.Load()
@@ -53,8 +53,8 @@ func TestCaptured(t *testing.T) {
 	}
 }
 
-// What is captured into a graph that is there, from several streams, is all of the graph: each behind what it waits for. Whoever follows the calls while
-// they are recorded is told of the same tasks.
+// TestCapturedInto captures several streams into an existing graph. All their tasks are in the graph, each after the tasks that it waits for. A
+// LiveWalk reports the same tasks.
 func TestCapturedInto(t *testing.T) {
 	const graph = 0x77
 	s := tell(t)
@@ -97,7 +97,7 @@ func TestCapturedInto(t *testing.T) {
 	}
 }
 
-// Copies whose addresses are behind symbols and descriptors go to or from the device.
+// TestCopiesWithoutAddresses checks that copies by symbols and descriptors use the device.
 func TestCopiesWithoutAddresses(t *testing.T) {
 	const symbol = 0x560000002000
 	s := tell(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Where a copy goes is known by what its function takes, also of memory that is older than the recording.
+// TestDirectionOfOlderMemory checks that the function determines the direction of a copy if its memory is older than the recording.
 func TestDirectionOfOlderMemory(t *testing.T) {
 	const device, host = 0x302000000000, 0x7f0000001000
 	for name, c := range map[string]struct {

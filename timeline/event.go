@@ -8,14 +8,14 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A HostFunction is a function of the program's that a stream calls, with what it is given. Runs of one that several streams were to call
-// come in the order in which that was asked: nothing else tells them apart.
+// A HostFunction is a function of the program that a stream calls, and its argument. If several streams call the same one, its runs are in the
+// order of the launching calls; the trace does not distinguish them further.
 type HostFunction struct {
 	Process  uint32
 	Fn, Data uint64
 }
 
-// HostFunctionOf returns the function that a call has a stream call, or whose run the call is (api.Func.Called); false for any other call.
+// HostFunctionOf returns the function that a call launches on a stream, or whose run the call is (api.Func.HostCallback); false for other calls.
 func HostFunctionOf(process uint32, f *api.Func, args []uint64) (HostFunction, bool) {
 	if f == nil || f.Task != api.HostFunc && !f.HostCallback || len(args) != int(f.Words) {
 		return HostFunction{}, false
@@ -32,7 +32,7 @@ func trimPointer(ctype string) string {
 	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
 }
 
-// text returns the memory behind a parameter, where the trace has it among the calls.
+// text returns the data of a parameter if it is stored with the calls.
 func (e *Event) text(param int) ([]byte, bool) {
 	for i := range e.Call.Data {
 		if d := &e.Call.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
@@ -50,7 +50,7 @@ func word(b []byte) uint64 {
 	return v
 }
 
-// complete reports whether a value of a status type says that what was asked about is complete.
+// complete reports whether a value of a status type means complete.
 func complete(m *api.Model, ctype string, v int64) bool {
 	done, ok := m.Complete(trimPointer(ctype))
 	return ok && v == done
@@ -66,7 +66,7 @@ func (e *Event) Use(param int) (Use, bool) {
 	return Use{}, false
 }
 
-// fits reports whether a call is one of the function as the model has it: a trace has a schema of its own.
+// fits reports whether a recorded call matches the function in the model. A trace has its own schema.
 func fits(f *api.Func, c *format.Call) bool {
 	if len(c.Args) != int(f.Words) {
 		return false
@@ -84,7 +84,7 @@ func fits(f *api.Func, c *format.Call) bool {
 	return true
 }
 
-// out returns the word that a call has stored behind a parameter.
+// out returns the word that a call has stored through a parameter.
 func out(c *format.Call, param int) (uint64, bool) {
 	for _, o := range c.Outs {
 		if int(o.Param) == param {
@@ -94,7 +94,7 @@ func out(c *format.Call, param int) (uint64, bool) {
 	return 0, false
 }
 
-// stored returns the bytes of what the call has stored as an item of a parameter, nil where the trace does not hold them.
+// stored returns the bytes of an output item, nil if the trace lacks them.
 func (e *Event) stored(param int, item uint32) []byte {
 	for k := range e.Call.Data {
 		if d := &e.Call.Data[k]; int(d.Param) == param && d.Item == item && d.Dir == format.DirOut && d.Status == format.Whole {
@@ -104,7 +104,7 @@ func (e *Event) stored(param int, item uint32) []byte {
 	return nil
 }
 
-// name is the name that a call gives or tells, "" for none. Of a structure with several it is the last.
+// name returns the name that a call gives to its object, "" for none. A structure with several names counts with the last one.
 func (e *Event) name() string {
 	if e.Fn.Names < 0 {
 		return ""

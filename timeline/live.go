@@ -6,28 +6,28 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A LiveWalk is a Walk through calls that are given to it while they are recorded. It reports the same to a Visitor as a Walk, except for
-// what later calls show: a range is reported when it has ended, just before the call that ends it; steps are reported once their rule is
-// known, which takes some steps, and are counted from there. Kernels that calls name by a number alone have no names.
+// A LiveWalk is a Walk through calls that are still being recorded. Its reports differ from those of a Walk if they depend on later calls. A range
+// is reported when it has ended, just before the call that ends it. Steps are reported, and counted, once their rule is known, which takes some
+// steps. Kernels that calls name by a number only have no names.
 //
-// Its memory is that of a Walk. A LiveWalk belongs to one goroutine.
+// It needs as much memory as a Walk. A LiveWalk belongs to one goroutine.
 type LiveWalk struct {
 	Walk
 	open openRanges
 }
 
-// openRanges are the ranges that have begun and not ended, by their object.
+// openRanges are the ranges without an end, by their object.
 type openRanges map[*Object]*Range
 
 // maxOpenRanges bounds openRanges.
 const maxOpenRanges = 1 << 16
 
-// LiveOptions are the options of NewLiveWalk; nil means the defaults.
+// LiveOptions are the options for NewLiveWalk; nil means the defaults.
 type LiveOptions struct {
 	StepMarker string // see step.Counter; default: steps are learned
 }
 
-// NewLiveWalk prepares a LiveWalk of a model's calls. It looks for steps if the visitor wants them.
+// NewLiveWalk prepares a LiveWalk. It looks for steps if the visitor has a Step function.
 func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 	f := &LiveWalk{Walk: *newWalk(m), open: openRanges{}}
 	f.v, f.ranges, f.names = *v, f.open, make([]string, m.Funcs[len(m.Funcs)-1].ID+1)
@@ -44,23 +44,23 @@ func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 	return f
 }
 
-// Thread takes the next thread: the first one is number 0 in calls.
+// Thread adds a thread. Calls refer to threads by their number, from 0.
 func (f *LiveWalk) Thread(t format.Thread) { f.threads = append(f.threads, t) }
 
-// Call takes a call. Calls come in the order of their begins if possible; a call that overlaps others may come after them.
+// Call adds a call. Calls come in the order of their starts; a call may come after later calls that overlap it.
 func (f *LiveWalk) Call(c *format.Call) error {
 	f.Calls++
 	f.End = max(f.End, c.Start, c.End)
 	return f.call(c)
 }
 
-// Finish ends what has not ended.
+// Finish ends the remaining tasks and steps at a moment.
 func (f *LiveWalk) Finish(end int64) error {
 	f.End = max(f.End, end)
 	return f.finish()
 }
 
-// note implements rangeSource: it returns a range at the call that ends it.
+// note implements rangeSource: it returns a range at its last call.
 func (o openRanges) note(process uint32, e *Event) (*Range, error) {
 	var span *Object
 	for _, u := range e.Uses {

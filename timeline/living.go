@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// AffectsState reports whether calls of a function may make, end or name what later calls use, so that without them what comes later
-// can't be understood. What is put on a stream while it is captured does so too, whatever its function.
+// AffectsState reports whether later calls may not be understood without a call of the function, since it may make, end or name objects. During a
+// capture, this is true for all functions that put tasks on a stream.
 func AffectsState(f *api.Func) bool {
 	if f.Initializes || changes(f) {
 		return true
@@ -16,8 +16,8 @@ func AffectsState(f *api.Func) bool {
 	return f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.ArgsList })
 }
 
-// Living finds the calls of a trace that are needed to understand what comes after its end: they made or named what is
-// still alive then, fill a graph or an argument list that is, chose the device of a thread, or told a stack.
+// Living finds the calls in a trace that are needed to understand calls after its end. They made or named objects that are still alive, filled
+// live graphs or argument lists, selected the current device of a thread, or hold a call stack.
 func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 	l := living{of: map[*Object][]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
 	s := NewState(m)
@@ -38,7 +38,7 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 		}
 	}
 	for _, calls := range l.captured {
-		l.add(calls) // of captures that go on
+		l.add(calls) // captures that have not ended
 	}
 	for o, calls := range l.of {
 		if o.Ended == NoCall {
@@ -51,7 +51,7 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 	return l.keep, nil
 }
 
-// living gathers which calls made each object what it is.
+// living collects the calls that made each object as it is.
 type living struct {
 	of       map[*Object][]uint64
 	captured map[*Object][]uint64
@@ -102,7 +102,7 @@ func (l *living) call(e *Event) {
 			if o.Kind == api.Graph {
 				for _, from := range e.Uses {
 					if from.Object.Kind == api.Graph && from.Object != o {
-						l.of[o] = append(l.of[o], l.of[from.Object]...) // what it was made of may be gone by then
+						l.of[o] = append(l.of[o], l.of[from.Object]...) // the source may have ended by then
 					}
 				}
 			}

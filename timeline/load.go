@@ -9,29 +9,28 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Timeline is a whole trace with its meaning, in memory: for those who go through a small one in another order than that of time. A Walk
-// is for all others.
+// A Timeline is a small trace in memory, for callers that do not go through it in the order of time. Other callers use a Walk.
 type Timeline struct {
 	Reader  *format.Reader
 	Model   *api.Model
-	Start   int64      // as those of a Walk
+	Start   int64      // as in a Walk
 	End     int64      //
 	Lanes   []Lane     //
 	Calls   []HostCall // by start
 	Tasks   []Task     // in the order of their calls
 	Objects []*Object  // allocations, streams, events, functions …, by ID
-	Ranges  []Range    // by their beginnings
-	// Graphs are the tasks of graphs, in the order of their calls.
+	Ranges  []Range    // by begin
+	// Graphs are the tasks in each graph, in the order of their calls.
 	Graphs map[*Object][]GraphTask
 
 	stepsOnce sync.Once
 	steps     Steps
 }
 
-// Load reads a whole trace. Its memory grows with the number of calls, about 110 bytes for each and 130 more for its task.
+// Load reads a whole trace. It needs about 110 bytes per call, and 130 more per task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	w := NewWalk(r, m, nil)
-	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number
+	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number of calls
 	err := w.Run(&Visitor{
 		Call: func(h *HostCall, task *Task) error {
 			t.Calls = append(t.Calls, *h)
@@ -53,13 +52,13 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	return t, nil
 }
 
-// Steps are the steps of a trace, in the order of time.
+// Steps are the steps in a trace, in the order of time.
 type Steps struct {
 	step.Rule
 	List []step.Step
 }
 
-// At returns the index of the step that holds a moment, -1 for none.
+// At returns the index of the step at a moment, -1 for none.
 func (s *Steps) At(t int64) int {
 	i := sort.Search(len(s.List), func(i int) bool { return s.List[i].To > t })
 	if i < len(s.List) && s.List[i].From <= t {
@@ -68,7 +67,7 @@ func (s *Steps) At(t int64) int {
 	return -1
 }
 
-// Steps returns the steps that have ended. The first call reads the trace; it may be made from several goroutines.
+// Steps returns the steps that have ended. The first call reads the trace. Several goroutines may call it.
 func (t *Timeline) Steps() *Steps {
 	t.stepsOnce.Do(func() {
 		w := NewWalk(t.Reader, t.Model, nil)

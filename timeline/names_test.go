@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// kernels lists the kernels that the launches name.
+// kernels lists the kernel names of the launches.
 func (s *teller) kernels() []string {
 	s.t.Helper()
 	var out []string
@@ -29,10 +29,10 @@ func TestKernelNames(t *testing.T) {
 	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Add"))
 	launch()
 	s.call("rtKernelLaunchWithFlagV2", testtrace.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), reads("argsInfo", 0, words(0, 0, 0, 0, 0)))
-	// Registered again, the stub stands for another function.
+	// Registered again, the stub means another function.
 	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Mul"))
 	launch()
-	// By its entry, and asked for its name later; a question that fails tells nothing.
+	// The function is found by its entry, and its name is queried later. A query that fails gives no name.
 	s.call("aclrtBinaryGetFunctionByEntry", testtrace.A(bin, 7, 0x7ffe0018), testtrace.Outs("funcHandle", byEntry))
 	run := func(fn uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
 	run(byEntry)
@@ -41,7 +41,7 @@ func TestKernelNames(t *testing.T) {
 	s.call("aclrtRegisterCpuFunc", testtrace.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), testtrace.Outs("funcHandle", cpu),
 		testtrace.Text("funcName", "RunCpuKernel"), testtrace.Text("kernelName", "Unique"))
 	run(cpu)
-	// Launches that say it themselves.
+	// Launches that hold the kernel name.
 	s.call("rtAicpuKernelLaunchExWithArgs", testtrace.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Text("opName", "TopK"))
 	s.call("rtAicpuKernelLaunchWithFlag", testtrace.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), reads("launchNames", 0, words(1, 2, 0)),
 		reads("launchNames", 1, []byte("libcpu_kernels.so")), reads("launchNames", 2, []byte("RunCast")))
@@ -68,7 +68,7 @@ func TestMappedAddresses(t *testing.T) {
 	s.call("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 4*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
 	s.call("aclrtMallocPhysical", testtrace.A(0x7ffe0008, size, 0x7ffe0100, 0), testtrace.Outs("handle", 0x31))
 	set := func(addr uint64) { s.call("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
-	set(devA + size) // reserved, but without memory
+	set(devA + size) // reserved, but not mapped
 	s.call("aclrtMapMem", testtrace.A(devA+size, size, 0, 0x31, 0))
 	set(devA + size + 0x10)
 	set(devA)
@@ -111,7 +111,7 @@ func TestRegisteredHostMemory(t *testing.T) {
 	}
 }
 
-// A registration of a part of allocated memory took the place of the allocation, and its end ended both.
+// A registration inside an allocation replaced the allocation, and its end ended both.
 func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
 	s := tell(t)
 	s.call("aclrtMallocHost", testtrace.A(0, 0x3000), testtrace.Outs("hostPtr", host))

@@ -14,7 +14,7 @@ type currentDevice struct {
 	call    uint64  // that selected it
 }
 
-// NoDevice stands for a device that the trace does not tell.
+// NoDevice means that the device is unknown.
 const NoDevice = -1
 
 // A LaneKey identifies a lane: a stream of the program, the default stream of a context or a device, or the calls without a stream.
@@ -26,38 +26,37 @@ type LaneKey struct {
 	Synchronous bool    // no stream: the call itself does the work
 }
 
-// NoCall stands for a call that is not in the trace.
+// NoCall means a call that is not in the trace.
 const NoCall = ^uint64(0)
 
-// RetParam is the parameter number of the returned value.
+// RetParam is the parameter number for the returned value.
 const RetParam = api.RetParam
 
-// An Object is a thing of the runtime's that the program names by a handle, or an allocation that it names by its
-// addresses.
+// An Object is an object of the runtime that the program names by a handle, or an allocation that it names by addresses.
 type Object struct {
-	ID      int // from 1, in the order in which the trace shows them
+	ID      int // from 1, in the order of appearance in the trace
 	Kind    api.Object
-	Handle  uint64 // handle, or first address; of a thread's own default stream the number of api.Model.StreamOf
+	Handle  uint64 // handle, or first address; for the default stream of a thread: the number from api.Model.StreamOf
 	Size    uint64 // bytes of an allocation
 	Process uint32
 	Created uint64 // call that made it, NoCall for an object older than the trace
-	Ended   uint64 // call that ended it, NoCall where none did
-	Name    string // of a function: its kernel's
+	Ended   uint64 // call that ended it, NoCall if none did
+	Name    string // for a function: the name of its kernel
 	Parent  *Object
-	// Constant says that no call makes it: a thread's own default stream.
+	// Constant means that no call makes the object: it is the default stream of a thread.
 	Constant bool
-	// NonBlocking says of a stream that its context's default one does not wait for it, see api.Model.NonBlocking.
+	// NonBlocking means that the default stream of the context does not wait for the stream, see api.Model.NonBlocking.
 	NonBlocking bool
 
-	Hosted bool // memory that the program uses without a call, as its own
-	Device int  // of what was made on one, NoDevice where that is not known
+	Hosted bool // memory that the program accesses without a call, like its own
+	Device int  // number of the device, NoDevice if unknown
 
-	exported *Object // of an import: what another process exported by the key
-	lane     *lane   // of a stream, in a Walk
-	held     int     // references besides the first, see api.Param.Held
+	exported *Object // for an import: the object that another process exported by the key
+	lane     *lane   // lane of a stream, in a Walk
+	held     int     // references besides the first, see api.Param.RefCounted
 }
 
-// Exported returns what the processes share: of an object that was imported by a key the exported one, of any other the object itself.
+// Exported returns the object that processes share: the exported one for an object that was imported by a key, otherwise the object itself.
 func (o *Object) Exported() *Object {
 	for o.exported != nil {
 		o = o.exported
@@ -67,37 +66,37 @@ func (o *Object) Exported() *Object {
 
 // A Use is an object that a call names.
 type Use struct {
-	Param  int // number of the parameter, RetParam for the returned value
+	Param  int // parameter number, RetParam for the returned value
 	Object *Object
-	Offset uint64 // of an address in its allocation; of one of several handles that the call has stored, its place among them in bytes
-	Field  uint32 // of a handle in a structure, where it stands there
+	Offset uint64 // bytes from the start of the allocation, or of the array of handles that the call has stored
+	Field  uint32 // offset of a handle in a structure
 }
 
 // An Event is a call with its meaning.
 type Event struct {
 	Call   *format.Call
-	Fn     *api.Func // nil where the model has no such function, or one with other arguments
+	Fn     *api.Func // nil if the model lacks the function, or has it with other arguments
 	Uses   []Use
-	Kernel string  // of a launch, "" where no name is known
-	Stream *Object // that the call names; nil for a default stream and where there is none
-	// Captured is the stream that began the capture in which the call's task went into a graph, or the graph itself,
-	// where it does not run now; nil for a task that runs.
+	Kernel string  // for a launch, "" if unknown
+	Stream *Object // named by the call; nil for a default stream and if there is none
+	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
+	// while that goes on.
 	Captured *Object
 }
 
-// A State is what is known of the runtime's objects at one moment of a trace.
+// A State holds the objects of the runtime at one moment of a trace.
 type State struct {
 	model  *api.Model
 	byFunc []*funcHandlers // by api.ID
 	live   map[key]*Object
-	recent [256]struct { // of live, since most calls name what one before has named
+	recent [256]struct { // a cache of live, since most calls use an object that an earlier call has used
 		key
 		o *Object
 	}
 	allocs      map[uint32]*ranges
 	reserved    map[uint32]*ranges
 	unpublished []unpublished
-	deferred    []unpublished // of the young, those whose handle or addresses another object has for now
+	deferred    []unpublished // unpublished objects whose handle or addresses belong to another object until then
 	captures    graph.Captures[*Object]
 	graphCall   GraphCall // reused
 	objects     int
@@ -105,14 +104,14 @@ type State struct {
 	moved       []*Object // device memory that the latest call has made or ended, in this order
 	ended       []*Object // objects that the current call ends if it succeeds
 	event       Event
-	current     map[uint32][]currentDevice // by thread, the one that holds last
-	devices     map[uint32][]int           // that the threads of a process have chosen
-	reader      *format.Reader             // nil: binaries are not looked into
+	current     map[uint32][]currentDevice // by thread: a stack, whose last element is current
+	devices     map[uint32][]int           // by process: devices that its threads have selected
+	reader      *format.Reader             // nil if binaries are not read
 	binaries    map[*Object]*kernelbin.File
-	shared      map[string]uint64     // bytes of memory, by the keys that other processes open it with
-	taken       map[string][]*Object  // what they have opened, of any process
-	exported    map[string]*Object    // other objects than memory, by their keys
-	found       map[*Object][]*Object // of a binary, a function or levels what was found by it, and ends with it
+	shared      map[string]uint64     // bytes of exported memory, by key
+	taken       map[string][]*Object  // imported memory of all processes, by key
+	exported    map[string]*Object    // exported objects other than memory, by key
+	found       map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }
 
 type key struct {
@@ -129,10 +128,10 @@ type unpublished struct {
 	maker uint32 // its thread
 }
 
-// A handler is what apply does about a parameter.
+// A handler handles one parameter of a call for Apply.
 type handler func(s *State, process uint32, e *Event, i int)
 
-// funcHandlers are the handlers of the parameters of a function.
+// funcHandlers are the parameter handlers for a function.
 type funcHandlers struct{ using, making []paramHandler }
 
 type paramHandler struct {
@@ -142,20 +141,20 @@ type paramHandler struct {
 
 func (o *Object) key() key { return key{o.Process, o.Kind, o.Handle} }
 
-// slot returns the place of a key in State.recent.
+// slot returns the index of a key in State.recent.
 func (k *key) slot() uint64 {
 	return (k.handle + uint64(len(k.kind))) * 0x9e3779b97f4a7c15 >> 56
 }
 
-// ranges are the live allocations of a process, by address.
+// ranges are the live allocations in a process, sorted by address.
 type ranges struct{ sorted []*Object }
 
 type lane struct {
 	key     LaneKey
 	index   int
-	pending []Task // tasks whose end is not known, and those behind them
-	head    int    // of pending: the first that is left
-	from    int64  // of the latest task
-	// Tasks that no synchronization has been for: the first and the last, by their index; -1 for none.
+	pending []Task // tasks with an unknown end, and the tasks after them
+	head    int    // index of the first one left in pending
+	from    int64  // begin of the latest task
+	// The first and the last task index that no synchronization has covered, -1 for none.
 	first, last int
 }

@@ -7,20 +7,20 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Range is a moment, or a range of time, that the program has named. A range may end on another thread than it began on.
+// A Range is a moment, or a period, that the program has named. A period may begin and end on different threads.
 type Range struct {
 	Name            string
 	Domain          string // "" for the default one
-	From, To        int64  // nanoseconds since the beginning of the trace: of a range from its first call's start to its last one's end
-	Begin, End      uint64 // calls; End is NoCall where the trace does not show one
-	Process, Thread uint32 // where it began
+	From, To        int64  // nanoseconds since the beginning of the trace: from the start of the first call to the end of the last
+	Begin, End      uint64 // calls; End is NoCall if the trace shows none
+	Process, Thread uint32 // of the first call
 	EndThread       uint32
-	Stream          *Object // that it was told to belong to, nil for none
+	Stream          *Object // that the program named for it, nil for none
 	Mark            bool    // a moment
-	Open            bool    // nothing in the trace shows the end, or only after a million more ranges: To is the end of the trace
+	Open            bool    // To is the end of the trace: the trace shows no end, or only after a million more ranges
 }
 
-// note implements rangeSource: it returns a range at the call that begins it.
+// note implements rangeSource: it returns a range at its first call.
 func (a *ahead) note(process uint32, e *Event) (*Range, error) {
 	if e.Fn.Range == api.RangeEnd {
 		return nil, nil
@@ -40,7 +40,7 @@ func (a *ahead) note(process uint32, e *Event) (*Range, error) {
 	return r, nil
 }
 
-// rangeOf is the moment, or the beginning of a range, that a call names.
+// rangeOf returns the moment, or the begin of the period, that a call names.
 func rangeOf(process uint32, e *Event) *Range {
 	c := e.Call
 	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream,
@@ -53,16 +53,16 @@ func rangeOf(process uint32, e *Event) *Range {
 	return r
 }
 
-// ahead reads the calls that begin and end ranges ahead of a Walk, so that a range is known as a whole where it begins. It
-// holds those that lie between what has been asked for and its end.
+// ahead reads range calls ahead of a Walk, so that the Walk knows the end of a range at its begin. It holds the ranges from the current position
+// to the furthest end that was needed.
 type ahead struct {
-	last  *int64 // end of the trace so far
+	last  *int64 // end of the trace, so far
 	next  func() (*format.Call, error, bool)
 	stop  func()
 	s     *State
 	r     *format.Reader
-	ends  []rangeEnd // of the ranges that have begun and have not been asked for
-	asked int        // for how many so far
+	ends  []rangeEnd // of the ranges read ahead
+	asked int        // number of ranges returned so far
 	open  map[*Object]int
 }
 
@@ -101,7 +101,7 @@ func (a *ahead) end() (rangeEnd, error) {
 	}
 	a.asked++
 	if len(a.ends) == 0 {
-		return rangeEnd{open: true}, nil // of a damaged file
+		return rangeEnd{open: true}, nil // the file is damaged
 	}
 	e := a.ends[0]
 	a.ends = a.ends[1:]
@@ -139,8 +139,8 @@ func (a *ahead) read(c *format.Call) {
 }
 
 const (
-	// maxPending bounds the tasks that wait for a synchronization, of all lanes: 20 MiB, or 40. A stream of a runtime holds some thousand.
+	// maxPending bounds the tasks without an end on all lanes, 20 to 40 MiB. A stream of a runtime holds some thousand.
 	maxPending = 1 << 17
-	// maxAhead bounds the ranges that lie between a range's two ends, as far as they are looked for: 32 MiB.
+	// maxAhead bounds the ranges read ahead, 32 MiB.
 	maxAhead = 1 << 20
 )

@@ -10,11 +10,11 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// An Arg is one argument, or output, of a call, for people and for JSON. It is made of the Event and as long as that.
+// An Arg is an argument or an output of a call, for text and for JSON. It is valid as long as the Event.
 type Arg struct {
 	Name  string
 	Param int
-	Out   bool // what the call has stored
+	Out   bool // stored by the call
 
 	e    *Event
 	m    *api.Model
@@ -26,12 +26,12 @@ type argKind uint8
 
 const (
 	argParam  argKind = iota // a parameter
-	argWord                  // a word of a function that the model does not have
-	argStored                // what was stored through a parameter
+	argWord                  // a word of an unknown function
+	argStored                // a value that was stored through a parameter
 	argText                  // a string that was stored
 )
 
-// Args appends the arguments of a call in the order of its parameters, followed by what it has stored.
+// Args appends the arguments of a call in the order of its parameters, and then its outputs.
 func (e *Event) Args(dst []Arg, m *api.Model) []Arg {
 	if e.Fn == nil {
 		for i, w := range e.Call.Args {
@@ -39,7 +39,7 @@ func (e *Event) Args(dst []Arg, m *api.Model) []Arg {
 		}
 		return dst
 	}
-	known := 0 // parameters of which there are words
+	known := 0 // parameters with recorded words
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if int(p.Word) >= len(e.Call.Args) {
@@ -64,7 +64,7 @@ func (e *Event) Args(dst []Arg, m *api.Model) []Arg {
 	return dst
 }
 
-// AppendText appends the argument as a line shows it.
+// AppendText appends the argument as text for a line.
 func (a *Arg) AppendText(dst []byte) []byte {
 	switch a.kind {
 	case argParam:
@@ -87,7 +87,7 @@ func (a *Arg) AppendText(dst []byte) []byte {
 // Text is AppendText as a string.
 func (a *Arg) Text() string { return string(a.AppendText(nil)) }
 
-// Value returns the argument as JSON has it: a number, a string or a bool.
+// Value returns the argument for JSON: a number, a string or a bool.
 func (a *Arg) Value() any {
 	switch a.kind {
 	case argParam:
@@ -143,7 +143,7 @@ func (a *Arg) appendParam(dst []byte, p *api.Param) []byte {
 	return appendHex(dst, a.word)
 }
 
-// appendBehind shows what lies behind a pointer as what it is, where it is in the trace, else nothing.
+// appendBehind appends the recorded data that a pointer points to, nothing if there is none.
 func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 	switch p.Role {
 	case api.Struct:
@@ -183,7 +183,7 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 	return dst
 }
 
-// appendStruct shows the members of a structure that are shown, and the elements that its pointers lead to.
+// appendStruct appends the members of a structure that its layout names, and the elements that its pointers point to.
 func (a *Arg) appendStruct(dst []byte, p *api.Param) []byte {
 	l := a.m.Layout(trimPointer(p.Type))
 	b, _ := a.e.text(a.Param)
@@ -219,7 +219,7 @@ func (a *Arg) appendStruct(dst []byte, p *api.Param) []byte {
 	return append(dst, '}')
 }
 
-// shown bounds how many elements of an array are shown on a line.
+// shown bounds the number of array elements on a line.
 const shown = 8
 
 func appendElements(dst, b []byte, size int, show func(dst, b []byte) []byte) []byte {
@@ -237,7 +237,7 @@ func appendElements(dst, b []byte, size int, show func(dst, b []byte) []byte) []
 	return append(dst, '}')
 }
 
-// AppendWords shows the first 8-byte words of memory.
+// AppendWords appends the first 8-byte words in b.
 func AppendWords(dst, b []byte) []byte {
 	dst = append(dst, '{')
 	for n := 0; len(b) > 0; n, b = n+1, b[min(8, len(b)):] {
@@ -253,7 +253,7 @@ func AppendWords(dst, b []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendMembers shows the members of a structure that its layout names.
+// appendMembers appends the members that a layout names.
 func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 	show := func(ms []api.Member, between string) {
 		for i, f := range ms {
@@ -261,7 +261,7 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 				dst = append(dst, between...)
 			}
 			v := word(b[f.Offset : f.Offset+f.Size])
-			if v >= 1<<40 { // an address, whatever its type is called
+			if v >= 1<<40 { // an address
 				dst = appendHex(dst, v)
 				continue
 			}
@@ -289,8 +289,8 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 	return dst
 }
 
-// AppendPlace names an object, with the offset of an address that is not its first, and says of one without a name
-// whether it is older than the trace, or which allocation it is a part of.
+// AppendPlace appends the kind and the number of an object, its name, and the offset of an address. Without a name, it marks objects older than the
+// trace and the allocation around a registration.
 func AppendPlace(dst []byte, u Use) []byte {
 	at := len(dst)
 	dst = append(dst, u.Object.Kind...)
@@ -322,7 +322,7 @@ func Place(u Use) string { return string(AppendPlace(make([]byte, 0, 64), u)) }
 
 func appendHex(dst []byte, v uint64) []byte { return strconv.AppendUint(append(dst, "0x"...), v, 16) }
 
-// appendStructure shows a small structure of 32-bit numbers that was passed by value, as dim3 is. It has a length in bytes.
+// appendStructure appends a structure of 32-bit numbers that was passed by value, such as a dim3; size is in bytes.
 func appendStructure(dst []byte, words []uint64, size int) []byte {
 	dst = append(dst, '{')
 	for i := range (size + 3) / 4 {
@@ -334,7 +334,7 @@ func appendStructure(dst []byte, words []uint64, size int) []byte {
 	return append(dst, '}')
 }
 
-// number returns a number as its C type has it, the name of an enumerator, as JSON has it.
+// number returns a number by its C type: a name for an enumerator, otherwise a value for JSON.
 func number(m *api.Model, ctype string, w uint64) any {
 	if n := m.EnumName(ctype, int64(int32(w))); n != "" {
 		return n
@@ -359,7 +359,7 @@ func number(m *api.Model, ctype string, w uint64) any {
 	return w
 }
 
-// appendNumber shows what number returns.
+// appendNumber appends the result of number.
 func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
 	switch ctype {
 	case "uint64_t", "size_t":
@@ -382,8 +382,8 @@ func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
 	return strconv.AppendUint(dst, w, 10)
 }
 
-// AppendResult shows the returned value: the name of an error, a handle, nothing for a function without one, and "unfinished" for
-// a call that never returned.
+// AppendResult appends the returned value: an error with its name, a handle, nothing for a function without a result, or "unfinished" for a
+// call that never returned.
 func (e *Event) AppendResult(dst []byte, m *api.Model) []byte {
 	switch {
 	case e.Call.Flags&format.Unfinished != 0:

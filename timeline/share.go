@@ -8,9 +8,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Processes give each other memory by keys. Who opens some is told its address alone: how much it is says the call that made the key.
+// Processes share memory by keys. The importing process gets an address only; the size is known from the call that made the key.
 
-// ImportKey is the key that a call is given which imports, or ends what was imported, as bytes.
+// ImportKey returns the bytes of the key in a call that imports an object, or ends an import.
 func ImportKey(f *api.Func, c *format.Call) string {
 	for i := range f.Params {
 		q := &f.Params[i]
@@ -40,7 +40,7 @@ func ImportKey(f *api.Func, c *format.Call) string {
 	return ""
 }
 
-// ExportKey is the key that a call has made.
+// ExportKey returns the bytes of the key that a call has made.
 func ExportKey(c *format.Call) string {
 	for i := range c.Data {
 		if d := &c.Data[i]; d.Dir == format.DirOut && d.Status == format.Whole {
@@ -50,7 +50,7 @@ func ExportKey(c *format.Call) string {
 	return ""
 }
 
-// share follows the calls that give memory to other processes, and that end what was taken from them.
+// share follows the calls that export or import objects, and the calls that end imports.
 func (s *State) share(process uint32, e *Event) {
 	switch e.Fn.Shares {
 	case api.Export:

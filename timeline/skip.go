@@ -5,27 +5,26 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Skipper tells which chunks of calls leave a State as it is, so that whoever wants a few calls of a long trace need
-// not read all before them: neither does a call in such a chunk make, end or name anything, nor is one the first to use
-// a handle. It is asked in the order of the file, chunk by chunk, while the State is applied to the calls of those that
-// are read.
+// A Skipper finds the chunks of a trace whose calls do not change a State, for readers that need only a few calls. No call in such a chunk makes,
+// ends or names an object, or is the first to use a handle. Chunks must come in the order of the file, while the calls of all other chunks are
+// applied to the State.
 type Skipper struct {
 	s       *State
-	kinds   []api.Object // of the schema's handles
+	kinds   []api.Object // handles in the schema
 	threads []format.Thread
-	changes []bool // by function
-	until   int64  // latest end of a chunk with calls that change the state
+	changes []bool // by function: it may change the state
+	until   int64  // latest end of a chunk with such a call
 	never   bool
 }
 
-// Skipper returns what tells it for a trace.
+// Skipper returns a Skipper for a trace.
 func (s *State) Skipper(r *format.Reader) *Skipper {
 	k := &Skipper{s: s, threads: r.Threads()}
 	for _, name := range r.Schema().Handles {
 		k.kinds = append(k.kinds, api.Object(name))
 	}
 	for _, p := range r.Processes() {
-		k.never = k.never || len(p.Maps) > 0 // a stack is told once and then named by others
+		k.never = k.never || len(p.Maps) > 0 // calls refer to stacks in earlier calls
 	}
 	for i := range s.model.Funcs {
 		f := &s.model.Funcs[i]
@@ -37,20 +36,20 @@ func (s *State) Skipper(r *format.Reader) *Skipper {
 	return k
 }
 
-// changes reports whether a call of the function may change the state, but for the handles that it uses.
+// changes reports whether calls of a function may change the state in a way that the index does not show by handles.
 func changes(f *api.Func) bool {
 	for i := range f.Params {
 		if r := f.Params[i].Role; r == api.End || r.Makes() {
 			return true
 		}
 		if f.Params[i].Handles() {
-			return true // by handles that no index knows
+			return true // the index lacks these handles
 		}
 	}
 	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture || f.Selects >= 0 || f.Stack != api.Replace
 }
 
-// indexed reports whether the chunks of a trace are indexed by all handles that calls of the function use.
+// indexed reports whether the index covers all handles that calls of a function use.
 func indexed(f *api.Func, in *format.Function) bool {
 	if in == nil {
 		return true // never called
@@ -66,12 +65,12 @@ func indexed(f *api.Func, in *format.Function) bool {
 	return true
 }
 
-// Skip reports whether the State can do without the chunk.
+// Skip reports whether the State does not need a chunk.
 func (k *Skipper) Skip(c *format.ChunkInfo) bool {
 	if k.never {
 		return false
 	}
-	overlaps := c.TMin <= k.until // with a chunk of calls that change the state, and that are not all applied yet
+	overlaps := c.TMin <= k.until // with a chunk whose calls change the state, and which may not be applied yet
 	if k.shapes(c) {
 		k.until = max(k.until, c.TMax)
 		return false
@@ -87,7 +86,7 @@ func (k *Skipper) Skip(c *format.ChunkInfo) bool {
 	return true
 }
 
-// shapes reports whether calls in the chunk may change the state, but for the handles that they use.
+// shapes reports whether calls in a chunk may change the state, apart from the handles that they use.
 func (k *Skipper) shapes(c *format.ChunkInfo) bool {
 	for _, id := range c.Funcs {
 		if int(id) >= len(k.changes) || k.changes[id] {
@@ -97,7 +96,7 @@ func (k *Skipper) shapes(c *format.ChunkInfo) bool {
 	return !c.Known
 }
 
-// known reports whether all processes with calls in the chunk have an object of the handle.
+// known reports whether all processes with calls in a chunk have an object for the handle.
 func (k *Skipper) known(c *format.ChunkInfo, h format.Handle) bool {
 	if h.Kind < 1 || h.Kind > len(k.kinds) {
 		return false
@@ -114,7 +113,7 @@ func (k *Skipper) known(c *format.ChunkInfo, h format.Handle) bool {
 	return true
 }
 
-// Handle returns the handle of a live object by its kind and number.
+// Handle returns the handle for a live object by its kind and number.
 func (k *Skipper) Handle(kind api.Object, id int) (h format.Handle, ok bool) {
 	for at, name := range k.kinds {
 		if name != kind {

@@ -13,19 +13,18 @@ import (
 	"github.com/acltrace/acltrace/internal/elffile"
 )
 
-// StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
-// with one of the calls that share it, the return addresses as data.
+// StackParam is the parameter number for call stacks: an output with a hash, and, in one call per stack, the return addresses as data.
 const StackParam = api.StackParam
 
-// Stacks learns the stacks of a trace from its calls, in any order in which a stack's first call comes first, and
-// names their frames.
+// Stacks collects the call stacks in a trace and names their frames. Calls may come in any order in which the first call of a stack precedes its
+// other calls.
 type Stacks struct {
 	processes []format.Process
 	known     map[stackKey][]uint64
 	files     map[fileKey]*symbols
 }
 
-// fileKey is a file as it was when the trace was recorded.
+// fileKey identifies a file as it was during the recording.
 type fileKey struct{ path, buildID string }
 
 type stackKey struct {
@@ -33,7 +32,7 @@ type stackKey struct {
 	hash    uint64
 }
 
-// NewStacks returns what names the frames of a trace.
+// NewStacks returns Stacks without any stack.
 func NewStacks(r *format.Reader) *Stacks {
 	return &Stacks{processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}}
 }
@@ -41,11 +40,11 @@ func NewStacks(r *format.Reader) *Stacks {
 // A Frame is one function on a stack.
 type Frame struct {
 	PC      uint64          // return address in the traced program
-	Module  string          // path of the file, "" where it is not known
-	Mapping *format.Mapping // of that file, nil where it is not known
-	Name    string          // of the function, "" where the file is not here, is another build, or has no symbol for it
-	Offset  uint64          // in the function, or in the file where the function is not known
-	Rebuilt bool            // the file that is here is another build
+	Module  string          // path of the file, "" if unknown
+	Mapping *format.Mapping // of the file, nil if unknown
+	Name    string          // function, "" if the file is missing, is another build, or has no symbol for it
+	Offset  uint64          // in the function, or in the file if the function is unknown
+	Rebuilt bool            // the file here is another build
 }
 
 func (f Frame) String() string {
@@ -58,7 +57,7 @@ func (f Frame) String() string {
 	return fmt.Sprintf("%#x", f.PC)
 }
 
-// Of returns the stack that a call was made from, innermost first; nil where none was recorded.
+// Of returns the stack of a call, innermost frame first; nil if none was recorded.
 func (s *Stacks) Of(process uint32, c *format.Call) []Frame {
 	hash, ok := s.Learn(process, c, math.MaxInt)
 	if !ok {
@@ -67,8 +66,7 @@ func (s *Stacks) Of(process uint32, c *format.Call) []Frame {
 	return s.Frames(process, hash)
 }
 
-// Learn returns what tells the stack that a call was made from from others of its process; false where none was recorded, or
-// it is not known and as many are as may be.
+// Learn returns the hash of the stack of a call. It returns false if no stack was recorded, or if the stack is new and most stacks are known.
 func (s *Stacks) Learn(process uint32, c *format.Call, most int) (hash uint64, ok bool) {
 	if hash, ok = out(c, StackParam); !ok {
 		return 0, false
@@ -86,7 +84,7 @@ func (s *Stacks) Learn(process uint32, c *format.Call, most int) (hash uint64, o
 	return hash, s.known[k] != nil
 }
 
-// Frames returns the frames of a stack that is known, innermost first.
+// Frames returns the frames of a known stack, innermost first.
 func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 	var frames []Frame
 	for _, pc := range s.known[stackKey{process, hash}] {
@@ -102,7 +100,7 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 	}
 	for i := range s.processes[process].Maps {
 		m := &s.processes[process].Maps[i]
-		// A return address may be the first byte behind the code.
+		// A return address may be one past the end of the code.
 		if pc-1 < m.Start || pc-1 >= m.End {
 			continue
 		}
@@ -118,11 +116,11 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 	return f
 }
 
-// symbols are the functions of an ELF file.
+// symbols are the functions in an ELF file.
 type symbols struct {
 	loads   []elf.Prog64
 	funcs   []function // by address
-	rebuilt bool       // the file is another build, and its functions are not these
+	rebuilt bool       // the file is another build, and has no functions here
 }
 
 type function struct {
@@ -130,8 +128,8 @@ type function struct {
 	name       string
 }
 
-// readSymbols reads the functions of a file. One that is not here, that is another build, or that is no ELF file has none. The file is what a
-// trace names, which may be anything.
+// readSymbols reads the functions in a file. There are none if the file is missing, is another build, or is not an ELF file. The trace chose the
+// path, so the file may be anything.
 func readSymbols(k fileKey) *symbols {
 	s := &symbols{}
 	f, err := elffile.Open(k.path)
@@ -163,8 +161,8 @@ func readSymbols(k fileKey) *symbols {
 	return s
 }
 
-// find returns the function that a call before an offset of the file is in, and where the offset lies in it; without
-// one, "" and the offset.
+// find returns the function that a return address in the file belongs to, and the offset in it. If there is none, it returns "" and the offset in
+// the file.
 func (s *symbols) find(offset uint64) (string, uint64) {
 	for _, p := range s.loads {
 		if offset < p.Off || offset >= p.Off+p.Filesz {

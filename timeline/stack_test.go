@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A pipe that a trace names as a program's file hung whoever looked at the stacks.
+// A reader of stacks hung if the trace named a pipe as the file of the program.
 func TestSymbolsOfRegularFilesAlone(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -1,12 +1,12 @@
-// Package timeline gives the calls of a trace their meaning: handles become objects, addresses become places in allocations, launches have
-// kernels with names, and copies are tasks on streams.
+// Package timeline gives calls their meaning: handles become objects, addresses become places in allocations, launches get kernel names, and
+// copies become tasks on streams.
 //
-// A State is advanced call by call, in the order in which the calls began, and describes that moment (apply.go is the table of handlers). A Walk
-// runs a State through a whole trace in bounded memory and reports calls, tasks, ranges, steps and counters to a Visitor; a LiveWalk does the
-// same for calls that are still being recorded. Load keeps a small trace in memory, for callers that need another order.
+// A State is advanced call by call, in the order in which the calls began, and describes that moment; apply.go has the table of its handlers. A
+// Walk runs a State through a whole trace in bounded memory and reports calls, tasks, ranges, steps and counters to a Visitor. A LiveWalk does
+// the same for calls that are still being recorded. Load keeps a small trace in memory, for callers that need another order.
 //
-// Analyses, exporters and the compiler of replays stand on this package. It changes and writes nothing. A State and a Walk belong to one
-// goroutine.
+// Analyses, exporters and the compiler for replays call this package. It reads traces and the binaries that they hold, and changes neither. A
+// State and a Walk belong to one goroutine.
 package timeline
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// seat returns the thread's device and context. A thread that has chosen none has the device of its process, where all
-// of it has used one.
+// currentDevice returns the current device and context for a thread. A thread that has selected none gets the device that its process uses, if
+// there is only one.
 func (s *State) currentDevice(process, thread uint32) currentDevice {
 	if t := s.current[thread]; len(t) > 0 {
 		return t[len(t)-1]
@@ -37,12 +37,12 @@ func (s *State) CurrentDevice(process, thread uint32) int {
 // Model returns the API model of the calls.
 func (s *State) Model() *api.Model { return s.model }
 
-// SameDevice reports whether lanes of two devices of a process are on one device: a process that uses only one may leave it unknown.
+// SameDevice reports whether two lanes in a process may be on one device. A process with one device may not name it everywhere.
 func (s *State) SameDevice(process uint32, a, b int) bool {
 	return a == b || len(s.devices[process]) < 2
 }
 
-// sit follows the calls that choose a device or a context for their thread, and those that say of which device a context is.
+// selectDevice follows the calls that select a device or a context for their thread, or that give a context its device.
 func (s *State) selectDevice(process uint32, e *Event) {
 	c, f := e.Call, e.Fn
 	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
@@ -73,7 +73,7 @@ func (s *State) selectDevice(process uint32, e *Event) {
 		u, ok := e.Use(int(f.Selects))
 		if !ok {
 			if f.Params[f.Selects].Role == api.Use && c.Args[f.Params[f.Selects].Word] == 0 {
-				s.current[c.Thread] = before // none in its place
+				s.current[c.Thread] = before // none is current now
 			}
 			return
 		}
@@ -85,7 +85,7 @@ func (s *State) selectDevice(process uint32, e *Event) {
 	}
 }
 
-// LaneKey returns where the work of a call goes.
+// LaneKey returns the lane that gets the work of a call.
 func (s *State) LaneKey(process uint32, e *Event) LaneKey {
 	at := s.currentDevice(process, e.Call.Thread)
 	k := LaneKey{Process: process, Stream: e.Stream, Device: at.device, Synchronous: e.Fn.Stream < 0}
@@ -107,7 +107,7 @@ func NewState(m *api.Model) *State {
 		current: map[uint32][]currentDevice{}, devices: map[uint32][]int{}, shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}
 }
 
-// used returns the object of a handle that a call names, nil for none and for the default stream of a context.
+// used returns the object for a handle that a call uses, nil for no handle and for the default stream of a context.
 func (s *State) used(process uint32, e *Event, kind api.Object, h uint64) *Object {
 	if kind == api.Stream && h <= s.model.Constants {
 		h = s.model.StreamOf(e.Fn, h, e.Call.Thread)
@@ -119,7 +119,7 @@ func (s *State) used(process uint32, e *Event, kind api.Object, h uint64) *Objec
 	return o
 }
 
-// handle returns the object of a handle, and takes one that nobody has seen being made as older than the trace.
+// handle returns the object for a handle. An unknown handle becomes an object older than the trace.
 func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	if h == 0 {
 		return nil
@@ -139,12 +139,12 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	return o
 }
 
-// Known returns the object of a kind that a handle stands for, nil where the trace shows none.
+// Known returns the object for a handle, nil if the trace shows none.
 func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
 	return s.known(key{process, kind, h})
 }
 
-// known is the object that has a handle, or that will have it when its maker returns.
+// known returns the object that has a handle, or that gets it when its making call returns.
 func (s *State) known(k key) *Object {
 	o := s.live[k]
 	for i := 0; o == nil && i < len(s.deferred); i++ {
@@ -155,7 +155,7 @@ func (s *State) known(k key) *Object {
 	return o
 }
 
-// grow gives the objects whose makers have returned by a time the handles and addresses that others had.
+// publish gives deferred objects their handles and addresses if their making calls have returned by now.
 func (s *State) publish(now int64) {
 	if len(s.unpublished) == 0 {
 		return
@@ -180,13 +180,13 @@ func (s *State) publish(now int64) {
 	}
 }
 
-// wait puts off that a young object has its handle and its addresses.
+// deferUntil defers the handle and the addresses of an object until its making call returns.
 func (s *State) deferUntil(y unpublished) {
 	i, _ := slices.BinarySearchFunc(s.deferred, y.until, func(c unpublished, t int64) int { return cmp.Compare(c.until, t) })
 	s.deferred = slices.Insert(s.deferred, i, y)
 }
 
-// returnsLater reports whether another thread is making the object, in a call that returns later than this one.
+// returnsLater reports whether another thread is making the object in a call that returns after this one.
 func (s *State) returnsLater(o *Object, c *format.Call) (unpublished, bool) {
 	for _, y := range s.unpublished {
 		if y.o == o && y.maker != c.Thread && y.until > c.End {
@@ -196,17 +196,17 @@ func (s *State) returnsLater(o *Object, c *format.Call) (unpublished, bool) {
 	return unpublished{}, false
 }
 
-// forget drops what State.recent has of a key.
+// forget drops a key from State.recent.
 func (s *State) forget(k key) { s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{} }
 
-// named is handle, for objects that End parameters name: an allocation must be known.
+// named is handle for End parameters: an allocation must be known.
 func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
 	if !kind.Memory() {
 		return s.handle(process, kind, h)
 	}
 	o := s.Known(process, kind, h)
 	if o == nil && kind == api.Device {
-		o = s.Known(process, api.Owned, h) // another process's, by a key
+		o = s.Known(process, api.Owned, h) // imported by a key
 	}
 	return o
 }
@@ -223,7 +223,7 @@ func (s *State) object(k key, call uint64) *Object {
 	return &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
 }
 
-// made returns the object that a call has given out: for New a new one, whatever its handle stood for before.
+// made returns the object that a call has made or found. For New it is always a new one, whatever had the handle before.
 func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Object {
 	k := key{process, p.Object, v}
 	old := s.known(k)
@@ -241,7 +241,7 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 	s.unpublished = append(s.unpublished, y)
 	switch other, later := s.returnsLater(old, c); {
 	case later:
-		// Of two makers the one that returns first has had it first.
+		// The making call that returns first had the handle first.
 		s.drop(old)
 		s.deferUntil(other)
 		fallthrough
@@ -255,17 +255,17 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 	return o
 }
 
-// end ends an object: nothing finds it any more.
+// end ends an object and removes its handle and addresses.
 func (s *State) end(o *Object, call uint64) {
 	s.retire(o, call)
 	s.drop(o)
 }
 
-// retire takes note of the call that has ended an object.
+// retire records the call that has ended an object.
 func (s *State) retire(o *Object, call uint64) {
 	was := o.Ended
 	if o.Ended = call; was != NoCall {
-		return // by what took its place, so far as was known
+		return // a new object with the same handle had ended it
 	}
 	if o.Kind == api.Graph {
 		for _, n := range s.captures.End(o) {
@@ -274,7 +274,7 @@ func (s *State) retire(o *Object, call uint64) {
 			}
 		}
 	}
-	// A program may name what was of a binary that is gone; what is found by that handle from then on is another.
+	// The program may keep a handle that it found in a binary that has ended. A later use means another object.
 	for _, f := range s.found[o] {
 		s.retire(f, call)
 	}
@@ -292,7 +292,7 @@ func (s *State) retire(o *Object, call uint64) {
 	}
 }
 
-// drop takes away an object's handle and addresses, those that it waits for too.
+// drop removes the handle and the addresses of an object, deferred ones too.
 func (s *State) drop(o *Object) {
 	k := o.key()
 	if s.live[k] == o {
@@ -305,7 +305,7 @@ func (s *State) drop(o *Object) {
 	}
 }
 
-// allocated takes note of memory of a known size.
+// allocated records memory with a known size.
 func (s *State) allocated(o *Object) {
 	if o.Kind == api.Device {
 		s.device += o.Size
@@ -334,7 +334,7 @@ func (s *State) allocated(o *Object) {
 	}
 }
 
-// Find returns the live allocation, of the device or the host, that holds an address, and the address's place in it.
+// Find returns the live allocation, on the device or the host, that holds an address, and the offset in it.
 func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	r := s.allocs[process]
 	if r == nil {
@@ -346,7 +346,7 @@ func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	return s.deferredAt(process, addr, false)
 }
 
-// deferredAt returns the allocation that will have an address when its maker returns.
+// deferredAt returns the deferred allocation that will hold an address.
 func (s *State) deferredAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
 	for _, y := range s.deferred {
 		if off := addr - y.o.Handle; y.o.Process == process && y.o.Kind.Memory() && (y.o.Kind == api.Reservation) == reserved && off < y.o.Size {
@@ -356,7 +356,7 @@ func (s *State) deferredAt(process uint32, addr uint64, reserved bool) (*Object,
 	return nil, 0, false
 }
 
-// Reserved returns the reserved range that holds an address, with memory there or without, and the address's place in it.
+// Reserved returns the reservation that holds an address, mapped or not, and the offset in it.
 func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
 	r := s.reserved[process]
 	if r == nil {
@@ -368,7 +368,7 @@ func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
 	return s.deferredAt(process, addr, true)
 }
 
-// FindEnd is Find for addresses that may also be one past the end of an allocation.
+// FindEnd is Find, but also accepts an address one past the end.
 func (s *State) FindEnd(process uint32, addr uint64) (*Object, uint64, bool) {
 	if o, off, ok := s.Find(process, addr); ok || addr == 0 {
 		return o, off, ok
@@ -379,7 +379,7 @@ func (s *State) FindEnd(process uint32, addr uint64) (*Object, uint64, bool) {
 	return nil, 0, false
 }
 
-// Live returns the allocations that are live, by address.
+// Live returns the live allocations, sorted by address.
 func (s *State) Live(process uint32) []*Object {
 	if r := s.allocs[process]; r != nil {
 		return r.sorted
@@ -387,7 +387,7 @@ func (s *State) Live(process uint32) []*Object {
 	return nil
 }
 
-// ranges returns the live allocations of a process that are of one sort with a kind: reserved addresses lie around memory.
+// ranges returns the live allocations in a process that share a table with a kind. Reservations have their own, since they contain memory.
 func (s *State) ranges(process uint32, kind api.Object) *ranges {
 	all := s.allocs
 	if kind == api.Reservation {
@@ -401,7 +401,7 @@ func (s *State) ranges(process uint32, kind api.Object) *ranges {
 	return r
 }
 
-// after returns the position of the first allocation that begins beyond an address.
+// after returns the index of the first allocation that begins after an address.
 func (r *ranges) after(addr uint64) int {
 	i, _ := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
 		if o.Handle <= a {
@@ -412,7 +412,7 @@ func (r *ranges) after(addr uint64) int {
 	return i
 }
 
-// within returns the allocations that overlap a range of addresses.
+// within returns the allocations that overlap an address range.
 func (r *ranges) within(addr, size uint64) []*Object {
 	from, to := r.after(addr), r.after(addr+size-1)
 	if from > 0 && addr-r.sorted[from-1].Handle < r.sorted[from-1].Size {
@@ -424,7 +424,7 @@ func (r *ranges) within(addr, size uint64) []*Object {
 func (r *ranges) add(o *Object) { r.sorted = slices.Insert(r.sorted, r.after(o.Handle), o) }
 
 func (r *ranges) remove(o *Object) {
-	// Mapped memory may have the address of what it maps.
+	// Mapped memory may have the same address as its host memory.
 	i := r.after(o.Handle) - 1
 	for i > 0 && r.sorted[i] != o && r.sorted[i].Handle == o.Handle {
 		i--
@@ -434,7 +434,7 @@ func (r *ranges) remove(o *Object) {
 	}
 }
 
-// find returns the allocation that holds an address: of a registration and the allocation that it is a part of, the registration.
+// find returns the allocation that holds an address. A registration is preferred to the allocation around it.
 func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
 	i := r.after(addr) - 1
 	if i < 0 {

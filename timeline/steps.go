@@ -8,8 +8,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// FindSteps finds out from the beginning of the trace how its steps are known, so that Run reports them. It reads up to half a million calls,
-// and eight times as many if there are none.
+// FindSteps determines the step rule from the beginning of the trace, so that Run reports steps. It reads up to half a million calls, or eight
+// times as many if it finds none.
 func (w *Walk) FindSteps() error {
 	l := NewWalk(w.Reader, w.Model, nil)
 	learner := step.NewLearner(l.stepLanes, l.Calls)
@@ -46,7 +46,7 @@ func (w *Walk) stepLanes() []step.Lane {
 	return lanes
 }
 
-// seeStep gives a call to the finder of steps.
+// seeStep passes a call to the step finder.
 func (w *Walk) seeStep(process uint32, e *Event, h *HostCall, task *Task, named *Range) {
 	if w.steps.Counts() {
 		name := ""
@@ -63,7 +63,7 @@ func (w *Walk) seeStep(process uint32, e *Event, h *HostCall, task *Task, named 
 	w.steps.See(op, rangeOfSteps(named))
 }
 
-// passSteps reports the steps that have ended by a moment.
+// passSteps reports the steps that have ended by now.
 func (w *Walk) passSteps(now int64) error {
 	for {
 		s := w.steps.Pass(now)
@@ -79,10 +79,10 @@ func (w *Walk) passSteps(now int64) error {
 	}
 }
 
-// Names are only compared within a run of this program.
+// Names are compared within one run of this program only.
 var nameSeed = maphash.MakeSeed()
 
-// opOf returns the part of a call that steps depend on, false if there is none.
+// opOf returns the step.Op of a call, false if steps do not depend on the call.
 func opOf(h *HostCall, k *Task) (step.Op, bool) {
 	op := step.Op{Start: h.Start, End: h.End, Lane: -1, Thread: h.Thread}
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// program launches kernels by their numbers on one stream, with times that jitter.
+// program launches kernels by number on one stream, with varying times.
 type program struct {
 	*teller
 	r  *rand.Rand
@@ -52,7 +52,7 @@ func (p *program) toHost() {
 	p.call("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, p.on))
 }
 
-// layers are so many layers of six kernels each between a head and a tail.
+// layers launches n layers with six kernels each, between a head and a tail.
 func (p *program) layers(n int) {
 	p.launch(0, 1)
 	for range n {
@@ -67,7 +67,7 @@ func TestSteps(t *testing.T) {
 		tell   func(p *program)
 		source step.Source
 		want   int
-		first  int // kernel that the first step launches first
+		first  int // kernel that begins the first step
 	}{
 		{"with a synchronization", func(p *program) {
 			p.launch(20, 21, 22)
@@ -221,7 +221,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// checkSteps looks for what holds of all steps: they follow each other, and each call is said to be in the one that it began in.
+// checkSteps checks that steps follow each other, and that each call belongs to the step in which it began.
 func checkSteps(t *testing.T, tl *timeline.Timeline) {
 	t.Helper()
 	s := tl.Steps()
@@ -270,7 +270,7 @@ func TestWarmUpIsNotTypical(t *testing.T) {
 		p.sync()
 	}
 	for i, s := range p.Load().Steps().List {
-		// What is before the first synchronization is only a step if it is like the others.
+		// Calls before the first synchronization are a step only if they resemble the other steps.
 		if s.Typical != (i >= 2) && i > 0 {
 			t.Errorf("step %d: typical %v", i, s.Typical)
 		}
@@ -311,7 +311,7 @@ func TestMarkedSteps(t *testing.T) {
 	checkSteps(t, tl)
 }
 
-// TestTokensAreSteps records the real program.
+// TestTokensAreSteps records a real program.
 func TestTokensAreSteps(t *testing.T) {
 	bin, example := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -345,7 +345,7 @@ func TestTokensAreSteps(t *testing.T) {
 	}
 }
 
-// TestStepsOfAnything looks at programs made at random: whatever is found is sound.
+// TestStepsOfAnything checks that the steps of random programs are consistent.
 func TestStepsOfAnything(t *testing.T) {
 	for seed := range uint64(60) {
 		p := newProgram(t)
@@ -371,7 +371,7 @@ func TestStepsOfAnything(t *testing.T) {
 	}
 }
 
-// A single range is a step where its name says so, and nothing repeats.
+// TestOneStep checks that a single range is a step if its name says so and nothing repeats.
 func TestOneStep(t *testing.T) {
 	for name, want := range map[string]step.Source{"ProfilerStep#13": step.Marked, "warm up": step.None} {
 		p := newProgram(t)

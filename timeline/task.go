@@ -5,78 +5,78 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Task is what a call has put on a stream, or a copy that the call did itself.
+// A Task is work that a call has put on a stream, or a copy that the call itself did.
 type Task struct {
 	Call  uint64 // number of the call that made it
-	Index int    // from 0, in the order of the calls; -1 of one that was put into a graph
+	Index int    // from 0, in the order of the calls; -1 in a graph
 	Fn    *api.Func
-	Name  string // of the kernel, else of the kind, with the direction of a copy
+	Name  string // the kernel, otherwise the kind and the direction of a copy
 	Lane  int    // index into Walk.Lanes
-	Step  int    // HostCall.Step of the call
-	// Issued is the start of the call, Returned its end, in nanoseconds since the beginning of the trace.
+	Step  int    // as HostCall.Step
+	// Issued and Returned are the start and the end of the call, in nanoseconds since the beginning of the trace.
 	Issued, Returned int64
-	// From and To are when the device did it, where Measured says so. Else they bracket that time: not before the call began and
-	// the task before it on the stream could end, not after the first synchronization that covers it.
+	// From and To are the times on the device if Measured is true. Otherwise they are bounds. The task did not begin before From, when the call had
+	// begun and the task before it on the stream may have ended. It ended by To, when the first synchronization that covers it returned.
 	From, To         int64
 	Bytes            uint64 // copied or filled
 	Process          uint32
 	Thread           uint32
-	StreamID, TaskID uint32 // the runtime's own numbers, where HasID says that they are known
-	Blocks           uint32 // of a kernel: how many run it, 0 where that is not known
+	StreamID, TaskID uint32 // numbers of the runtime, known if HasID is true
+	Blocks           uint32 // of a kernel, 0 if unknown
 	Kind             api.Task
 	HasID            bool
 	Measured         bool
-	// Object is the event that a Record, Wait or Reset names, and the graph that a GraphRun runs; nil for others.
+	// Object is the event for a Record, Wait or Reset, the graph for a GraphRun, nil for other tasks.
 	Object *Object
-	// Open says that nothing in the trace shows the end, or only after 131,072 more tasks: To is the end of the trace.
+	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.
 	Open bool
-	// Pageable says that a copy was to be asynchronous and has memory of the host that is not pinned: the runtime may
-	// wait for the stream and copy before the call returns.
+	// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call
+	// returns.
 	Pageable bool
 }
 
-// Lane is a stream, the default stream of a process, or what its calls have done themselves without a stream.
+// A Lane is a stream, a default stream, or the work that calls without a stream do themselves.
 type Lane struct {
 	Process     uint32
 	Stream      *Object // nil: the default stream
 	Synchronous bool    // no stream: done before the calls returned
 	Name        string
 	Tasks       int
-	Device      int   // its number in the process, NoDevice where that is not known
-	Waited      int64 // nanoseconds that the host has spent in synchronizations that waited for its tasks
+	Device      int   // number in the process, NoDevice if unknown
+	Waited      int64 // nanoseconds that the host has spent in synchronizations with tasks here
 }
 
-// A HostCall is a call on the thread that made it, as much as a viewer shows.
+// A HostCall is a call on its thread, as viewers show it.
 type HostCall struct {
 	Index      uint64
 	Fn         *api.Func
 	Name       string
 	Kernel     string
 	Start, End int64
-	// Recording is how many nanoseconds of the time since RecordingFrom, the end of the thread's calls before, the recorder has taken the
-	// thread for hashing and copying payloads: the rest up to Start is the program's own.
+	// Recording is the number of nanoseconds that the recorder took, to hash and copy payloads, between RecordingFrom and Start. RecordingFrom is
+	// the end of the earlier calls of the thread. The program used the rest.
 	Recording, RecordingFrom int64
 	Ret                      uint64
-	Task                     int // Task.Index of what it has put on a lane, -1 for none
-	Step                     int // Step.Index of the step that it began in, -1 for none
-	// Retries is the launch that has failed on this thread just before and that this call has done with success, NoCall for none;
-	// RetriedCode its error.
+	Task                     int // Task.Index of its task on a lane, -1 for none
+	Step                     int // Step.Index of the step in which it began, -1 for none
+	// Retries is the failed launch just before on this thread that this call repeats with success, NoCall for none. RetriedCode is the error of the
+	// failed launch.
 	Retries     uint64
 	RetriedCode int32
 	Thread      uint32
-	// Waits is what a synchronization, or a poll, is about: the Lane of a stream, the ID of an event's Object, or the number of a
-	// device, NoDevice for any; -1 for other calls.
+	// Waits is the object of a synchronization or a poll: a Lane index for a stream, an Object.ID for an event, or a device number (NoDevice for
+	// any). It is -1 for other calls.
 	Waits    int32
-	Complete bool // the poll has said so
+	Complete bool // the poll returned complete
 	Flags    format.CallFlags
-	Raw      *format.Call // the call as the trace has it, but for its Data, which may be missing; nil in a Timeline
+	Raw      *format.Call // the recorded call; its Data may be missing. nil in a Timeline
 }
 
-// side is what an address of a copy is.
+// side is the kind of memory on one side of a copy.
 type side uint8
 
 const (
-	pageable side = iota // host memory that the runtime has not given out
+	pageable side = iota // host memory that the runtime has not allocated
 	pinned
 	device
 )

@@ -10,7 +10,7 @@ func (h *HostCall) Failed() bool {
 	return h.Fn != nil && h.Fn.Failed(h.Ret) && h.Flags&format.Unfinished == 0
 }
 
-// Copied is the number of bytes that a copy moves.
+// Copied returns the number of bytes that a copy moves.
 func Copied(m *api.Model, e *Event) uint64 {
 	var written uint64
 	if b, ok := e.CopyBlock(); ok {
@@ -20,7 +20,7 @@ func Copied(m *api.Model, e *Event) uint64 {
 		p := &e.Fn.Params[i]
 		switch {
 		case p.Role == api.Writes && p.ItemSizes < 0:
-			written, _ = p.Size.Bytes(e.Fn, e.Call.Args) // what is read may be named by a symbol
+			written, _ = p.Size.Bytes(e.Fn, e.Call.Args) // a symbol may name the source
 			continue
 		case p.Role != api.Reads:
 			continue
@@ -43,8 +43,8 @@ func Copied(m *api.Model, e *Event) uint64 {
 
 var copyNames = map[string]string{"HtoH": "copy HtoH", "HtoD": "copy HtoD", "DtoH": "copy DtoH", "DtoD": "copy DtoD"}
 
-// sides tells what a copy reads and what it writes, of a batch by its first item. What no parameter is the address of lies
-// on the device: a symbol, or what a descriptor names.
+// sides returns the memory on both sides of a copy, for a batch of its first item. A side without an address, such as a symbol or a descriptor, is
+// on the device.
 func sides(m *api.Model, e *Event) (from, to side) {
 	from, to = device, device
 	if b, ok := e.CopyBlock(); ok {
@@ -77,13 +77,13 @@ func sides(m *api.Model, e *Event) (from, to side) {
 		} else if p.Object == api.Device || addr >= m.Device.From && addr < m.Device.To && !e.Fn.SaysHost(i, e.Call.Args) {
 			*s = device
 		} else if addr == 0 {
-			*s = pinned // of the host, and nothing else is known of it: an import
+			*s = pinned // an import by the host, otherwise unknown
 		}
 	}
 	return from, to
 }
 
-// Direction says from where to where a copy goes, as HtoD, DtoH, DtoD or HtoH, by what its addresses are.
+// Direction returns the direction of a copy by its addresses: HtoD, DtoH, DtoD or HtoH.
 func Direction(m *api.Model, e *Event) string {
 	switch from, to := sides(m, e); {
 	case from == device && to == device:
@@ -96,8 +96,8 @@ func Direction(m *api.Model, e *Event) string {
 	return "HtoH"
 }
 
-// Pageable reports whether a copy on a stream goes between the device and host memory that the trace does not show as
-// pinned. Of a batch nothing is said.
+// Pageable reports whether a copy on a stream moves data between the device and host memory that is not pinned according to the trace. It is
+// false for a batch.
 func Pageable(m *api.Model, e *Event) bool {
 	if e.Fn.Task != api.Copy || e.Fn.Stream < 0 || Copied(m, e) == 0 {
 		return false
@@ -111,16 +111,16 @@ func Pageable(m *api.Model, e *Event) bool {
 	return (from == device) != (to == device) && (from == pageable || to == pageable)
 }
 
-// TaskParam is the number of the output with the runtime's ids of the task that a call has made.
+// TaskParam is the parameter number for the ids that the runtime gave to the task of a call.
 const TaskParam = api.TaskParam
 
-// TaskID returns the runtime's numbers of the stream and the task that the call has made, where they are in the trace.
+// TaskID returns the stream and task ids that the runtime gave to the task of a call, if they are in the trace.
 func (e *Event) TaskID() (stream, task uint32, known bool) {
 	v, ok := out(e.Call, TaskParam)
 	return uint32(v >> 32), uint32(v), ok
 }
 
-// Blocks returns how many blocks run a kernel, 0 where its launch does not say so in a number or a grid.
+// Blocks returns the number of blocks in a launch, 0 if no parameter has it.
 func Blocks(e *Event) uint32 {
 	if e.Fn == nil || !fits(e.Fn, e.Call) {
 		return 0

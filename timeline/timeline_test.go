@@ -33,15 +33,15 @@ func TestHandleUsedAgain(t *testing.T) {
 	s.stream(strA)
 	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	s.call("aclrtDestroyStream", testtrace.A(strA))
-	s.stream(strA) // the same handle is another stream
+	s.stream(strA) // another stream with the same handle
 	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	s.stream(strA) // and so it is where its end was not seen
+	s.stream(strA) // another one again, without an end of the last
 	s.call("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
 }
 
-// A function ends with its binary, and a function in a context with the kernel that it is found by: who finds one with the same handle later has
-// found another.
+// TestFunctionOfBinaryThatIsGone checks that a function ends with its binary, and a function in a context with its kernel. A function that is
+// found later by the same handle is a new object.
 func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 	s := tell(t)
 	load := func() {
@@ -56,8 +56,8 @@ func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 	wantUses(t, s, "binary#1", "binary#1 function#2(add)", "binary#1 function#2(add)", "binary#1", "binary#3", "binary#3 function#4(add)")
 }
 
-// A thread gets the handle, or the addresses, of what another one ends while it waits for them, beginning later: until it has them
-// the other one means its own.
+// TestHandleUsedAgainAtOnce ends an object while another thread waits for a new one with the same handle or addresses. Until the new one is
+// returned, the ending thread means its own object.
 func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s := tell(t)
 	s.stream(strA)
@@ -80,7 +80,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.malloc(devA, 0x100)
 	at = 100
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
-	other("aclrtMemset", devA+0x180, 16, 0, 16) // nobody else's: the other thread has looked behind the call
+	other("aclrtMemset", devA+0x180, 16, 0, 16) // the new allocation: the other thread runs after the call
 	other("aclrtFree", devA)
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
 	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x200, 0), testtrace.Outs("devPtr", devA+0x40))
@@ -88,7 +88,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.call("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
 	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
 
-	// Another thread is given the same, and gives it back, while the first one waits for it.
+	// Another thread gets the same address and frees it while the first one waits for it.
 	s = tell(t)
 	during := func(at int64, name string, args []uint64, mods ...testtrace.Mod) {
 		s.Call(1, at, at+5, name, args, mods...)
@@ -107,7 +107,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.call("aclrtFree", testtrace.A(devA))
 	wantUses(t, s, "device#1", "device#2", "device#2+0x10", "device#2", "stream#3", "stream#3", "device#4", "device#4+0x180", "device#4", "device#1+0x80", "device#1")
 
-	// What no call gives back is gone when the maker has returned.
+	// An object without an ending call ends when the making call has returned.
 	s = tell(t)
 	s.malloc(devA, 0x100)
 	at = 100
@@ -121,7 +121,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 func TestNewAndFind(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
-	s.function(fn, "Add") // the same question has the same answer
+	s.function(fn, "Add") // the same query returns the same function
 	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
 	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
 	wantUses(t, s, "binary#1(older) function#2(Add)", "binary#1(older) function#2(Add)", "context#3", "context#3")
@@ -142,7 +142,7 @@ func TestAllocations(t *testing.T) {
 	s.malloc(devA, 0x80)
 	set(devA + 0x7f)
 	set(devA + 0x80)
-	s.call("aclrtFree", testtrace.A(0xdead000)) // what was never seen is no object
+	s.call("aclrtFree", testtrace.A(0xdead000)) // an unknown address is not an object
 	wantUses(t, s, "device#1", "device#1", "device#1+0xff", "", "", "device#2", "device#2", "device#1", "", "device#3", "device#3+0x7f", "", "")
 }
 
@@ -177,7 +177,7 @@ func TestFailedAndUnfinishedCalls(t *testing.T) {
 	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16))
 	s.malloc(devA, 64)
 	s.call("aclrtFree", testtrace.A(devA), testtrace.Fails(107000))
-	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16)) // still there
+	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16)) // still alive
 	s.stream(strA)
 	s.call("aclrtDestroyStream", testtrace.A(strA), testtrace.Hangs)
 	wantUses(t, s, "", "", "device#1", "device#1", "device#1", "stream#2", "stream#2")
@@ -195,7 +195,7 @@ func TestTwoProcesses(t *testing.T) {
 	s.stream(strA)
 	s.on(2).malloc(devA, 0x10)
 	s.stream(strA)
-	s.call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA)) // beyond this one's
+	s.call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA)) // after the end of this allocation
 	s.on(0).call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA))
 	wantUses(t, s, "device#1", "stream#2", "device#3", "stream#4", "stream#4", "device#1+0x80 stream#2")
 }
@@ -230,7 +230,7 @@ func TestOlderThanTheTraceAndUnknown(t *testing.T) {
 			}
 		}
 	}
-	// A function that this model does not know, and a call with other words than it knows.
+	// A function that the model lacks, and a call with other words than the model has.
 	for _, c := range []*format.Call{{Func: 60000, Args: []uint64{1, 2}}, {Func: uint16(tl.Model.Lookup("aclrtFree").ID), Args: []uint64{1, 2}}} {
 		if e := st.Apply(0, c); len(e.Uses) != 0 || e.Kernel != "" {
 			t.Errorf("%+v", e)
@@ -242,7 +242,7 @@ func TestOlderThanTheTraceAndUnknown(t *testing.T) {
 	}
 }
 
-// brackets are the tasks as "lane kind from-to", with a question mark where nothing has shown the end.
+// brackets lists the tasks as "lane kind from-to", with a question mark if the end is unknown.
 func brackets(tl *timeline.Timeline) []string {
 	var out []string
 	for _, k := range tl.Tasks {
@@ -418,11 +418,11 @@ func TestRetries(t *testing.T) {
 	launch := func(f uint64, mods ...testtrace.Mod) {
 		s.call("aclrtLaunchKernel", testtrace.A(f, 1, devA, 0, strA), mods...)
 	}
-	launch(fn, testtrace.Fails(107017)) // 2
+	launch(fn, testtrace.Fails(107017)) // call 2
 	s.on(1)
-	launch(fn) // another thread's
+	launch(fn) // on another thread
 	s.on(0)
-	launch(fn) // 4
+	launch(fn) // call 4
 	launch(fn, testtrace.Fails(107017))
 	launch(fn + 1) // another kernel
 	launch(fn)
@@ -437,7 +437,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What a trace tells of a task's own time is its time, whatever brackets it.
+// TestMeasured checks that the recorded time of a task is used instead of bounds.
 func TestMeasured(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 10, 20, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))

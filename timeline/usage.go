@@ -9,32 +9,32 @@ import (
 	"github.com/acltrace/acltrace/internal/minheap"
 )
 
-// A MemoryPoint is a change of the device memory that is in use.
+// A MemoryPoint is a change in device memory use.
 type MemoryPoint struct {
 	Time    int64 // start of the call, nanoseconds since the beginning of the trace
 	Process uint32
-	Device  int     // NoDevice where that is not known
+	Device  int     // NoDevice if unknown
 	Bytes   uint64  // allocated on this device by this process, after the change
 	Total   uint64  // allocated by all processes on all devices, after the change
-	Object  *Object // that was made or has ended
+	Object  *Object // made or ended
 	Freed   bool
 	Call    *HostCall
 }
 
-// A DepthPoint is a change of the number of tasks that a stream holds: one for each moment of a stream.
+// A DepthPoint is a change in the number of tasks on a stream, at most one per stream and moment.
 type DepthPoint struct {
 	Time  int64 // nanoseconds since the beginning of the trace
 	Lane  int   // index into Walk.Lanes
-	Depth int   // tasks that have been issued and may not have ended: at most so many where their times are brackets
+	Depth int   // tasks issued that may not have ended; an upper bound if their times are bounds
 }
 
-// depths follow the queues of all streams.
+// depths counts the tasks on all streams.
 type depths struct {
 	now     int64
 	lanes   []depth
-	changed []int                // lanes, at the moment
-	ends    minheap.Heap[ending] // to come
-	point   DepthPoint           // that is told
+	changed []int                // lanes with a change at the current moment
+	ends    minheap.Heap[ending] // in the future
+	point   DepthPoint           // reused
 }
 
 type depth struct {
@@ -42,20 +42,20 @@ type depth struct {
 	changed bool
 }
 
-// An ending is a moment at which tasks of a lane end.
+// An ending is the end of some tasks on a lane.
 type ending struct {
 	at    int64
 	lane  int
 	tasks int
 }
 
-// Before orders endings: the earliest first.
+// Before orders endings by time.
 func (a ending) Before(b ending) bool { return a.at < b.at }
 
-// maxEndings bounds the ends of tasks that lie in the future: 6 MiB. Where there are more, the earliest are told early.
+// maxEndings bounds the task ends in the future, 6 MiB. If there are more, the earliest are reported too early.
 const maxEndings = 1 << 18
 
-// until tells of all changes before a moment.
+// until reports all changes before a moment.
 func (d *depths) until(now int64, tell func(*DepthPoint) error) error {
 	for d.ends.Len() > 0 && (d.ends.Min().at < now || d.ends.Len() > maxEndings) {
 		e := d.ends.Pop()
@@ -67,7 +67,7 @@ func (d *depths) until(now int64, tell func(*DepthPoint) error) error {
 	return d.pass(now, tell)
 }
 
-// pass tells of the changes at a moment when it is over.
+// pass reports the changes at the current moment, and advances to the next.
 func (d *depths) pass(now int64, tell func(*DepthPoint) error) error {
 	if now <= d.now {
 		return nil
@@ -83,7 +83,7 @@ func (d *depths) pass(now int64, tell func(*DepthPoint) error) error {
 	return nil
 }
 
-// change takes in that a lane has got tasks, or lost some, now.
+// change adds tasks to a lane, or removes some, at the current moment.
 func (d *depths) change(lane, by int) {
 	for lane >= len(d.lanes) {
 		d.lanes = append(d.lanes, depth{})
@@ -96,16 +96,16 @@ func (d *depths) change(lane, by int) {
 	}
 }
 
-// end takes in that tasks will end.
+// end schedules the end of some tasks.
 func (d *depths) end(at int64, lane, tasks int) { d.ends.Push(ending{max(at, d.now), lane, tasks}) }
 
-// SizeClasses are the classes of copies, by their greatest length in bytes; 0 stands for all longer ones.
+// SizeClasses are size classes for copies, by their largest length in bytes; 0 means no limit.
 var SizeClasses = [...]struct {
 	Name string
 	Max  uint64
 }{{"<=4KiB", 4 << 10}, {"<=64KiB", 64 << 10}, {"<=1MiB", 1 << 20}, {"<=16MiB", 16 << 20}, {"<=256MiB", 256 << 20}, {">256MiB", 0}}
 
-// SizeClass returns the index into SizeClasses of a length.
+// SizeClass returns the index into SizeClasses for a length.
 func SizeClass(bytes uint64) int {
 	for i, c := range SizeClasses {
 		if bytes <= c.Max {
@@ -115,7 +115,7 @@ func SizeClass(bytes uint64) int {
 	return len(SizeClasses) - 1
 }
 
-// Direction returns HtoD, DtoH, DtoD or HtoH of a copy, "" for other tasks.
+// Direction returns HtoD, DtoH, DtoD or HtoH for a copy, "" for other tasks.
 func (k *Task) Direction() string {
 	if k.Kind != api.Copy {
 		return ""
@@ -123,8 +123,7 @@ func (k *Task) Direction() string {
 	return k.Name[len(k.Name)-4:]
 }
 
-// Rate returns the bytes per second that a copy, or a fill, was done with, 0 where it took no time. Where its times are a
-// bracket, it was at least that fast.
+// Rate returns the speed of a copy or a fill in bytes per second, 0 if it took no time. atLeast is true if its times are bounds.
 func (k *Task) Rate() (rate float64, atLeast bool) {
 	if k.To <= k.From {
 		return 0, false
@@ -132,26 +131,25 @@ func (k *Task) Rate() (rate float64, atLeast bool) {
 	return float64(k.Bytes) / float64(k.To-k.From) * 1e9, !k.Measured
 }
 
-// Idle is a time in which a stream had certainly nothing to do between two of its tasks.
+// Idle is a period in which a stream certainly had no task, between two tasks.
 type Idle struct {
 	Lane     int
 	From, To int64 // nanoseconds since the beginning of the trace
-	Task     Task  // that ended it
-	// Call is the call in which the thread that ended it has spent most of the time, NoCall where it made none;
-	// InCallNS is how much that was, and InCallsNS how much all its calls were. RecordingNS is how much the recorder took between
-	// them. The rest is the program's own time.
+	Task     Task  // that ended the period
+	// Call is the call that took most of the period on the thread of the task, NoCall if the thread made none. InCallNS is the time in that
+	// call, InCallsNS the time in all its calls, and RecordingNS the time that the recorder took between them. The program used the rest.
 	Call                uint64
 	Func                string
 	InCallNS, InCallsNS int64
 	RecordingNS         int64
 }
 
-// Before orders idle times: the shortest first.
+// Before orders idle periods by length.
 func (a Idle) Before(b Idle) bool {
 	return cmp.Or(cmp.Compare(a.To-a.From, b.To-b.From), cmp.Compare(b.From, a.From), cmp.Compare(b.Lane, a.Lane)) < 0
 }
 
-// Idles finds the longest times in which streams were idle. It is told of all tasks, as a Visitor is, and holds as many as are asked for.
+// Idles finds the longest idle periods of streams. It takes all tasks, in the order of a Visitor, and keeps a fixed number of periods.
 type Idles struct {
 	most  int
 	lanes []idleLane
@@ -163,10 +161,10 @@ type idleLane struct {
 	until int64
 }
 
-// NewIdles returns what finds the longest n.
+// NewIdles returns an Idles for the longest n periods.
 func NewIdles(n int) *Idles { return &Idles{most: n} }
 
-// Task takes in a task of a stream: not one that is done by its call itself.
+// Task takes a task on a stream, not a task that its call does itself.
 func (f *Idles) Task(k *Task) {
 	for k.Lane >= len(f.lanes) {
 		f.lanes = append(f.lanes, idleLane{})
@@ -186,7 +184,7 @@ func (f *Idles) Task(k *Task) {
 	l.until = max(l.until, k.To)
 }
 
-// Longest returns what was found, the longest first. It reads the calls of these times for what the host did in them.
+// Longest returns the longest periods, the longest first. It reads the calls in these periods from the trace.
 func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
 	idles := make([]Idle, f.found.Len())
 	for i := len(idles) - 1; i >= 0; i-- {
@@ -202,7 +200,7 @@ func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
 				d.RecordingNS += int64(min(ns, uint64(min(c.Start, d.To)-until)))
 			}
 			until = max(until, c.End)
-			in := max(min(c.End, d.To)-max(c.Start, d.From), 0) // the call that ends the time begins with its end
+			in := max(min(c.End, d.To)-max(c.Start, d.From), 0) // the call that ends the period begins at its end
 			d.InCallsNS += in
 			if in > d.InCallNS {
 				d.InCallNS, d.Call, d.Func = in, c.Index, r.Schema().FuncName(c.Func)
@@ -212,9 +210,9 @@ func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
 	return idles, nil
 }
 
-// A meter finds when the device did the task of a call, where that was measured. It may be known with the call, or long after it.
+// A meter returns measured task times. They are recorded with the call, or much later.
 type meter struct {
-	late *format.LateData // nil where nothing was measured so
+	late *format.LateData // nil if there are none
 }
 
 func newMeter(r *format.Reader) (meter, error) {
@@ -225,7 +223,7 @@ func newMeter(r *format.Reader) (meter, error) {
 	return meter{late}, err
 }
 
-// measured returns when the task of a call began and ended, on the clock of the call. Calls must come by their start.
+// measured returns the begin and the end of the task of a call, on the clock of calls. Calls must come in the order of their starts.
 func (m *meter) measured(c *format.Call) (from, to int64, ok bool, err error) {
 	start, began := out(c, api.TaskStartParam)
 	end, ended := out(c, api.TaskEndParam)

@@ -14,7 +14,7 @@ func TestMemory(t *testing.T) {
 	s.malloc(devB, 0x40)
 	s.call("aclrtFree", testtrace.A(devA))
 	s.on(2).malloc(devA, 0x1000)
-	s.malloc(devA, 0x10) // the end of the one before was not seen
+	s.malloc(devA, 0x10) // without an end of the allocation before
 	tl := s.Load()
 	var got []uint64
 	var peak uint64
@@ -52,7 +52,7 @@ func TestDepths(t *testing.T) {
 		}
 		last, depth[p.Lane] = p.Time, p.Depth
 		most = max(most, p.Depth)
-		// The queue holds what has been issued and has not ended.
+		// The queue holds the tasks that were issued and have not ended.
 		want := 0
 		for i := range tl.Tasks {
 			if k := &tl.Tasks[i]; k.Lane == p.Lane && k.Issued <= p.Time && (k.To > p.Time) {
@@ -107,11 +107,11 @@ func TestIdles(t *testing.T) {
 	sync := func() { s.call("aclrtSynchronizeStream", testtrace.A(strA)) }
 	launch()
 	sync()
-	s.now += 1000 // the program's own time
+	s.now += 1000 // time in the program
 	launch()
 	sync()
 	from := s.now + 10
-	s.Call(1, s.now+30, s.now+900, "aclrtSynchronizeDevice", nil) // another thread's
+	s.Call(1, s.now+30, s.now+900, "aclrtSynchronizeDevice", nil) // on another thread
 	s.Call(0, s.now+20, s.now+600, "aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA))
 	s.now += 680
 	launch()

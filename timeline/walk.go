@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// NewWalk prepares a Walk through a trace. It reads nothing but the index.
+// NewWalk prepares a Walk through a trace. It reads the index only.
 func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	w := newWalk(m)
 	w.Reader, w.s, w.threads = r, NewState(m).Read(r), r.Threads()
@@ -36,15 +36,15 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	return w
 }
 
-// wholeUntil is the time until which a trace lacks no call that changes what later ones mean: those that pin memory.
+// wholeUntil returns the time until which the trace has every call that pins memory, and so changes the meaning of later calls.
 func wholeUntil(r *format.Reader) int64 {
 	m := r.Meta()
 	if m.Coverage.Refused > 0 || m.CapturedBy == "ebpf" && len(m.Argv) == 0 {
-		return math.MinInt64 // of threads that nobody saw, and of programs that ran before
+		return math.MinInt64 // threads were not recorded, or the program ran before
 	}
 	from := int64(math.MaxInt64)
 	for _, g := range r.Gaps() {
-		// What is left out of chosen steps, and by a flight recorder, is counted, and calls that make something are in the trace.
+		// Calls outside the chosen steps, or dropped by a flight recorder, are counted. Calls that make objects are in the trace.
 		if !g.Intended() || g.Reason == format.Detached && g.Calls == 0 {
 			from = min(from, g.From)
 		}
@@ -52,7 +52,7 @@ func wholeUntil(r *format.Reader) int64 {
 	return from
 }
 
-// Run goes through the trace.
+// Run goes through the trace and reports it to the Visitor.
 func (w *Walk) Run(v *Visitor) error {
 	w.v = *v
 	if v.Graph != nil {
@@ -100,7 +100,7 @@ func (w *Walk) run() error {
 	return nil
 }
 
-// dataOf returns the functions whose data says what their calls mean. That of most, the arguments of kernels, is not read.
+// dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
 func (w *Walk) dataOf() []uint16 {
 	if w.Reader.Meta().DeviceTime != nil || w.o.Stacks {
 		return nil
@@ -172,7 +172,7 @@ func (w *Walk) call(c *format.Call) error {
 					}
 				}
 			case e.Captured != nil:
-				w.laneOf(process, e) // whoever looks, so that streams have the same names for all
+				w.laneOf(process, e) // so that lane names do not depend on the Visitor
 			case f.Task != api.NoTask:
 				if err := w.runs(e); err != nil {
 					return err
@@ -230,7 +230,7 @@ func (w *Walk) call(c *format.Call) error {
 	return nil
 }
 
-// recording learns how long the recorder has kept the thread before a call: not longer than it was in no call.
+// recording sets the time that the recorder took from the thread before a call, at most the time since the call before.
 func (w *Walk) recording(h *HostCall, c *format.Call) {
 	for int(h.Thread) >= len(w.until) {
 		w.until = append(w.until, math.MaxInt64)
@@ -245,7 +245,7 @@ func (w *Walk) recording(h *HostCall, c *format.Call) {
 	*until = max(*until, h.End)
 }
 
-// CallEnd is the end of a call, and that of the trace for one that never returned.
+// CallEnd returns the end of a call, the end of the trace for a call that never returned.
 func (w *Walk) CallEnd(h *HostCall) int64 {
 	if h.Flags&format.Unfinished != 0 {
 		return max(h.Start, h.End, w.End)
@@ -253,7 +253,7 @@ func (w *Walk) CallEnd(h *HostCall) int64 {
 	return max(h.Start, h.End)
 }
 
-// objects tells of objects that are new and reports whether the call has ended some.
+// objects reports new objects. It returns true if the call has ended some.
 func (w *Walk) objects(c *format.Call, e *Event) (ended bool, err error) {
 	for i := range e.Uses {
 		o := e.Uses[i].Object
@@ -272,7 +272,7 @@ func (w *Walk) objects(c *format.Call, e *Event) (ended bool, err error) {
 	return ended, nil
 }
 
-// memory follows the device memory in use.
+// memory reports changes in device memory use.
 func (w *Walk) memory(h *HostCall) error {
 	w.PeakDevice = max(w.PeakDevice, w.s.device)
 	if len(w.s.moved) == 0 || w.v.Memory == nil {
@@ -315,7 +315,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 	return ln
 }
 
-// laneOf returns the lane that a call's work goes to.
+// laneOf returns the lane for the work of a call.
 func (w *Walk) laneOf(process uint32, e *Event) *lane {
 	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.Device {
 		return s.lane
@@ -327,7 +327,7 @@ func (w *Walk) laneOf(process uint32, e *Event) *lane {
 	return ln
 }
 
-// laneName numbers streams by process. Default streams, of which a device has one, are named by it when they are several.
+// laneName numbers streams within a process. A default stream is named by its context or device, unless it is the only one.
 func (w *Walk) laneName(k LaneKey) string {
 	name, like := "default stream", 0
 	if k.Synchronous {
@@ -349,7 +349,7 @@ func (w *Walk) laneName(k LaneKey) string {
 	return name
 }
 
-// attempt finds launches that are tried again after they have failed.
+// attempt finds launches that repeat a failed launch.
 func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 	c := e.Call
 	if !ok {
@@ -367,7 +367,7 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 	}
 }
 
-// task describes what a call puts on its lane.
+// task describes the task of a call and returns its lane.
 func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(process, e)
@@ -407,7 +407,7 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	return ln
 }
 
-// put puts the call's task on its lane.
+// put puts the task of a call on its lane.
 func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 	c, f := e.Call, e.Fn
 	task := &w.single
@@ -423,7 +423,7 @@ func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 		task.From, task.To, task.Measured = from, to, true
 		w.End = max(w.End, task.To)
 	case f.Stream < 0:
-		task.To = max(c.End, task.From) // done by the call itself, whatever the streams do
+		task.To = max(c.End, task.From) // the call itself did it
 	default:
 		task.From = max(task.From, ln.from)
 	}
@@ -450,7 +450,7 @@ func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 	return task, nil
 }
 
-// wait has a task wait for its end.
+// wait queues a task until its end is known.
 func (w *Walk) wait(ln *lane, task *Task) *Task {
 	if w.pending == maxPending {
 		w.giveUp()
@@ -459,7 +459,7 @@ func (w *Walk) wait(ln *lane, task *Task) *Task {
 	if task.Issued < w.o.To {
 		w.wanted++
 	}
-	// Those that the visitor is to be told of stay where they are.
+	// Tasks that were not reported yet must not move.
 	if len(w.ended) == 0 && (ln.waits() == 0 || len(ln.pending) == cap(ln.pending) && ln.head >= len(ln.pending)/2) {
 		ln.pending = ln.pending[:copy(ln.pending, ln.pending[ln.head:])]
 		ln.head = 0
@@ -468,7 +468,7 @@ func (w *Walk) wait(ln *lane, task *Task) *Task {
 	return &ln.pending[len(ln.pending)-1]
 }
 
-// giveUp gives the older half of the longest queue the end of the trace for an end.
+// giveUp ends the older half of the longest queue at the end of the trace.
 func (w *Walk) giveUp() {
 	long := w.byIndex[0]
 	for _, ln := range w.byIndex {
@@ -481,15 +481,15 @@ func (w *Walk) giveUp() {
 	w.take(long, n, w.End, true)
 }
 
-// end notes that the times of a task are known. The visitor learns of it when it has been told of the call that shows it.
+// end marks a task for the Visitor, after the current call.
 func (w *Walk) end(task *Task) {
 	task.To = max(task.To, task.From)
 	w.ended = append(w.ended, task)
 }
 
-// take ends the first n tasks of a lane, and those behind them that are measured.
+// take ends the first n tasks on a lane, and measured tasks after them.
 func (w *Walk) take(ln *lane, n int, at int64, open bool) {
-	together, to := 0, int64(0) // of those that end at one moment
+	together, to := 0, int64(0) // tasks that end at the same moment
 	for ; ln.waits() > 0; n-- {
 		task := &ln.pending[ln.head]
 		if n <= 0 && !task.Measured {
@@ -515,7 +515,7 @@ func (w *Walk) take(ln *lane, n int, at int64, open bool) {
 	}
 }
 
-// tell tells the visitor of tasks that have ended.
+// tell reports the tasks that have ended.
 func (w *Walk) tell() error {
 	if len(w.ended) == 0 {
 		return nil
@@ -532,7 +532,7 @@ func (w *Walk) tell() error {
 	return nil
 }
 
-// runs tells the visitor what is in the graph that a call runs.
+// runs reports the graph that a call runs, if it has changed.
 func (w *Walk) runs(e *Event) error {
 	if w.graphs == nil || e.Fn.Task != api.GraphRun {
 		return nil
@@ -550,7 +550,7 @@ func (w *Walk) runs(e *Event) error {
 	return nil
 }
 
-// sync ends the tasks that a synchronization has waited for.
+// sync ends the tasks that a synchronization covers.
 func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
@@ -581,7 +581,7 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	}
 }
 
-// WaitedLane returns the stream that a synchronization or a poll names.
+// WaitedLane returns the lane that a synchronization or a poll waits for.
 func (s *State) WaitedLane(process uint32, e *Event) LaneKey {
 	k := s.LaneKey(process, e)
 	if k.Synchronous {
@@ -596,10 +596,10 @@ func (s *State) WaitedLane(process uint32, e *Event) LaneKey {
 	return k
 }
 
-// polled reports whether a poll has said complete.
+// polled reports whether a poll returned complete.
 func (s *State) polled(e *Event) bool { return Polled(s.model, e.Fn, e.Call) }
 
-// Polled reports whether the answer of a function of api.PollStream or api.PollEvent was that all is complete.
+// Polled reports whether a poll (api.PollStream or api.PollEvent) returned complete.
 func Polled(m *api.Model, f *api.Func, c *format.Call) bool {
 	if f.Pending != 0 {
 		return int32(c.Ret) == 0
@@ -615,7 +615,7 @@ func Polled(m *api.Model, f *api.Func, c *format.Call) bool {
 	return false
 }
 
-// complete ends the tasks of a lane that are before the given one.
+// complete ends the tasks on a lane before an index.
 func (w *Walk) complete(ln *lane, before int, c *format.Call) {
 	if ln.first < 0 || ln.first >= before {
 		return
@@ -636,7 +636,7 @@ func (w *Walk) complete(ln *lane, before int, c *format.Call) {
 	}
 }
 
-// finish gives what the trace shows no end of the end of the trace.
+// finish ends the remaining tasks and steps at the end of the trace.
 func (w *Walk) finish() error {
 	for _, ln := range w.byIndex {
 		w.take(ln, ln.waits(), w.End, true)
@@ -656,7 +656,7 @@ func (w *Walk) finish() error {
 	return nil
 }
 
-// nodeTask is what a call puts into a graph.
+// nodeTask returns the task that a call puts into a graph.
 func (w *Walk) nodeTask(process uint32, e *Event) *Task {
 	c := e.Call
 	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End}

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// walk goes through a trace.
+// walk finds the steps in a trace and runs a Walk.
 func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timeline.Visitor) *timeline.Walk {
 	t.Helper()
 	w := timeline.NewWalk(tl.Reader, acl.Model, o)
@@ -23,8 +23,8 @@ func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timel
 	return w
 }
 
-// A Walk tells each thing when it is known: a task once, after its call, in the order of its lane, and in a window what lies in it, as
-// the whole trace has it.
+// TestWalk checks that each task is reported once, after its call and in the order of its lane. With a window, the reports are those of the whole
+// trace that lie in the window.
 func TestWalk(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestWalk(t *testing.T) {
 				}
 				slices.SortFunc(tasks, func(a, b timeline.Task) int { return cmp.Compare(a.Index, b.Index) })
 				same := func(a, b timeline.Task) bool {
-					a.Object, b.Object, a.Step, b.Step = nil, nil, 0, 0 // objects are of two readings
+					a.Object, b.Object, a.Step, b.Step = nil, nil, 0, 0 // objects differ between two readings
 					return a == b
 				}
 				if !slices.EqualFunc(tasks, wantTasks, same) {
@@ -99,7 +99,7 @@ func names(lanes []timeline.Lane) (out []string) {
 	return out
 }
 
-// Tasks that nothing waits for are given up rather than kept: the trace's end is a bracket that holds for them.
+// TestNothingWaits checks that a Walk gives up tasks that nothing waits for, with the end of the trace as their bound.
 func TestNothingWaits(t *testing.T) {
 	s := tell(t)
 	s.stream(strA)

@@ -20,7 +20,7 @@ const (
 	data = 0x124000200000
 )
 
-// in has two words copied to the arguments: on a stream, or by the call itself.
+// in copies words to the arguments: on a stream, or with a synchronous copy if stream is negative.
 func (s *teller) in(addr uint64, stream int64, b []byte) {
 	s.t.Helper()
 	n := uint64(len(b))
@@ -36,7 +36,7 @@ func (s *teller) run(addr, n, stream uint64) {
 	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, addr, n, stream))
 }
 
-// withArgs launches a kernel that gets words from the host.
+// withArgs launches a kernel with arguments from the host.
 func (s *teller) withArgs(stream uint64, v ...uint64) {
 	s.t.Helper()
 	s.call("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), reads("hostArgs", 0, words(v...)))
@@ -51,7 +51,7 @@ func (s *teller) event(name string, stream uint64) {
 	}
 }
 
-const list = 0x8801 // of arguments
+const list = 0x8801 // an argument list
 
 func (s *teller) list() {
 	s.t.Helper()
@@ -73,7 +73,7 @@ func TestDevArgs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		tell func(s *teller)
-		want []byte // of the last launch with arguments on the device
+		want []byte // arguments of the last launch, nil if unknown
 		why  string
 	}{
 		{"a synchronous copy", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA) }, one, ""},
@@ -119,7 +119,7 @@ func TestDevArgs(t *testing.T) {
 			s.in(args, strB, one)
 			s.event("record", strB)
 			s.event("wait", strA)
-			s.sync(strA) // and so strB's copy is over
+			s.sync(strA) // so the copy on strB has ended
 			s.run(args, 16, 0)
 		}, one, ""},
 		{"polled", func(s *teller) {
@@ -176,7 +176,7 @@ func TestDevArgs(t *testing.T) {
 		{"a kernel that had it by device arguments", func(s *teller) {
 			s.in(data, -1, words(args+0x100))
 			s.run(data, 8, strA)
-			s.in(args, strB, one) // may come first
+			s.in(args, strB, one) // may be first
 			s.call("aclrtSynchronizeDevice", nil)
 			s.run(args, 16, strA)
 		}, nil, "call 6 and call 7 may write them"},
@@ -224,11 +224,11 @@ func TestDevArgs(t *testing.T) {
 			s.event("record", strA)
 			s.event("wait", strB)
 			s.in(args+64, strB, two)
-			s.in(args, 0, two) // of a third one, which waits for nothing
+			s.in(args, 0, two) // on a third stream, which waits for nothing
 		}, nil, "call 10 may overwrite them"},
 		{"overwritten by a launch that is unknown because it was overwritten", func(s *teller) {
 			s.in(data, -1, one)
-			s.run(data, 16, strB) // unknown by the last call, so it may write anything
+			s.run(data, 16, strB) // its arguments are unknown, so it may write anything
 			s.in(args, -1, one)
 			s.run(args, 16, strA)
 			s.in(data, -1, two)
@@ -296,7 +296,7 @@ func TestDevArgs(t *testing.T) {
 			s.in(args, strB, one)
 			s.event("record", strB)
 			s.now += 20
-			// The host waits for strA while another thread still has it wait for strB.
+			// The host synchronizes strA while another thread makes strB wait for strA.
 			s.Call(1, s.now, s.now+60, "aclrtStreamWaitEvent", testtrace.A(strA, ev))
 			s.sync(strA)
 			s.run(args, 16, 0)
@@ -370,7 +370,7 @@ func TestDevArgsOfACapture(t *testing.T) {
 	})
 }
 
-// TestDevArgsLate has the payload recorded apart from its copy, as recorders do.
+// TestDevArgsLate stores the payload after the call of its copy, as recorders do.
 func TestDevArgsLate(t *testing.T) {
 	t.Run("whole", func(t *testing.T) { testLate(t, format.Coverage{}, "") })
 	t.Run("harmless calls passed by", func(t *testing.T) {
@@ -440,7 +440,7 @@ func testLate(t *testing.T, coverage format.Coverage, unseen string) {
 	}
 }
 
-// TestShadowIsBounded writes more small pieces than are followed.
+// TestShadowIsBounded writes more small pieces than the shadow follows.
 func TestShadowIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 64 MiB")
