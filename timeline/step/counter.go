@@ -7,19 +7,17 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A Counter counts the steps of a process call by call, without a look at what comes later, which the steps of a
-// Walk are learnt from: it is for who has to know at once. Calls of a thread come in their order, those of different
-// threads in any.
+// A Counter counts the steps in a process call by call. Unlike a Learner it does not read ahead, so a recorder can use it. Calls on one thread come
+// in their order, calls on different threads in any order.
 //
-// A marker says what tells steps apart: a function, each call of which ends one; else the beginning of the names of
-// ranges and marks, each of which begins one. Without a marker ranges with "step" or "iter" in their names do, else a
-// step ends where a thread waits for the device behind a launch, by the function with which one does so first. Ranges
-// that come later than that change nothing: what was counted stays counted.
+// A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one.
+// Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where a thread waits for the
+// device after a launch; the first function that does so is used from then on. Ranges that come later do not change the count.
 type Counter struct {
 	marker   string
 	by       countBy
 	function api.ID          // with byFunction
-	busy     map[uint32]bool // threads that have launched something since they waited
+	busy     map[uint32]bool // threads that have launched since their last wait
 	at       int
 	launched bool
 }
@@ -27,12 +25,12 @@ type Counter struct {
 type countBy uint8
 
 const (
-	byAny countBy = iota // it is not known yet
+	byAny countBy = iota // not known yet
 	byRange
 	byFunction
 )
 
-// NewCounter returns a counter of steps that a marker tells apart, "" for none.
+// NewCounter returns a Counter for a marker, "" for none.
 func NewCounter(m *api.Model, marker string) *Counter {
 	c := &Counter{marker: marker, busy: map[uint32]bool{}}
 	if marker == "" {
@@ -47,13 +45,13 @@ func NewCounter(m *api.Model, marker string) *Counter {
 	return c
 }
 
-// At is the step that goes on, from 0; -1 before the first one.
+// At returns the index of the current step, -1 before the first one.
 func (c *Counter) At() int { return c.at }
 
-// Launched reports whether anything was launched.
+// Launched reports whether any call has launched a task.
 func (c *Counter) Launched() bool { return c.launched }
 
-// By is what tells steps apart, in words.
+// By describes the boundaries of steps in words.
 func (c *Counter) By(m *api.Model) string {
 	switch {
 	case c.by == byFunction:
@@ -66,8 +64,8 @@ func (c *Counter) By(m *api.Model) string {
 	return "waits for the device behind a launch"
 }
 
-// See takes in a call, with the name of the range or mark where it is one, and returns the step that the call belongs
-// to: the one that it begins or ends, else the one that goes on.
+// See takes a call, and the name of the range or mark that it begins. It returns the index of the step that the call belongs to: a call that begins
+// or ends a step belongs to that step.
 func (c *Counter) See(f *api.Func, thread uint32, name string) int {
 	if f.Range == api.RangeBegin || f.Range == api.Mark {
 		if c.names(name) && c.by != byFunction {
@@ -94,8 +92,7 @@ func (c *Counter) See(f *api.Func, thread uint32, name string) int {
 	return in
 }
 
-// waits reports whether a function does nothing but wait for what was launched. What waits to end something, as when a
-// stream is destroyed, ends no step.
+// waits reports whether a function only waits for launches. A function that also ends an object, as when it destroys a stream, ends no step.
 func waits(f *api.Func) bool {
 	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
 }

@@ -7,28 +7,27 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Finder cuts a trace into steps, call by call. Its memory is bounded.
+// A Finder cuts a trace into steps, call by call, in bounded memory.
 type Finder struct {
 	rule  *Rule
-	steps *stepper // nil while the rule is not known
+	steps *stepper // nil if the rule is not known yet
 	live  *live    // nil if the rule does not change
 }
 
-// New returns a Finder by a rule.
+// New returns a Finder for a rule.
 func New(rule *Rule) *Finder { return &Finder{rule: rule, steps: newStepper(rule)} }
 
-// NewByMarker returns a Finder by a marker, see Counter.
+// NewByMarker returns a Finder for a marker, see Counter.
 func NewByMarker(marker string) *Finder { return New(&Rule{Source: ByMarker, marker: marker}) }
 
-// NewLive returns a Finder that learns its rule from the calls that it is given, and learns it again if steps stop coming. lanes returns the lanes
-// so far.
+// NewLive returns a Finder that learns its rule from its calls, and again if steps stop. lanes returns the lanes so far.
 func NewLive(lanes func() []Lane) *Finder {
 	f := &Finder{live: &live{lanes: lanes}}
 	f.relearn()
 	return f
 }
 
-// Rule returns the rule of the steps. The rule of a live Finder changes.
+// Rule returns the rule for the steps. A live Finder changes it.
 func (f *Finder) Rule() *Rule { return f.rule }
 
 // Counts reports whether steps are counted by a marker: then Count takes the calls, otherwise See.
@@ -42,7 +41,7 @@ func (f *Finder) At() int {
 	return f.steps.at()
 }
 
-// Pass goes on to a moment and returns a step that has ended by then, nil if there are no more. The step is valid until the next call.
+// Pass advances to a moment. It returns a step that has ended by then, nil if there are no more. The step is valid until the next call.
 func (f *Finder) Pass(now int64) *Step {
 	if f.steps == nil {
 		return nil
@@ -54,8 +53,8 @@ func (f *Finder) Pass(now int64) *Step {
 	return s
 }
 
-// See takes in a call: its op, nil if it has none, and the range that it names, nil if it names none. A range is given to a live Finder with the
-// call that ends it, otherwise with the call that begins it.
+// See takes a call: its op, nil if it has none, and the range that it names, nil if it names none. A live Finder gets a range with the call that
+// ends it, other Finders with the call that begins it.
 func (f *Finder) See(op *Op, named *Range) {
 	if f.live != nil {
 		f.learn(op, named)
@@ -65,12 +64,12 @@ func (f *Finder) See(op *Op, named *Range) {
 	}
 }
 
-// Count takes in a call of a process if steps are counted by a marker. name is the name of the range or mark that the call begins.
+// Count takes a call if a marker counts the steps. name is the name of the range or mark that the call begins.
 func (f *Finder) Count(m *api.Model, process uint32, fn *api.Func, c *format.Call, name string) {
 	f.steps.count(m, process, fn, c, name)
 }
 
-// Finish ends the current step at the end of the trace: as a typical step if it holds one, otherwise as an open step.
+// Finish ends the current step at the end of the trace. The step is open unless it contains a typical step.
 func (f *Finder) Finish(end int64) {
 	if f.steps != nil {
 		f.steps.finish(end)
@@ -78,18 +77,18 @@ func (f *Finder) Finish(end int64) {
 }
 
 const (
-	// firstLook is how many ops a live Finder first examines. A rule counts if twice as many ops show the same; a step that does not end in a wait
-	// of the host must be shown by sureLook ops, since a layer may repeat as well as a step.
+	// firstLook is the number of ops that a live Finder examines first. A rule is used if twice as many ops confirm it. If its steps do not end with a
+	// wait on the host, sureLook ops must confirm it, since a layer may repeat as well as a step.
 	firstLook, sureLook = 64, 1 << 14
-	// lostSteps is the number of ops without a step after which steps are learned anew.
+	// lostSteps is the number of ops without a step after which a live Finder learns a new rule.
 	lostSteps = 1 << 17
 )
 
-// live is how a live Finder learns its rule.
+// live is the state of a live Finder that learns its rule.
 type live struct {
 	lanes   func() []Lane
-	learner *Learner // nil while the rule is known
-	was     *Rule    // by half of the ops
+	learner *Learner // nil once the rule is known
+	was     *Rule    // by the first half of the ops
 	next    int      // number of ops at which the steps are examined again
 	idle    int      // ops since the last step
 }
@@ -100,7 +99,7 @@ func (f *Finder) relearn() {
 	f.rule, f.steps = &Rule{Source: None}, nil
 }
 
-// learn takes in a call while the rule is not known. Afterwards it counts ops without a step.
+// learn takes a call until the rule is known. Afterwards it counts ops without a step.
 func (f *Finder) learn(op *Op, named *Range) {
 	v := f.live
 	l := v.learner
@@ -130,7 +129,7 @@ func (f *Finder) learn(op *Op, named *Range) {
 	case rule.Source == None:
 		rule = nil
 	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.after || v.next >= sureLook):
-		rule.early = math.MaxInt64 // it is over
+		rule.early = math.MaxInt64 // that step has ended
 		v.learner = nil
 		f.rule, f.steps = rule, newStepper(rule)
 		return

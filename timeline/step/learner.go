@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// maxLearned is how many ops are examined at once for steps, 20 MiB. maxTries is how often.
+// maxLearned is the number of ops that are examined at once, 20 MiB. maxTries is the number of such examinations.
 const (
 	maxLearned = 1 << 19
 	maxTries   = 8
 )
 
-// A Learner makes out the Rule of a trace from its beginning. It takes the ops of calls, and ranges in any order.
+// A Learner determines the Rule for a trace from its beginning. It takes the ops of calls in order, and ranges in any order.
 type Learner struct {
 	lanes  func() []Lane // so far
 	ops    []Op
@@ -31,7 +31,7 @@ func NewLearner(lanes func() []Lane, calls uint64) *Learner {
 	return &Learner{lanes: lanes, groups: map[groupKey]*group{}, ops: make([]Op, 0, min(calls, maxLearned))}
 }
 
-// Op takes in an op. It returns false if the rule is known, or will not be found.
+// Op takes an op. It returns false if the rule is known, or if the search is over.
 func (l *Learner) Op(op Op) (more bool) {
 	if len(l.ops) == maxLearned && (l.judge() || l.tries == maxTries) {
 		return false
@@ -40,7 +40,7 @@ func (l *Learner) Op(op Op) (more bool) {
 	return true
 }
 
-// Rule returns the rule at the end of the trace, or as soon as Op has returned false. Its Source is None if there is none.
+// Rule returns the rule at the end of the trace, or after Op has returned false. Its Source is None if there is none.
 func (l *Learner) Rule() *Rule {
 	if was := l.best; len(l.ops) > 0 && (was == nil || was.Source == None) && l.tries < maxTries {
 		if !l.judge() && was != nil {
@@ -53,7 +53,7 @@ func (l *Learner) Rule() *Rule {
 	return l.best
 }
 
-// judge makes out the rule of the ops so far, drops them, and reports whether there is one.
+// judge determines a rule from the ops so far, drops them, and returns false if there is none.
 func (l *Learner) judge() bool {
 	rule := l.marked(2)
 	if rule == nil {
@@ -63,18 +63,18 @@ func (l *Learner) judge() bool {
 		rule = cmp.Or(l.marked(1), rule)
 	}
 	if l.tries++; l.tries > 1 {
-		rule.early = math.MaxInt64 // not the first cut of the trace
+		rule.early = math.MaxInt64 // these ops are not at the beginning of the trace
 	}
 	l.best, l.ops = rule, l.ops[:0]
 	return rule.Source != None
 }
 
-// Stem is a name without its numbers: "step 12" and "step 13" are of one kind.
+// Stem returns a name without its numbers: "step 12" and "step 13" have the same stem.
 func Stem(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r >= '0' && r <= '9' }), "#")
 }
 
-// groupKey is what ranges have in common that may mark steps, a group what is known of them.
+// groupKey identifies a group: ranges with the same stem, which may mark steps.
 type groupKey struct {
 	process      uint32
 	domain, name string
@@ -85,7 +85,7 @@ type group struct {
 	ranges   []marks
 	launches int
 	named    bool
-	overlaps bool // nested, or of several threads
+	overlaps bool // its ranges are nested, or on several threads
 }
 
 type marks struct {
@@ -93,7 +93,7 @@ type marks struct {
 	begin    uint64
 }
 
-// Range takes in a range.
+// Range takes a range.
 func (l *Learner) Range(r *Range) {
 	if r.To <= r.From {
 		return
@@ -113,8 +113,8 @@ func (l *Learner) Range(r *Range) {
 	}
 }
 
-// marked returns how at least so many ranges of the program mark steps, nil where none do. One alone does where its
-// name says so: a profiler is told to look at a single step.
+// marked returns the rule by ranges that mark steps, nil if there are none. A group needs at least as many ranges as least. A single range counts
+// only if its name says step, as when a profiler is told to record one step.
 func (l *Learner) marked(least int) *Rule {
 	var all []*group
 	for _, g := range l.all {
@@ -122,7 +122,7 @@ func (l *Learner) marked(least int) *Rule {
 			all = append(all, g)
 		}
 	}
-	// Of what is left, each group is a list of ranges in the order of time; one whose first lies within another one's is inner.
+	// Each remaining group is a list of ranges in the order of time. It is inside another group if its first range is inside a range there.
 	within := func(in, out *group) bool {
 		r := in.ranges[0]
 		i := sort.Search(len(out.ranges), func(i int) bool { return out.ranges[i].from > r.from }) - 1
@@ -132,7 +132,7 @@ func (l *Learner) marked(least int) *Rule {
 		o := out.ranges[i]
 		return o.begin != r.begin && r.to <= o.to && (r.from > o.from || r.begin > o.begin)
 	}
-	lanes, issued := l.lanes(), map[uint32][]int64{} // begins of launches, by process
+	lanes, issued := l.lanes(), map[uint32][]int64{} // launch times, by process
 	for i := range l.ops {
 		if d := &l.ops[i]; d.Class == Launch && len(all) > 0 {
 			p := lanes[d.Lane].Process
@@ -166,7 +166,7 @@ func (l *Learner) marked(least int) *Rule {
 	return &Rule{Source: Marked, Process: best.process, domain: best.domain, stem: best.name}
 }
 
-// rhythm returns the pulses of a lane, or of a thread for anyLane.
+// rhythm returns the pulses on a lane, or for anyLane on a thread.
 func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), beat: beat{lane: lane, threads: map[uint32]bool{}}}
 	if lane == anyLane {
@@ -199,7 +199,7 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 	return r
 }
 
-// repeated finds steps from repetition: on the lane or on the thread with the most launches. The thread comes first if it launches mostly on other
+// repeated finds steps by repetition on the lane, or on the thread, with the most launches. The thread comes first if it launches mostly on other
 // lanes, as in a server with a stream for each request.
 func (l *Learner) repeated() *Rule {
 	lanes := l.lanes()
@@ -224,7 +224,7 @@ func (l *Learner) repeated() *Rule {
 		Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", lanes[lane].Name, minSteps)}
 }
 
-// most returns the key with the most launches, the lowest of several and -1 if nothing is launched, and their number.
+// most returns the key with the most launches and their number: the lowest key if several have as many, -1 without launches.
 func most(ops []Op, key func(*Op) int) (best, launches int) {
 	counts := map[int]int{}
 	for i := range ops {
@@ -241,13 +241,13 @@ func most(ops []Op, key func(*Op) int) (best, launches int) {
 	return best, launches
 }
 
-// processOf returns the process of a thread that launches something.
+// processOf returns the process for a thread that launches something.
 func (l *Learner) processOf(thread int, lanes []Lane) uint32 {
 	i := slices.IndexFunc(l.ops, func(d Op) bool { return d.Class == Launch && int(d.Thread) == thread })
 	return lanes[l.ops[i].Lane].Process
 }
 
-// rule returns the rule of the best cut of a rhythm, nil if there is none.
+// rule returns the rule for the best cut, nil if there is none.
 func (r *rhythm) rule(process uint32) *Rule {
 	c := r.choose()
 	if c == nil {

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	minSteps = 3 // that must be alike before they are taken for steps
-	// alike is the least similarity of two steps, and covered the least part of the launches between the first anchor and the last
-	// one that typical steps must hold; of all launches they must hold half.
+	minSteps = 3 // similar ones that are needed
+	// alike is the least similarity between two steps. covered is the least part of the pulses between the first and the last cut that typical steps
+	// must hold. They must also hold half the launches.
 	alike   = 0.7
 	covered = 0.8
-	// maxCandidates bounds the anchors that are tried, and maxCompared the tasks that are compared for one of them before it must have
-	// shown half of what it needs.
+	// maxCandidates bounds the symbols that are tried. maxCompared bounds the pulses that are compared for one of them before half the needed
+	// similarity must be reached.
 	maxCandidates = 16
 	maxCompared   = 1 << 20
 )
 
-// A pulse is one thing that a stream's host does, as much as repetition asks for.
+// A pulse is an op in a rhythm.
 type pulse struct {
 	symbol int32 // index into rhythm.symbols
 	op     int32 // index into Learner.ops
 }
 
-// symbol is a kind of pulses.
+// A symbol is a kind of pulse.
 type symbol struct {
 	id    uint64
 	class Class
@@ -31,21 +31,21 @@ type symbol struct {
 	count int
 }
 
-// ends reports whether pulses of a symbol are where a step may end: where the host learns what the device has done.
+// ends reports whether a step may end at pulses with this symbol, since the host learns there that the device has finished.
 func (s *symbol) ends() bool { return s.class >= CopyOut }
 
 // anyLane is the lane of a beat that follows a thread.
 const anyLane = -2
 
-// beat tells pulses from all else: what the threads that launch on the lane do, the lane's tasks, their copies to the host and
-// synchronizations. What may end a step is told apart by what came before it.
+// A beat selects the ops that are pulses: on a lane the launches and other tasks, and from the threads that launch there the copies to the host and
+// the synchronizations. An op that may end a step also depends on the pulse before it.
 type beat struct {
 	lane    int
 	threads map[uint32]bool
 	last    uint64
 }
 
-// pulse returns the number of what is done, the same for the same throughout a run of the program, and false for what is no pulse.
+// pulse returns the id of an op, which is equal for equal ops in one run of this program, and false if the op is not a pulse.
 func (b *beat) pulse(d *Op) (id uint64, ok bool) {
 	switch {
 	case b.lane == anyLane && b.threads[d.Thread]:
@@ -67,7 +67,7 @@ func Mix(a, b uint64) uint64 {
 	return a * 1099511628211
 }
 
-// rhythm is what a stream is asked to do, in order.
+// rhythm is the sequence of pulses on a stream or a thread.
 type rhythm struct {
 	ops      []Op
 	pulses   []pulse
@@ -76,24 +76,23 @@ type rhythm struct {
 	beat     beat
 }
 
-// cut is a way to cut a rhythm into steps: before each pulse of a symbol, or behind each of one that ends steps.
+// A cut divides a rhythm into steps: before each pulse with a symbol, or after it if the symbol ends steps.
 type cut struct {
 	r       *rhythm
 	symbol  int32
 	at      []int // positions of the cuts; step i is pulses[at[i]:at[i+1]]
 	typical []bool
-	model   int // the step that the others are compared with
-	n       int // typical steps
+	model   int // index of the step that others are compared with
+	n       int // number of typical steps
 	cover   float64
 	how     manner
-	added   bool // a step before the first cut
+	added   bool // there is a step before the first cut
 }
 
-// choose returns the best cut, nil for none that is good enough.
+// choose returns the best cut, nil if none is good enough.
 //
-// Where all repeats exactly and all the time, the shortest such cut tells how many steps there are. Behind that come cuts where the
-// host waits or copies, of which the shortest wins that covers nearly as much as the best one, and at last cuts at any task, of which
-// the one wins that covers most: a layer repeats in a step too, but never as well as the step.
+// If everything repeats exactly, the shortest exact cut wins. Otherwise cuts at waits and copies to the host are tried: the shortest one wins that
+// covers nearly as much as the best one. Last come cuts at any task, by coverage: a layer repeats inside a step too, but never as well as the step.
 func (r *rhythm) choose() *cut {
 	var tiles, ends, others *cut
 	for _, id := range r.candidates(func(s *symbol) bool { return s.class == Launch }) {
@@ -140,7 +139,7 @@ func (r *rhythm) choose() *cut {
 	return others
 }
 
-// candidates returns the symbols to cut at: the first two of each number of pulses.
+// candidates returns the symbols to cut at: the first two for each frequency.
 func (r *rhythm) candidates(which func(*symbol) bool) []int32 {
 	var ids []int32
 	for i := range r.symbols {
@@ -165,7 +164,7 @@ func (r *rhythm) candidates(which func(*symbol) bool) []int32 {
 		}
 	}
 	if n := len(out); n > maxCandidates {
-		// Steps are neither the most frequent thing nor the rarest: what is left is spread over both.
+		// Steps are neither the most frequent symbols nor the rarest, so the candidates are spread over all.
 		spread := make([]int32, maxCandidates)
 		for i := range spread {
 			spread[i] = out[i*n/maxCandidates]
@@ -189,10 +188,10 @@ func (r *rhythm) cut(id int32) *cut {
 	return c
 }
 
-// mean is the number of pulses in a step.
+// mean returns the number of pulses per step.
 func (c *cut) mean() int { return (c.at[len(c.at)-1] - c.at[0]) / (len(c.at) - 1) }
 
-// hash stands for what is between two positions, with or without what ends steps.
+// hash returns a hash for the pulses between two positions, with or without those that end steps.
 func (c *cut) hash(from, to int, ends bool) uint64 {
 	h := stepHash
 	for _, p := range c.r.pulses[from:to] {
@@ -203,11 +202,11 @@ func (c *cut) hash(from, to int, ends bool) uint64 {
 	return h
 }
 
-// stepHash is the hash of nothing.
+// stepHash is the hash for no pulses.
 const stepHash = uint64(14695981039346656037)
 
-// tile reports whether all steps put the same on the stream, two launches or more, but for at most a fifth of them at the beginning
-// and for copies to the host, which a program may make now and then to show how far it is.
+// tile reports whether all steps put the same tasks on the stream, with two launches or more. Up to a fifth of them may differ at the beginning.
+// Copies to the host may differ, since a program may make some to show its progress.
 func (c *cut) tile() bool {
 	c.how = sameTasks
 	if len(c.at) < minSteps || c.mean() < 2 {
@@ -238,10 +237,10 @@ func (c *cut) tile() bool {
 	return c.enough(launches * c.n)
 }
 
-// enough reports whether so many launches in so many steps are no accident.
+// enough reports whether so many launches in so many steps cannot be an accident.
 func (c *cut) enough(launches int) bool { return c.n >= minSteps && 2*launches >= c.r.launches }
 
-// judge tells the typical steps and reports whether they are enough. Where exact is set, they must be the same.
+// judge determines the typical steps and reports whether they are enough. With exact they must be equal, otherwise similar.
 func (c *cut) judge(exact bool) bool {
 	if c.how = nearly; exact {
 		c.how = same
@@ -299,8 +298,7 @@ func (c *cut) judge(exact bool) bool {
 	return c.cover >= covered && c.enough(launches)
 }
 
-// interrupted reports whether the host waits in some step and not in the usual one: what repeats is then in what a larger step is
-// made of.
+// interrupted reports whether the host waits in some steps but not in the model. Then the repeated sequence is only a part of a larger step.
 func (c *cut) interrupted() bool {
 	waits := func(i int) bool {
 		return slices.ContainsFunc(c.r.pulses[c.at[i]:c.at[i+1]], func(p pulse) bool { return c.r.symbols[p.symbol].ends() })
@@ -313,7 +311,7 @@ func (c *cut) interrupted() bool {
 	return false
 }
 
-// edges adds the step before the first cut and the one behind the last cut, where they are like the others.
+// edges adds a step before the first cut and one after the last, if they resemble the model.
 func (c *cut) edges() {
 	b := c.bag()
 	n := c.at[c.model+1] - c.at[c.model]
@@ -330,12 +328,12 @@ func (c *cut) edges() {
 	}
 }
 
-// bag returns that of the model.
+// bag returns the bag for the model.
 func (c *cut) bag() *bag {
 	return newBag(c.ids(c.at[c.model], c.at[c.model+1]))
 }
 
-// ids are the pulses between two positions.
+// ids returns the ids of the pulses between two positions.
 func (c *cut) ids(from, to int) []uint64 {
 	out := make([]uint64, 0, to-from)
 	for _, p := range c.r.pulses[from:to] {
@@ -344,17 +342,17 @@ func (c *cut) ids(from, to int) []uint64 {
 	return out
 }
 
-// likeness returns what tells typical steps.
+// likeness returns the likeness to the model.
 func (c *cut) likeness() likeness {
 	from, to := c.at[c.model], c.at[c.model+1]
 	return likeness{how: c.how, bag: newBag(c.ids(from, to)), hash: c.hash(from, to, c.how != sameTasks)}
 }
 
-// bag is what a step holds, in no order but that of two or three pulses next to each other.
+// A bag holds the contents of a step by pairs or triples of adjacent pulses. The order of those does not count.
 type bag struct {
 	grams map[uint64]int
 	n     int
-	wide  bool // three rather than two
+	wide  bool // triples, otherwise pairs
 	other map[uint64]int
 }
 
@@ -365,7 +363,7 @@ func newBag(ids []uint64) *bag {
 }
 
 func (b *bag) of(ids []uint64, grams map[uint64]int) map[uint64]int {
-	// What came before the step does not count: its first pulses stand alone.
+	// The first pulses are not paired with those before the step.
 	x, y := uint64(0), uint64(0)
 	for _, id := range ids {
 		g := Mix(id, y)
@@ -378,7 +376,7 @@ func (b *bag) of(ids []uint64, grams map[uint64]int) map[uint64]int {
 	return grams
 }
 
-// like reports whether a step is nearly the same.
+// like reports whether a step is similar.
 func (b *bag) like(ids []uint64) bool {
 	n := len(ids)
 	if n > 2*b.n || b.n > 2*n {
@@ -392,18 +390,18 @@ func (b *bag) like(ids []uint64) bool {
 	return float64(2*common) >= alike*float64(n+b.n)
 }
 
-// manner is in how far typical steps must be the same.
+// manner is how similar typical steps must be.
 type manner uint8
 
 const (
-	sameTasks manner = iota // but for copies to the host and synchronizations
+	sameTasks manner = iota // equal without copies to the host and synchronizations
 	same
 	nearly
 )
 
-// likeness tells typical steps.
+// likeness determines whether a step is typical.
 type likeness struct {
 	how  manner
 	hash uint64 // of the model
-	bag  *bag   // the same
+	bag  *bag   // of the model
 }

@@ -1,24 +1,25 @@
-// Package step finds the steps of a program: iterations of a training, tokens, requests.
+// Package step finds the steps of a program: training iterations, tokens, requests.
 //
-// There are three sources. A marker is a function or the beginning of names of ranges, by which a Counter counts steps call by call. Ranges of
-// the program mark steps if they hold most launches. Otherwise a Learner looks for a loop: a sequence of launches, copies and waits that
-// repeats on a stream, or on a thread if no stream repeats. The outcome is a Rule. A Finder cuts calls into steps by a rule; a live Finder
-// learns the rule first, from the calls that it is given, and again if the steps end.
+// One Finder cuts calls into steps, by a Rule with one of three sources:
+//   - A marker: calls of a function, or ranges whose names begin with it, separate steps. A Counter counts them call by call.
+//   - A loop: a Learner finds ranges of the program that hold most launches, or a sequence of launches, copies and waits that repeats on a
+//     stream or on a thread.
+//   - Live: the Finder learns the loop from the calls that it gets, and again if the steps stop.
 //
-// Package timeline turns calls into Ops and Ranges and calls a Learner and a Finder; package record calls a Counter while it records. This
-// package reads no trace and knows no objects.
+// Package timeline turns calls into Ops and Ranges for a Learner and a Finder. Package record calls a Counter while it records. This package
+// reads no trace and knows no objects.
 package step
 
 import "github.com/acltrace/acltrace/api"
 
-// A Source is how steps are known.
+// A Source is the origin of a Rule.
 type Source string
 
 // The sources of steps.
 const (
-	Marked   Source = "marked" // by ranges of the program
-	ByMarker Source = "told"   // by a marker: see Counter
-	Found    Source = "found"  // from repetition
+	Marked   Source = "marked" // ranges in the program
+	ByMarker Source = "told"   // a marker, see Counter
+	Found    Source = "found"  // repetition
 	None     Source = "none"
 )
 
@@ -26,35 +27,35 @@ const (
 // belong to none.
 type Step struct {
 	Index int    // from 0
-	Name  string // of the range that marks it, "" if there is none
+	Name  string // of the range that marks it, "" for none
 	// From and To are nanoseconds since the beginning of the trace. A call belongs to the step in which it began: From <= Start < To.
 	From, To int64
-	// Typical reports whether the step does nearly the same as most steps. Warm-up steps and steps with an evaluation do more.
+	// Typical means that the step is similar to most steps. Warm-up steps and steps with an evaluation do more.
 	Typical bool
-	// Open reports that the trace ends before the step does: To is the end of the trace.
+	// Open means that the trace ends before the step does: To is the end of the trace.
 	Open bool
 }
 
-// A Rule is how the steps of a trace are known. The same trace always has the same rule.
+// A Rule determines the steps in a trace. The same trace always has the same rule.
 //
-// Ranges of one name mark steps if they hold at least half of the launches and are outermost, not counting ranges that occur once. Otherwise
-// steps are found from repetition on the stream with the most launches, or else on the thread with the most launches. Otherwise one range
-// marks the only step, if its name says so.
+// Ranges with one name mark steps if they hold at least half the launches and are outermost; ranges that occur once do not count. Otherwise steps
+// are found by repetition on the stream, or else on the thread, with the most launches. Otherwise one range marks the only step, if its name says
+// step.
 type Rule struct {
 	Source  Source
-	Process uint32 // whose steps they are
-	Why     string // why there are none
+	Process uint32 // that has the steps
+	Why     string // why there are no steps
 
 	marker       string // ByMarker
 	domain, stem string // Marked
 
 	// Found:
-	lane    int             // anyLane for the steps of a thread
+	lane    int             // anyLane for steps on a thread
 	threads map[uint32]bool // that launch on the lane
-	symbol  uint64          // where to cut
-	after   bool            // cut after it, not before it
+	symbol  uint64          // pulse to cut at
+	after   bool            // cut after the pulse, not before it
 	like    likeness
-	early   int64 // begin of the first step, if that is before the first cut; else math.MaxInt64
+	early   int64 // begin of a step before the first cut, math.MaxInt64 for none
 }
 
 // finds reports whether two rules find the same steps.
@@ -65,7 +66,7 @@ func (r *Rule) finds(o *Rule) bool {
 // An Op is the part of a call that steps depend on: a task, or a wait for the device.
 type Op struct {
 	Start, End int64  // of the call
-	What       uint64 // hash of the name, and of the graph that is run
+	What       uint64 // hash of the name, and for a graph run of the graph
 	Lane       int32  // index, -1 for a wait
 	Thread     uint32
 	Class      Class
@@ -74,7 +75,7 @@ type Op struct {
 // Class is the kind of an Op.
 type Class uint8
 
-// The classes. From CopyOut on, the host learns what the device has done, so a step may end there.
+// The classes. From CopyOut on, the host learns that the device has finished, so a step may end there.
 const (
 	Other   Class = iota
 	Launch        // a kernel or a graph
@@ -93,7 +94,7 @@ type Range struct {
 	Begin        uint64 // the call that begins it
 }
 
-// A Lane is a stream of a process.
+// A Lane is a stream.
 type Lane struct {
 	Process uint32
 	Name    string

@@ -7,45 +7,45 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A stepper cuts a trace into steps by a rule, call by call. It holds one step, at most twice as long as a typical one.
+// A stepper cuts a trace into steps by a rule, call by call. It holds at most two typical steps.
 type stepper struct {
 	rule *Rule
 	beat beat
-	// Of the step that goes on:
+	// The current step:
 	open  bool
 	step  Step
-	index int      // of the next one
-	until int64    // end of the latest one
-	due   []bounds // to come, in the order of time
+	index int      // of the next step
+	until int64    // end of the latest step
+	due   []bounds // in the future, in the order of time
 	begun int64    // start of the latest call
 	told  Step
 
-	// Of the pulses behind the last cut:
+	// The pulses since the last cut:
 	ids      []uint64
 	n        int
 	hash     uint64
-	short    uint64 // hash without what ends steps
-	early    bool   // no cut so far, and a step before the first one
-	nth      int64  // end of the last pulse of a usual step
-	behind   int64  // start of the pulse behind it, -1 for none
+	short    uint64 // hash without the pulses that end steps
+	early    bool   // there is a step before the first cut
+	nth      int64  // end of the pulse that completes a typical step
+	behind   int64  // start of the pulse after that, -1 for none
 	memo     map[uint64]bool
-	overlaps int64 // of marked steps: the end of the latest one
+	overlaps int64 // end of the latest marked step
 
-	counters map[uint32]*Counter // with a marker, by process
-	chosen   bool                // a process has shown a step: its steps they are
+	counters map[uint32]*Counter // for a marker, by process
+	chosen   bool                // rule.Process is known
 }
 
-// bounds are a moment between steps.
+// bounds is a moment at which steps end or begin.
 type bounds struct {
 	at      int64
-	typical bool // the one before
-	ends    bool // one
-	opens   bool // one
+	typical bool // the step that ends
+	ends    bool // a step ends
+	opens   bool // a step begins
 	open    bool // the trace ends
 	name    string
 }
 
-// maxMemo bounds how many different steps are remembered.
+// maxMemo bounds the number of different steps in memo.
 const maxMemo = 1 << 16
 
 func newStepper(rule *Rule) *stepper {
@@ -63,7 +63,7 @@ func newStepper(rule *Rule) *stepper {
 	return s
 }
 
-// at returns the index of the step that goes on, -1 for none.
+// at returns the index of the current step, -1 for none.
 func (s *stepper) at() int {
 	if s.open {
 		return s.index
@@ -71,7 +71,7 @@ func (s *stepper) at() int {
 	return -1
 }
 
-// pass goes on to a moment and returns a step that has ended by then, nil when there are no more.
+// pass advances to a moment. It returns a step that has ended by then, nil if there are no more.
 func (s *stepper) pass(now int64) *Step {
 	if now != math.MaxInt64 {
 		s.begun = now
@@ -97,7 +97,7 @@ func (s *stepper) pass(now int64) *Step {
 	return nil
 }
 
-// see takes in a call: its op, nil if it has none, and the range that it begins or ends, nil if it does neither.
+// see takes a call: its op, nil if it has none, and the range that it begins or ends, nil if there is none.
 func (s *stepper) see(d *Op, named *Range) {
 	if s.rule.Source == Marked {
 		if r := named; r != nil && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && Stem(r.Name) == s.rule.stem {
@@ -135,8 +135,7 @@ func (s *stepper) see(d *Op, named *Range) {
 	}
 }
 
-// count takes in a call of a process, for a marker; name is that of the range that it begins. The first step of a program that has no
-// begin of its own is not reported.
+// count takes a call for a marker; name is the name of the range that it begins. A first step without a begin is not reported.
 func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.Call, name string) {
 	if f == nil || s.chosen && process != s.rule.Process {
 		return
@@ -161,7 +160,7 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: true, name: name})
 }
 
-// cut ends a step and begins another one.
+// cut ends the current step and begins another one.
 func (s *stepper) cut(at int64) {
 	typical := s.early || s.typical()
 	s.early = false
@@ -190,7 +189,7 @@ func (s *stepper) typical() bool {
 	return like
 }
 
-// finish ends what goes on at the end of a trace: as a step, where it holds one, else as one that is open.
+// finish ends the current step at the end of the trace. It is open unless it holds a typical step.
 func (s *stepper) finish(end int64) {
 	if s.rule.Source == Marked {
 		return
