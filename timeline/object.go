@@ -32,27 +32,27 @@ const NoCall = ^uint64(0)
 // RetParam is the parameter number for the returned value.
 const RetParam = api.RetParam
 
-// An Object is an object of the runtime that the program names by a handle, or an allocation that it names by addresses.
+// An Object is a runtime object that the program names by a handle, or an allocation that it names by addresses.
 type Object struct {
 	ID      int // from 1, in the order of appearance in the trace
 	Kind    api.Object
-	Handle  uint64 // handle, or first address; for the default stream of a thread: the number from api.Model.StreamOf
-	Size    uint64 // bytes of an allocation
+	Handle  uint64 // handle, or first address; for a thread's default stream: the number from api.Model.StreamOf
+	Size    uint64 // for an allocation, in bytes
 	Process uint32
 	Created uint64 // call that made it, NoCall for an object older than the trace
 	Ended   uint64 // call that ended it, NoCall if none did
-	Name    string // for a function: the name of its kernel
+	Name    string // for a function: its kernel's name
 	Parent  *Object
-	// Constant means that no call makes the object: it is the default stream of a thread.
+	// Constant means that no call makes the object: it is a thread's default stream.
 	Constant bool
-	// NonBlocking means that the default stream of the context does not wait for the stream, see api.Model.NonBlocking.
+	// NonBlocking means that the context's default stream does not wait for the stream, see api.Model.NonBlocking.
 	NonBlocking bool
 
 	Hosted bool // memory that the program accesses without a call, like its own
-	Device int  // number of the device, NoDevice if unknown
+	Device int  // device number, NoDevice if unknown
 
 	exported *Object // for an import: the object that another process exported by the key
-	lane     *lane   // lane of a stream, in a Walk
+	lane     *lane   // for a stream, in a Walk
 	held     int     // references besides the first, see api.Param.RefCounted
 }
 
@@ -84,12 +84,12 @@ type Event struct {
 	Captured *Object
 }
 
-// A State holds the objects of the runtime at one moment of a trace.
+// A State holds the runtime objects at one moment in a trace.
 type State struct {
 	model  *api.Model
 	byFunc []*funcHandlers // by api.ID
 	live   map[key]*Object
-	recent [256]struct { // a cache of live, since most calls use an object that an earlier call has used
+	recent [256]struct { // a cache for live, since most calls use an object that an earlier call has used
 		key
 		o *Object
 	}
@@ -100,7 +100,7 @@ type State struct {
 	captures    graph.Captures[*Object]
 	graphCall   GraphCall // reused
 	objects     int
-	device      uint64    // bytes of live device allocations
+	device      uint64    // bytes in live device allocations
 	moved       []*Object // device memory that the latest call has made or ended, in this order
 	ended       []*Object // objects that the current call ends if it succeeds
 	event       Event
@@ -108,8 +108,8 @@ type State struct {
 	devices     map[uint32][]int           // by process: devices that its threads have selected
 	reader      *format.Reader             // nil if binaries are not read
 	binaries    map[*Object]*kernelbin.File
-	shared      map[string]uint64     // bytes of exported memory, by key
-	taken       map[string][]*Object  // imported memory of all processes, by key
+	shared      map[string]uint64     // size in bytes, by the key that exports the memory
+	taken       map[string][]*Object  // imported memory, by key
 	exported    map[string]*Object    // exported objects other than memory, by key
 	found       map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }
@@ -124,7 +124,7 @@ type key struct {
 // mean an earlier object, which was ended during that call or was made and ended during it.
 type unpublished struct {
 	o     *Object
-	until int64  // end of the making call
+	until int64  // when the making call returns
 	maker uint32 // its thread
 }
 

@@ -7,13 +7,13 @@ import (
 
 // A Task is work that a call has put on a stream, or a copy that the call itself did.
 type Task struct {
-	Call  uint64 // number of the call that made it
+	Call  uint64 // that made it
 	Index int    // from 0, in the order of the calls; -1 in a graph
 	Fn    *api.Func
 	Name  string // the kernel, otherwise the kind and the direction of a copy
 	Lane  int    // index into Walk.Lanes
 	Step  int    // as HostCall.Step
-	// Issued and Returned are the start and the end of the call, in nanoseconds since the beginning of the trace.
+	// Issued and Returned are the call's start and end, in nanoseconds since the trace began.
 	Issued, Returned int64
 	// From and To are the times on the device if Measured is true. Otherwise they are bounds. The task did not begin before From, when the call had
 	// begun and the task before it on the stream may have ended. It ended by To, when the first synchronization that covers it returned.
@@ -21,7 +21,7 @@ type Task struct {
 	Bytes            uint64 // copied or filled
 	Process          uint32
 	Thread           uint32
-	StreamID, TaskID uint32 // numbers of the runtime, known if HasID is true
+	StreamID, TaskID uint32 // the runtime's numbers, known if HasID is true
 	Blocks           uint32 // of a kernel, 0 if unknown
 	Kind             api.Task
 	HasID            bool
@@ -72,7 +72,7 @@ type HostCall struct {
 	Raw      *format.Call // the recorded call; its Data may be missing. nil in a Timeline
 }
 
-// side is the kind of memory on one side of a copy.
+// side is the memory on one side of a copy.
 type side uint8
 
 const (

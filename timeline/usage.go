@@ -11,7 +11,7 @@ import (
 
 // A MemoryPoint is a change in device memory use.
 type MemoryPoint struct {
-	Time    int64 // start of the call, nanoseconds since the beginning of the trace
+	Time    int64 // the call's start, in nanoseconds since the trace began
 	Process uint32
 	Device  int     // NoDevice if unknown
 	Bytes   uint64  // allocated on this device by this process, after the change
@@ -23,7 +23,7 @@ type MemoryPoint struct {
 
 // A DepthPoint is a change in the number of tasks on a stream, at most one per stream and moment.
 type DepthPoint struct {
-	Time  int64 // nanoseconds since the beginning of the trace
+	Time  int64 // nanoseconds since the trace began
 	Lane  int   // index into Walk.Lanes
 	Depth int   // tasks issued that may not have ended; an upper bound if their times are bounds
 }
@@ -42,7 +42,7 @@ type depth struct {
 	changed bool
 }
 
-// An ending is the end of some tasks on a lane.
+// An ending is a moment at which some tasks on a lane end.
 type ending struct {
 	at    int64
 	lane  int
@@ -134,7 +134,7 @@ func (k *Task) Rate() (rate float64, atLeast bool) {
 // Idle is a period in which a stream certainly had no task, between two tasks.
 type Idle struct {
 	Lane     int
-	From, To int64 // nanoseconds since the beginning of the trace
+	From, To int64 // nanoseconds since the trace began
 	Task     Task  // that ended the period
 	// Call is the call that took most of the period on the thread of the task, NoCall if the thread made none. InCallNS is the time in that
 	// call, InCallsNS the time in all its calls, and RecordingNS the time that the recorder took between them. The program used the rest.
@@ -223,7 +223,7 @@ func newMeter(r *format.Reader) (meter, error) {
 	return meter{late}, err
 }
 
-// measured returns the begin and the end of the task of a call, on the clock of calls. Calls must come in the order of their starts.
+// measured returns when a call's task began and ended, on the clock of calls. Calls must come in the order in which they started.
 func (m *meter) measured(c *format.Call) (from, to int64, ok bool, err error) {
 	start, began := out(c, api.TaskStartParam)
 	end, ended := out(c, api.TaskEndParam)

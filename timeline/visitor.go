@@ -18,7 +18,7 @@ func (w *Walk) StepRule() *step.Rule {
 	return w.steps.Rule()
 }
 
-// A Walk runs once through a trace and reports its contents to a Visitor, in the order of time. NewWalk reads the index of the trace only. Call
+// A Walk runs once through a trace and reports its contents to a Visitor, in the order of time. NewWalk reads the trace's index only. Call
 // Run once. Visitor functions may read the exported fields during and after Run. A Walk belongs to one goroutine.
 //
 // Its memory does not grow with the number of calls. It holds the chunks of the file that overlap in time, live objects, streams and names, at
@@ -28,7 +28,7 @@ type Walk struct {
 	Model  *api.Model
 	// Start is the begin of the first call. End is the end of the last call by the index, or of a later measured task.
 	Start, End int64
-	Calls      uint64 // number of calls by the index
+	Calls      uint64 // by the index
 	Lanes      []Lane // used so far; a lane is added before anything that names it is reported
 	// PeakDevice is the largest number of bytes in live device allocations so far.
 	PeakDevice uint64
@@ -39,7 +39,7 @@ type Walk struct {
 	v      Visitor
 	s      *State
 	host   HostCall // the current call
-	seen   int      // number of objects reported
+	seen   int      // objects reported
 	whole  int64    // until this time the trace lacks no call that changes the meaning of later calls
 	meter  meter
 	depth  depths
@@ -68,18 +68,18 @@ type laneTable struct {
 	lanes   map[LaneKey]*lane
 	latest  *lane   // most recently used lane
 	byIndex []*lane // in the order of Walk.Lanes
-	shown   int     // number of lanes reported
+	shown   int     // lanes reported
 }
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.
 type taskQueue struct {
-	tasks   int // number of tasks so far
-	pending int // number of tasks without an end, on all lanes
-	wanted  int // number of those in the window
+	tasks   int // so far
+	pending int // tasks without an end, on all lanes
+	wanted  int // those in the window
 	records map[*Object]record
 	failed  map[uint32]attempt // by thread: its latest launch, if that failed
 	ended   []*Task            // not reported yet
-	single  Task               // the task of the current call, if it has ended
+	single  Task               // the current call's task, if it has ended
 }
 
 // memoryUse counts the device memory in use.
@@ -107,8 +107,8 @@ type WalkOptions struct {
 // A Visitor gets the parts of a trace as they become known. Arguments are valid until the function returns, and must not be changed. A nil
 // function is skipped; an error ends the Walk. The same trace always gives the same calls in the same order.
 //
-// For one call of the trace the order is: a Step that has ended before it, an Object and a Lane that it names first, counter points up to its
-// start, the Range that it begins, the Call, and the Tasks whose times are known now.
+// For one call in the trace, the order is: a Step that has ended before it, an Object and a Lane that it names first, and counter points up to its
+// start. Then come the Range that it begins, the Call, and the Tasks whose times are known now.
 type Visitor struct {
 	// Call gets every call, by start, and the task that it has put on a lane, or nil. The end of the task is unknown unless it was measured.
 	Call func(*HostCall, *Task) error

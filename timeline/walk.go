@@ -315,7 +315,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 	return ln
 }
 
-// laneOf returns the lane for the work of a call.
+// laneOf returns the lane for a call's work.
 func (w *Walk) laneOf(process uint32, e *Event) *lane {
 	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.Device {
 		return s.lane
@@ -367,7 +367,7 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 	}
 }
 
-// task describes the task of a call and returns its lane.
+// task describes a call's task and returns its lane.
 func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(process, e)
@@ -407,7 +407,7 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	return ln
 }
 
-// put puts the task of a call on its lane.
+// put puts a call's task on its lane.
 func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 	c, f := e.Call, e.Fn
 	task := &w.single

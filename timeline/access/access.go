@@ -1,4 +1,4 @@
-// Package access finds the memory that each call of a trace reads, writes, or can reach through an address among its arguments.
+// Package access finds the memory that each call in a trace reads, writes, or can reach through an address among its arguments.
 //
 // A Tracker belongs to a timeline.State. Its Apply advances the State by one call; Of then returns the accesses of that call. Follow
 // additionally tracks the content of device memory, for launches whose arguments are there: DevArgs returns them.
@@ -19,15 +19,15 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Kind is the kind of an Access.
+// Kind is an access kind.
 type Kind uint8
 
-// The kinds of accesses.
+// The access kinds.
 const (
 	Reads  Kind = iota // the call or its task reads the range
 	Writes             // the call or its task overwrites the range
 	Names              // an argument is an address: only the kernel determines the bytes that are used
-	Points             // the payload of a copy holds an address (Region only)
+	Points             // a copied payload holds an address (Region only)
 )
 
 func (k Kind) String() string { return [...]string{"reads", "writes", "names", "points to"}[k] }
@@ -38,18 +38,18 @@ type Access struct {
 	Size  uint64 // bytes, 0 for Names
 	Kind  Kind
 	Param int    // the parameter that holds the address,
-	Item  uint32 // the item of its data, as in format.Data,
+	Item  uint32 // the item in its data, as in format.Data,
 	At    uint64 // and the byte in that item
 	Self  bool   // the argument itself is the address
 }
 
-// A Tracker finds the accesses of the calls of a trace, in the order in which they began. It does not follow pointers in device memory. Its
+// A Tracker finds the accesses of calls, in the order in which they began. It does not follow pointers in device memory. Its
 // memory grows with the live argument lists.
 type Tracker struct {
 	s      *timeline.State
 	r      *format.Reader
 	late   map[uint64][]format.Data // input data that was recorded after its call, by call
-	step   int                      // distance of the words that may be addresses, in bytes
+	step   int                      // distance between words that may be addresses, in bytes
 	lists  map[*timeline.Object]*list
 	buf    []Access
 	shadow *shadow // nil before Follow, and if no call has arguments in device memory
@@ -58,18 +58,18 @@ type Tracker struct {
 // list is what an argument list holds.
 type list struct {
 	words   []Access
-	buffers int  // number of buffers that the program fills before the launch
-	unknown bool // the trace lacks some of it
+	buffers int  // that the program fills before the launch
+	unknown bool // the trace lacks some words
 }
 
-// New returns a Tracker of the calls of a trace. No call may have been applied to the State yet.
+// New returns a Tracker for a trace. No call may have been applied to the State yet.
 func New(s *timeline.State, r *format.Reader) *Tracker { return newTracker(s, r, nil, 8) }
 
 func newTracker(s *timeline.State, r *format.Reader, late map[uint64][]format.Data, step int) *Tracker {
 	return &Tracker{s: s, r: r, late: late, step: step, lists: map[*timeline.Object]*list{}}
 }
 
-// Apply advances the State by one call of a process and returns its meaning, which is valid until the next Apply.
+// Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
 func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
 	e := t.s.Apply(process, c)
 	if t.shadow != nil {
@@ -78,8 +78,8 @@ func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
 	return e
 }
 
-// Of returns the accesses of the call that was applied last, valid until the next Of. all is false if the trace lacks some arguments of the
-// call. Of must be called for every call, since it collects the argument lists of later launches.
+// Of returns the accesses of the call that was applied last, valid until the next Of. all is false if the trace lacks some of its arguments. Of
+// must be called for every call, since it collects the argument lists for later launches.
 func (t *Tracker) Of(e *timeline.Event) (accesses []Access, all bool) {
 	t.buf = t.buf[:0]
 	c, f := e.Call, e.Fn
@@ -100,7 +100,7 @@ func (t *Tracker) Of(e *timeline.Event) (accesses []Access, all bool) {
 	return t.buf, all
 }
 
-// param adds the accesses by one parameter. It returns false if the trace lacks some of them.
+// param adds the accesses by one parameter. It returns false if the trace lacks some.
 func (t *Tracker) param(e *timeline.Event, i int) (all bool) {
 	c, f := e.Call, e.Fn
 	p := &f.Params[i]
@@ -183,7 +183,7 @@ func (t *Tracker) payload(e *timeline.Event, i int) (all bool) {
 	return ok1 && ok2
 }
 
-// items adds the words of the data of a parameter. It returns false if the trace lacks some data: at least want pieces must be there. If the
+// items adds the words in a parameter's data. It returns false if the trace lacks some data: at least want pieces must be there. If the
 // role has items besides the data that points to them, want counts the items only.
 func (t *Tracker) items(e *timeline.Event, i, want int) (all bool) {
 	all = true
@@ -205,7 +205,7 @@ func (t *Tracker) items(e *timeline.Event, i, want int) (all bool) {
 	return all && want <= 0
 }
 
-// extend adds the arguments of a call to an argument list, or drops the list that the call ends.
+// extend adds a call's arguments to an argument list, or drops the list that the call ends.
 func (t *Tracker) extend(e *timeline.Event, o *timeline.Object) {
 	if o.Ended == e.Call.Index && o.Created != e.Call.Index {
 		delete(t.lists, o)
@@ -228,13 +228,13 @@ func (t *Tracker) extend(e *timeline.Event, o *timeline.Object) {
 		at := len(l.words)
 		l.words = t.words(l.words, b, i, 0)
 		for k := at; k < len(l.words); k++ {
-			l.words[k].Item = uint32(len(l.words)) // in the order of the calls
+			l.words[k].Item = uint32(len(l.words)) // in call order
 		}
 		l.unknown = l.unknown || !ok
 	}
 }
 
-// data returns the input data of a parameter, false if the trace lacks it.
+// data returns a parameter's input data, false if the trace lacks it.
 func (t *Tracker) data(c *format.Call, param int, item uint32) ([]byte, bool) {
 	for _, data := range [][]format.Data{c.Data, t.late[c.Index]} {
 		i := slices.IndexFunc(data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == format.DirIn })
@@ -261,7 +261,7 @@ func (t *Tracker) content(d *format.Data) ([]byte, bool) {
 // leastAddress is less than every address: a smaller word is a number.
 const leastAddress = 1 << 16
 
-// words appends the 8-byte words of data that may be addresses.
+// words appends the 8-byte words that may be addresses.
 func (t *Tracker) words(to []Access, b []byte, param int, item uint32) []Access {
 	for at := 0; at+8 <= len(b); at += t.step {
 		if w := word(b[at:]); w >= leastAddress {

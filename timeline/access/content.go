@@ -14,7 +14,7 @@ import (
 type memory struct {
 	near  []write // at most maxShadow bytes long, sorted by first byte
 	wide  []write // longer writes, whose content is not kept
-	whole []write // by kernels, the latest of each lane
+	whole []write // by kernels, the latest on each lane
 	reads []read  // by tasks that may still run
 }
 
@@ -41,7 +41,7 @@ func (sh *shadow) write(lo, hi uint64, t stamp, call uint64) write {
 	return write{lo: lo, hi: hi, stamp: t, number: sh.number, call: call}
 }
 
-// latest adds a write to a list that keeps the last write of each lane and thread.
+// latest adds a write to a list that keeps the last write on each lane and thread.
 func latest(ws []write, w write) []write {
 	for i := range ws {
 		if ws[i].lane == w.lane && ws[i].thread == w.thread {
@@ -66,7 +66,7 @@ func (p *process) shadowOf(o *timeline.Object) *memory {
 // cost is the memory that a write takes, in bytes, about.
 func (w *write) cost() int { return 160 + len(w.bytes) }
 
-// forget drops the shadow of an allocation.
+// forget drops an allocation's shadow.
 func (p *process) forget(o *timeline.Object) {
 	if m := p.memory[o]; m != nil {
 		for i := range m.near {
@@ -76,7 +76,7 @@ func (p *process) forget(o *timeline.Object) {
 	}
 }
 
-// store records a write to an address. The range of the write is relative to the address.
+// store records a write to an address. Its range is relative to the address.
 func (p *process) store(addr uint64, w write) {
 	sh := p.sh
 	o, off, ok := sh.s.Find(p.id, addr)
@@ -192,7 +192,7 @@ func (p *process) load(addr, n uint64, t *stamp, call uint64) ([]byte, string) {
 	return sh.assemble(p.overlapping(m, lo, hi), lo, n, t)
 }
 
-// overlapping returns the writes that may have touched a range, in the order of their calls.
+// overlapping returns the writes that may have changed a range, in call order.
 func (p *process) overlapping(m *memory, lo, hi uint64) []*write {
 	var writes []*write
 	for _, ws := range [][]write{p.any, m.whole, m.wide} {

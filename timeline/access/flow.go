@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Region is a range of an allocation that a call accesses. The range of Names and Points is empty: the object is what counts.
+// A Region is a range in an allocation that a call accesses. For Names and Points the range is empty: they concern the whole object.
 type Region struct {
 	Object *timeline.Object
 	Lo, Hi uint64 // offsets
@@ -18,15 +18,15 @@ type Region struct {
 // A Flow follows addresses and content from allocation to allocation. It determines the allocations that a kernel can reach: those that its
 // arguments name, and those whose addresses earlier calls have copied into reachable memory.
 //
-// Its memory grows with the number of allocations of a trace.
+// Its memory grows with the number of allocations in a trace.
 type Flow struct {
 	contents []*content // by Object.ID
 	others   map[*timeline.Object]*content
-	captured map[*timeline.Object]bool // memory that tasks of graphs access
+	captured map[*timeline.Object]bool // memory that graph tasks access
 	indirect bool                      // some memory may hold addresses
 }
 
-// content is the content of an allocation: the bytes that the device has written, and the objects whose addresses it holds.
+// content describes an allocation: the bytes that the device has written, and the objects whose addresses it holds.
 type content struct {
 	whole   bool   // any byte may have been written
 	written []Span // otherwise: sorted, without overlaps
@@ -41,11 +41,11 @@ func NewFlow() *Flow {
 	return &Flow{others: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}}
 }
 
-// Capture records that a task of a graph accesses an object. Runs of graphs access it then.
+// Capture records that a graph task accesses an object. Graph runs access it then.
 func (f *Flow) Capture(o *timeline.Object) { f.captured[o] = true }
 
 // Call takes in the regions that a successful call accesses. It returns them, followed by the memory that a kernel or a graph reaches besides.
-// named are objects that the arguments name by numbers; numbers are the kinds of such objects.
+// named are objects that the arguments name by numbers; numbers are the kinds that such objects have.
 func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object) []Region {
 	runs := Runs(e.Fn)
 	if len(regions) == 0 && !runs {
@@ -76,10 +76,10 @@ func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Objec
 	return regions
 }
 
-// Runs reports whether calls of a function run kernels, which may write any memory that they reach.
+// Runs reports whether a function runs kernels, which may write any memory that they reach.
 func Runs(f *api.Func) bool { return f.Task == api.Kernel || f.Task == api.GraphRun }
 
-// Written returns the bytes of an allocation that the device has written, or all if any byte may have been written.
+// Written returns the bytes in an allocation that the device has written, or all if any byte may have been written.
 func (f *Flow) Written(o *timeline.Object) (spans []Span, all bool) {
 	if c := f.known(o); c != nil {
 		return c.written, c.whole
@@ -87,7 +87,7 @@ func (f *Flow) Written(o *timeline.Object) (spans []Span, all bool) {
 	return nil, false
 }
 
-// known returns the content of an object, nil if no call has accessed it.
+// known returns an object's content, nil if no call has accessed it.
 func (f *Flow) known(o *timeline.Object) *content {
 	if o.ID > 0 && o.ID < len(f.contents) {
 		return f.contents[o.ID]

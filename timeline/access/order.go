@@ -9,18 +9,18 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// laneKey identifies a lane of an order.
+// laneKey identifies a lane in an order.
 type laneKey struct {
 	timeline.LaneKey
-	thread uint32 // of a synchronous lane
+	thread uint32 // for a synchronous lane
 	lost   bool   // calls that are not in the trace
 }
 
-// lostKey is the lane of lost calls.
+// lostKey is the lane for lost calls.
 var lostKey = laneKey{LaneKey: timeline.LaneKey{Device: timeline.NoDevice}, lost: true}
 
-// An order determines which tasks of a process certainly end before others begin: by the order of a stream, by events that streams wait for,
-// and by synchronizations of the host. Tasks of calls that overlap on several threads have no order.
+// An order determines which tasks in a process certainly end before others begin: by their stream, by events that streams wait for, and by
+// synchronizations on the host. Tasks whose calls overlap on several threads have no order.
 type order struct {
 	index   map[laneKey]int
 	lanes   []orderLane
@@ -29,7 +29,7 @@ type order struct {
 	events  map[*timeline.Object]recorded
 }
 
-// A clock holds, for each lane, the number of tasks that precede. A clock in use is never changed.
+// A clock counts, for each lane, the tasks that precede. A clock in use is never changed.
 type clock []uint64
 
 func (c clock) at(lane int) uint64 {
@@ -70,7 +70,7 @@ func (c clock) with(lane int, n uint64) clock {
 
 type orderLane struct {
 	key    laneKey
-	n      uint64 // number of tasks, counted from 1
+	n      uint64 // tasks, counted from 1
 	before clock  // tasks that precede its next task
 	recent []issue
 }
@@ -95,12 +95,12 @@ type recorded struct {
 	end    int64
 }
 
-// A stamp is the place of a task in the order.
+// A stamp is a task's place in the order.
 type stamp struct {
 	lane   int
 	n      uint64
 	thread uint32
-	own    uint64 // number of tasks of its lane that certainly precede it
+	own    uint64 // tasks on its lane that certainly precede it
 	before clock
 }
 
@@ -140,7 +140,7 @@ func (o *order) lane(k laneKey) int {
 	return i
 }
 
-// certain returns the number of tasks of the lane that were certainly issued before the call.
+// certain returns how many tasks on the lane were certainly issued before the call.
 func (l *orderLane) certain(c *format.Call) uint64 {
 	n := l.n
 	for _, r := range l.recent {
@@ -170,7 +170,7 @@ func (o *order) task(lane int, c *format.Call) stamp {
 	return t
 }
 
-// over records that all tasks so far of some lanes have ended when the call returns, and the tasks that those have waited for.
+// over records that all tasks so far on some lanes have ended when the call returns, and the tasks that those have waited for.
 func (o *order) over(c *format.Call, lanes ...int) {
 	b := make(clock, len(o.lanes))
 	for _, i := range lanes {

@@ -18,13 +18,13 @@ import (
 type shadow struct {
 	s        *timeline.State
 	r        *format.Reader
-	late     map[uint64][]format.Data // input data of copies that was recorded after the call
+	late     map[uint64][]format.Data // copied input data that was recorded after the call
 	procs    map[uint32]*process
 	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
 	found    map[uint64]uint64 // spoiled calls that this pass finds
 	unseen   string            // why nothing is known in this trace, "" if something is
-	cost     int               // bytes of memory in use, about
-	number   uint64            // of the latest write
+	cost     int               // memory in use, in bytes, about
+	number   uint64            // latest write
 	accesses *Tracker          // by words at every fourth byte: a superfluous address only makes more bytes unknown
 
 	// The current call:
@@ -34,19 +34,19 @@ type shadow struct {
 	why   string
 }
 
-// process is the device memory of one process, and the order of its tasks.
+// process has the device memory of one process, and the order of its tasks.
 type process struct {
 	*order
 	sh     *shadow
 	id     uint32
 	memory map[*timeline.Object]*memory
-	any    []write      // writes to unknown addresses, the latest of each lane
+	any    []write      // writes to unknown addresses, the latest on each lane
 	gaps   []format.Gap // not reached yet
 	off    string       // why nothing is known from here on, "" if something is
 }
 
 const (
-	// maxShadow is the length in bytes of the longest copy whose content is kept. Arguments are shorter.
+	// maxShadow is the longest copy whose content is kept, in bytes. Arguments are shorter.
 	maxShadow = 64 << 10
 	// maxCost bounds shadow.cost.
 	maxCost = 64 << 20
@@ -107,13 +107,13 @@ func (sh *shadow) apply(id uint32, e *timeline.Event) {
 	}
 }
 
-// writes takes in the writes of the task of a call.
+// writes takes in the writes by a call's task.
 func (p *process) writes(e *timeline.Event, done, failed bool) {
 	c, f := e.Call, e.Fn
 	switch {
 	case f.Composite && f.Stream >= 0:
 		if !failed {
-			p.reached(e, p.task(p.laneOf(e), c)) // the buffers of a collective
+			p.reached(e, p.task(p.laneOf(e), c)) // a collective's buffers
 		}
 	case f.Task == api.Copy && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.CopyDesc != nil }), f.Task == api.Fill:
 		p.copy(e, done && !failed)
@@ -130,7 +130,7 @@ func (p *process) writes(e *timeline.Event, done, failed bool) {
 	}
 }
 
-// laneOf returns the lane of a call. Calls without a stream are in order with the other calls of their thread.
+// laneOf returns a call's lane. Calls without a stream are in order with other calls on their thread.
 func (p *process) laneOf(e *timeline.Event) int {
 	k := laneKey{LaneKey: p.sh.s.LaneKey(p.id, e)}
 	if k.Synchronous {
@@ -165,7 +165,7 @@ func (p *process) sync(e *timeline.Event) {
 	}
 }
 
-// launch finds the arguments of a kernel in device memory, and takes in its possible writes.
+// launch finds a kernel's arguments in device memory, and takes in its possible writes.
 func (p *process) launch(e *timeline.Event) {
 	c, f, sh := e.Call, e.Fn, p.sh
 	t := p.task(p.laneOf(e), c)
@@ -179,7 +179,7 @@ func (p *process) launch(e *timeline.Event) {
 	p.reached(e, t)
 }
 
-// reached records that a task may have written any byte of the allocations that its call names.
+// reached records that a task may have written any byte in the allocations that its call names.
 func (p *process) reached(e *timeline.Event, t stamp) {
 	accesses, all := p.sh.accesses.Of(e)
 	if !all {
@@ -202,7 +202,7 @@ func (p *process) reached(e *timeline.Event, t stamp) {
 	}
 }
 
-// copy takes in the writes of a copy or a fill. ok is false if the call failed or has not returned: then the content is unknown.
+// copy takes in the writes by a copy or a fill. ok is false if the call failed or has not returned: then the content is unknown.
 func (p *process) copy(e *timeline.Event, ok bool) {
 	c, f := e.Call, e.Fn
 	t := p.task(p.laneOf(e), c)
@@ -250,7 +250,7 @@ func (p *process) copy(e *timeline.Event, ok bool) {
 	p.store(c.Args[q.Word], w)
 }
 
-// batch takes in the copies of a batch, which have no order among each other.
+// batch takes in the copies in a batch, which have no order among each other.
 func (p *process) batch(e *timeline.Event, source, target int, t stamp, ok bool) {
 	c, f, sh := e.Call, e.Fn, p.sh
 	to, ok1 := sh.accesses.data(c, target, 0)

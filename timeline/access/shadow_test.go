@@ -73,7 +73,7 @@ func TestDevArgs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		tell func(s *teller)
-		want []byte // arguments of the last launch, nil if unknown
+		want []byte // arguments for the last launch, nil if unknown
 		why  string
 	}{
 		{"a synchronous copy", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA) }, one, ""},
@@ -370,7 +370,7 @@ func TestDevArgsOfACapture(t *testing.T) {
 	})
 }
 
-// TestDevArgsLate stores the payload after the call of its copy, as recorders do.
+// TestDevArgsLate stores a copy's payload after its call, as recorders do.
 func TestDevArgsLate(t *testing.T) {
 	t.Run("whole", func(t *testing.T) { testLate(t, format.Coverage{}, "") })
 	t.Run("harmless calls passed by", func(t *testing.T) {

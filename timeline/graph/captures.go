@@ -11,7 +11,7 @@ import (
 type Captures[K comparable] struct {
 	streams map[K]K // captured streams, to the stream that began the capture
 	events  map[K]K // events recorded last in a capture, to that stream
-	nodes   map[K]K // to the graph of the node, or to that stream until the capture ends
+	nodes   map[K]K // to their graph, or to that stream until the capture ends
 }
 
 // Active reports whether some stream is captured.
@@ -79,7 +79,7 @@ func (c *Captures[K]) Apply(call *Call[K]) (in K) {
 	return began
 }
 
-// build follows a call that makes a node of a graph, or gives one another task. It returns the graph, or the node if its graph is unknown.
+// build follows a call that makes a graph node or gives one another task. It returns the graph, or the node if its graph is unknown.
 func (c *Captures[K]) build(call *Call[K]) (in K) {
 	k := slices.IndexFunc(call.Uses, func(u Use[K]) bool { return u.Param == int(call.Fn.Graph) })
 	if k < 0 {
@@ -90,7 +90,7 @@ func (c *Captures[K]) build(call *Call[K]) (in K) {
 		if graph, ok := c.nodes[u.Key]; ok {
 			return graph
 		}
-		return u.Key // of a graph that was captured, or of a clone
+		return u.Key // in a captured graph, or in a clone
 	}
 	for i := range call.Fn.Params {
 		if call.Fn.Params[i].Role != api.New {
@@ -103,7 +103,7 @@ func (c *Captures[K]) build(call *Call[K]) (in K) {
 	return u.Key
 }
 
-// end follows the end of a capture: its nodes belong to the graph that the call names.
+// end follows the call that ends a capture: its nodes belong to the graph that the call names.
 func (c *Captures[K]) end(call *Call[K]) {
 	k := slices.IndexFunc(call.Uses, func(u Use[K]) bool { return u.Kind == api.Graph })
 	for _, n := range c.End(call.Stream) {

@@ -1,14 +1,14 @@
-// Package graph follows the graphs of a runtime: those that streams capture, those that calls build node by node, and their clones.
+// Package graph follows runtime graphs: those that streams capture, those that calls build node by node, and their clones.
 //
-// Captures determines which calls put their tasks into a graph instead of running them. Graphs holds the nodes of all graphs, their order, and
-// one value for each node. Both take one Call after the other, in the order in which the calls began. Tasks lists the content of a graph in an
-// order in which it can run; Lanes distributes it to streams.
+// Captures determines which calls put their tasks into a graph instead of running them. Graphs holds the nodes in all graphs, their order, and
+// one value per node. Both take one Call after the other, in the order in which the calls began. Tasks lists a graph in an order in which it can
+// run; Lanes distributes it to streams.
 //
-// The package is generic, since it lies below package timeline: K identifies an object of the runtime (a pointer that is nil for none), T is
-// the value of a node. A timeline.State has Captures, a timeline.Walk has Graphs of tasks, and the compiler of replays has Graphs of the
-// copies that it compares. What-if analyses and exporters get the tasks from the Walk.
+// The package is generic, since it lies below package timeline. K identifies a runtime object (a pointer that is nil for none); T is a node's
+// value. A timeline.State has Captures, and a timeline.Walk has Graphs with tasks. The replay compiler has Graphs with the copies that it
+// compares. What-if analyses and exporters get graph tasks from the Walk.
 //
-// The package reads no trace. Its memory is bounded by the number of calls that make nodes: see Graphs.
+// The package reads no trace. The number of calls that make nodes bounds its memory, see Graphs.
 package graph
 
 import (
@@ -16,27 +16,27 @@ import (
 	"slices"
 )
 
-// A Graph is the content of a graph. It changes with the calls that are given to its Graphs.
+// A Graph holds the nodes in a graph. It changes with the calls that its Graphs takes.
 type Graph[K comparable, T any] struct {
 	nodes  []*Node[K, T]
-	copies map[*Node[K, T]]*Node[K, T] // by node of the graph that this one was made of
-	in     *Graph[K, T]                // that this one is a part of
+	copies map[*Node[K, T]]*Node[K, T] // by node in the graph that this one is a copy of
+	in     *Graph[K, T]                // that contains this one
 	handle K
 	shown  bool   // see Graphs.Changed
-	cut    uint64 // number of its tasks if there was no room to copy all, otherwise 0
+	cut    uint64 // number of tasks if there was no room to copy all, otherwise 0
 }
 
-// A Node is a node of a Graph.
+// A Node is a graph node.
 type Node[K comparable, T any] struct {
 	graph  *Graph[K, T]
 	handle K
-	task   T // shared with the copies of the node
+	task   T // shared with the node's copies
 	after  []*Node[K, T]
 	lost   bool           // it comes after further nodes, which are unknown
 	child  *Graph[K, T]   // that runs as this node
 	parts  []*Graph[K, T] // that it runs if a condition holds
 	off    bool           // disabled
-	mark   bool           // an event of a capture, which is not a node for the driver
+	mark   bool           // a captured event, which is not a node for the driver
 }
 
 // Size returns the number of tasks that run with the graph, math.MaxUint64 if there are more.
@@ -54,10 +54,10 @@ func (g *Graph[K, T]) Size() uint64 {
 	return total
 }
 
-// Whole reports whether all nodes of the graph and its parts are known here. It is false if there was no room to copy them.
+// Whole reports whether all nodes in the graph and its parts are known here. It is false if there was no room to copy them.
 func (g *Graph[K, T]) Whole() bool { return g.cut == 0 }
 
-// Each visits the values of the nodes, those of the graph before those of its parts. maybe is true for a part that runs only if a condition
+// Each visits the node values, those in the graph before those in its parts. maybe is true for a part that runs only if a condition
 // holds.
 func (g *Graph[K, T]) Each(visit func(task T, maybe bool)) { g.each(false, visit) }
 
@@ -114,7 +114,7 @@ func (n *Node[K, T]) inside() []*Graph[K, T] {
 	return n.parts
 }
 
-// run makes a copy of a graph run as the node.
+// run makes the node run a copy of a graph.
 func (n *Node[K, T]) run(g *Graph[K, T], room *int) {
 	if g == nil {
 		return
@@ -125,7 +125,7 @@ func (n *Node[K, T]) run(g *Graph[K, T], room *int) {
 	n.child.become(g, room)
 }
 
-// become replaces the content of a graph by a copy of another one. If both have as many nodes, nodes of the graph that this one was made of keep
+// become replaces the nodes by copies from another graph. If both have as many nodes, nodes in the graph that this one was copied from keep
 // their counterparts.
 func (g *Graph[K, T]) become(other *Graph[K, T], room *int) {
 	if g == other {
@@ -190,7 +190,7 @@ func (g *Graph[K, T]) become(other *Graph[K, T], room *int) {
 	g.changed()
 }
 
-// copied returns the counterpart of a node of the graph that this one was made of, nil if it is unknown.
+// copied returns the counterpart of a node in the graph that this one was copied from, nil if it is unknown.
 func (g *Graph[K, T]) copied(n *Node[K, T]) *Node[K, T] {
 	if c := g.copies[n]; c != nil {
 		return c

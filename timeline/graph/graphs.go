@@ -7,12 +7,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A Call is the part of a call that graphs depend on.
+// A Call has the facts about a call that graphs depend on.
 type Call[K comparable] struct {
 	Fn       *api.Func
 	Uses     []Use[K]
 	Stream   K    // that the call names
-	Captured K    // stream that began the capture, or graph, that takes the task of the call
+	Captured K    // graph that takes the call's task, or stream that began the capture
 	ByStream bool // Captured is a stream
 	Event    K    // that the call records or awaits
 	Last     uint64
@@ -61,10 +61,10 @@ func New[K comparable, T any]() *Graphs[K, T] {
 	}
 }
 
-// Known returns the content of a graph, nil if no call has shown any.
+// Known returns a graph, nil if no call has shown any nodes.
 func (x *Graphs[K, T]) Known(k K) *Graph[K, T] { return x.of[k] }
 
-// Changed returns the content of a graph if it has changed since the last Changed, otherwise nil.
+// Changed returns a graph if it has changed since the last Changed, otherwise nil.
 func (x *Graphs[K, T]) Changed(k K) *Graph[K, T] {
 	g := x.of[k]
 	if g == nil || g.shown {
@@ -89,17 +89,17 @@ func (x *Graphs[K, T]) add(g *Graph[K, T], task T, after tail[K, T]) *Node[K, T]
 	return n
 }
 
-// name sets the handle of a node.
+// name gives a node a handle.
 func (x *Graphs[K, T]) name(k K, n *Node[K, T]) { x.nodes[k], n.handle = n, k }
 
-// hold sets the handle of a graph, unless the handle has a graph already.
+// hold gives a graph a handle, unless the handle has a graph already.
 func (x *Graphs[K, T]) hold(k K, g *Graph[K, T]) {
 	if k != x.none && x.of[k] == nil {
 		x.of[k], g.handle = g, k
 	}
 }
 
-// graph returns the graph of a handle.
+// graph returns the graph for a handle.
 func (x *Graphs[K, T]) graph(k K) *Graph[K, T] {
 	if x.of[k] == nil {
 		x.hold(k, &Graph[K, T]{})
@@ -121,7 +121,7 @@ func (x *Graphs[K, T]) forget(g *Graph[K, T]) {
 	}
 }
 
-// roles are the objects of a call by what happens to them.
+// roles are the objects in a call by their part in it.
 type roles[K comparable] struct {
 	nodes map[api.Role]K // by role: the node that the call makes, finds, uses or ends
 	into  K              // graph that changes
@@ -228,7 +228,7 @@ func (x *Graphs[K, T]) conditions(n *Node[K, T], c *Call[K]) {
 	}
 }
 
-// object returns the object of the task of a call: the event that it records or awaits, or the graph that it runs.
+// object returns the object of a call's task: the event that it records or awaits, or the graph that it runs.
 func (c *Call[K]) object() (k K) {
 	if c.Fn.Task == api.GraphRun {
 		for _, u := range c.Uses {
@@ -244,7 +244,7 @@ func (c *Call[K]) object() (k K) {
 	return k
 }
 
-// capture adds the task of a call on a captured stream to the graph of the capture.
+// capture adds the task of a call on a captured stream to the capture's graph.
 func (x *Graphs[K, T]) capture(c *Call[K], task T) {
 	g, kind, object := x.graph(c.Captured), c.Fn.Task, c.object()
 	after := x.tails[c.Stream]
@@ -263,7 +263,7 @@ func (x *Graphs[K, T]) capture(c *Call[K], task T) {
 	}
 }
 
-// captured ends the capture of a stream. Its graph has the handle as from now on.
+// captured ends a stream's capture. Its graph gets the handle as.
 func (x *Graphs[K, T]) captured(stream, as K) {
 	g := x.of[stream]
 	if g == nil {
@@ -283,7 +283,7 @@ func (x *Graphs[K, T]) captured(stream, as K) {
 	maps.DeleteFunc(x.events, gone)
 }
 
-// queried takes the nodes that the next task of a stream comes after from the output of the driver. Handles that are new belong to the nodes that
+// queried takes the nodes that a stream's next task comes after from the driver's output. Handles that are new belong to the nodes that
 // the capture has made.
 func (x *Graphs[K, T]) queried(c *Call[K], as K, task func() T) {
 	t, ok := x.tails[c.Stream]
@@ -319,7 +319,7 @@ func (x *Graphs[K, T]) queried(c *Call[K], as K, task func() T) {
 	}
 }
 
-// withoutMarks appends nodes as the driver knows them: the nodes before a mark in place of the mark.
+// withoutMarks appends nodes as the driver knows them: a mark is replaced by the nodes before it.
 func withoutMarks[K comparable, T any](to, nodes []*Node[K, T]) []*Node[K, T] {
 	for _, n := range nodes {
 		if n.mark {
@@ -341,7 +341,7 @@ func union[K comparable, T any](a, b []*Node[K, T]) []*Node[K, T] {
 	return a
 }
 
-// follow changes the nodes that the next task of a stream comes after.
+// follow changes the nodes that a stream's next task comes after.
 func (x *Graphs[K, T]) follow(c *Call[K]) {
 	was, ok := x.tails[c.Stream]
 	if !ok {
@@ -382,7 +382,7 @@ func (x *Graphs[K, T]) link(c *Call[K]) {
 	}
 }
 
-// set gives a node another task, or enables or disables it: in its own graph, or in a graph that was made of that.
+// set gives a node another task, or enables or disables it: in its own graph, or in a copy.
 func (x *Graphs[K, T]) set(c *Call[K], n *Node[K, T], into, from K, task func() T) {
 	if g := x.of[into]; n != nil && g != nil && g != n.graph {
 		n = g.copied(n)
@@ -400,7 +400,7 @@ func (x *Graphs[K, T]) set(c *Call[K], n *Node[K, T], into, from K, task func() 
 	n.graph.changed()
 }
 
-// tail returns the nodes of a graph that a call lists as those to come after.
+// tail returns the nodes in a graph that a call lists as those to come after.
 func (x *Graphs[K, T]) tail(c *Call[K], g *Graph[K, T]) tail[K, T] {
 	t := tail[K, T]{graph: g}
 	for i := range c.Fn.Params {

@@ -1,11 +1,11 @@
 package graph
 
-// A Task is a task of a graph, in the list of all.
+// A Task is an entry in a list of graph tasks.
 type Task[K comparable, T any] struct {
 	Value T
 	Idle  bool  // the node does nothing itself: it is disabled, or a graph runs in its place
-	Part  K     // of a condition: the last graph that it runs
-	After []int // indices of the tasks that precede it, which come before it in the list
+	Part  K     // for a condition: the last graph that it runs
+	After []int // indices of preceding tasks, which come earlier in the list
 	Lost  bool  // unknown tasks precede it too
 }
 
@@ -68,11 +68,11 @@ func (l *lister[K, T]) add(g *Graph[K, T], before []int) (ends []int) {
 	return ends
 }
 
-// Lanes assigns each of n tasks of a graph to a lane: to the lane of a preceding task if that is still the last one there, otherwise to a new
+// Lanes assigns each of n graph tasks to a lane: to the lane of a preceding task if that is still the last one there, otherwise to a new
 // lane. after returns the tasks that precede a task. crossed numbers the tasks that tasks of other lanes wait for.
 func Lanes(n int, after func(i int) []int) (lanes []int, crossed map[int]int32) {
 	lanes, crossed = make([]int, n), map[int]int32{}
-	var last []int // task of each lane
+	var last []int // task on each lane
 	for i := range n {
 		at := -1
 		for _, before := range after(i) {

@@ -114,7 +114,7 @@ func (l *Learner) Range(r *Range) {
 }
 
 // marked returns the rule by ranges that mark steps, nil if there are none. A group needs at least as many ranges as least. A single range counts
-// only if its name says step, as when a profiler is told to record one step.
+// only if its name says step, as when a profiler records a single step.
 func (l *Learner) marked(least int) *Rule {
 	var all []*group
 	for _, g := range l.all {
