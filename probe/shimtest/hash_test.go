@@ -11,8 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The shim's hash is the one of the trace file, for every length that it is used for and around each border of the
-// algorithm.
+// The shim computes the same hash as the trace file, for all lengths around the algorithm's limits.
 func TestShimHash(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

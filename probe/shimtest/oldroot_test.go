@@ -14,15 +14,15 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A root is an unpacked system with another C library.
+// root is an unpacked system with another C library.
 type root struct {
 	dir, triplet string
-	loader       string   // file
-	command      []string // what programs are run with
+	loader       string   // path
+	command      []string // prefix to run a program
 	shim, player string
 }
 
-// inside follows a path as if dir were the root.
+// inside resolves a path with dir as the root.
 func inside(t *testing.T, dir, path string) string {
 	t.Helper()
 	for range 10 {
@@ -41,11 +41,11 @@ func inside(t *testing.T, dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// compiler returns the one of this machine, for programs that run with the libraries of the root.
+// compiler returns this machine's compiler, set up to link with the root's libraries.
 func (r *root) compiler(t *testing.T) string {
 	t.Helper()
 	lib, dev := filepath.Join("/lib", r.triplet), filepath.Join(r.dir, "usr/lib", r.triplet)
-	own := t.TempDir() // links and scripts of the root name files in it by their absolute paths
+	own := t.TempDir() // absolute links and linker scripts in the root are rewritten here
 	script := fmt.Sprintf("GROUP ( %s %s AS_NEEDED ( %s ) )\n", inside(t, r.dir, lib+"/libc.so.6"), dev+"/libc_nonshared.a", r.loader)
 	if err := os.WriteFile(filepath.Join(own, "libc.so"), []byte(script), 0o644); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (r *root) compiler(t *testing.T) string {
 		"-Wl,--dynamic-linker=" + r.loader, "-Wl,-rpath," + r.dir + lib}, " ")
 }
 
-// oldRoots returns the systems that ACLTRACE_OLD_ROOT names.
+// oldRoots returns the systems in ACLTRACE_OLD_ROOT.
 func oldRoots(t *testing.T) (roots []*root) {
 	t.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("ACLTRACE_OLD_ROOT")) {
@@ -85,8 +85,8 @@ func oldRoots(t *testing.T) (roots []*root) {
 	return roots
 }
 
-// The shim and the player with older C libraries. ACLTRACE_OLD_ROOT names systems that have them, as scripts/oldroots.sh
-// unpacks, separated by colons: for the machine's own processor, or for aarch64, which qemu runs.
+// The shim and the player work with older C libraries. ACLTRACE_OLD_ROOT lists systems from scripts/oldroots.sh, separated by
+// colons, for this processor or, with qemu, for aarch64.
 func TestOldRoot(t *testing.T) {
 	roots := oldRoots(t)
 	if len(roots) == 0 {
@@ -101,7 +101,7 @@ func TestOldRoot(t *testing.T) {
 			}
 			arguments := func(args ...string) []string { return args }
 			if len(r.command) > 0 {
-				// The emulator takes the shim for its program and not for itself.
+				// The emulator preloads the shim into its program only.
 				arguments = func(args ...string) []string {
 					return slices.Concat(r.command, []string{"-E", "LD_PRELOAD=" + r.shim}, args)
 				}
@@ -132,7 +132,7 @@ func TestOldRoot(t *testing.T) {
 					}
 				}
 			}
-			// The player says how it is used.
+			// The player prints its usage.
 			out, _ := exec.Command(r.loader, "--library-path", filepath.Join(r.dir, "lib", r.triplet), r.player).CombinedOutput()
 			if len(r.command) > 0 {
 				out, _ = exec.Command(r.command[0], slices.Concat(r.command[1:], []string{r.player})...).CombinedOutput()

@@ -16,8 +16,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// paramsReader is a program with the shim's reader of binaries for the GPU, which says what kernels one has and how
-// large their parameters are.
+// paramsReader is a program with the shim's reader of GPU binaries. It lists kernels and their parameter sizes.
 type paramsReader struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -118,7 +117,7 @@ const kernelsPTX = `//
 
 var kernelsWant = []string{"_Z3addPKfS0_Pfi 8 8 8 4", "structs 24 128 1 2 16", "pairs 16 4 2 2 6", "nothing", "bare", "last 8"}
 
-// param is a record of a cubin about a parameter.
+// param returns a cubin record for a parameter.
 func param(large bool, ordinal, offset, size uint16) []byte {
 	if large {
 		return binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(
@@ -128,7 +127,7 @@ func param(large bool, ordinal, offset, size uint16) []byte {
 		[]byte{4, 0x17, 12, 0, 0, 0, 0, 0}, ordinal), offset), uint32(size)<<18|0x1f000)
 }
 
-// cubin is an ELF file with these sections, whose names come first.
+// cubin returns an ELF file with these sections. The section names come first.
 func cubin(sections ...string) []byte {
 	names := []byte{0}
 	type section struct{ name, offset, size int }
@@ -167,7 +166,7 @@ type fatEntry struct {
 	kind  uint16
 	flags uint64
 	body  []byte
-	raw   int // its length before it was packed
+	raw   int // length before packing
 }
 
 func fat(entries ...fatEntry) []byte {
@@ -209,7 +208,7 @@ func paramsImages(t testing.TB) map[string]struct {
 	image []byte
 	want  []string
 } {
-	// Parameters in the other order, among records of other kinds; a device function; kernels with too many and with a hole.
+	// Parameters in reverse order, among other records; a device function; kernels with too many parameters and with a gap.
 	small := string(slices.Concat([]byte{4, 0x0a, 8, 0, 9, 0, 0, 0, 0x60, 1, 0x1c, 0}, []byte{3, 0x19, 0x1c, 0}, param(false, 3, 24, 4), param(false, 2, 16, 8),
 		param(false, 1, 8, 8), param(false, 0, 0, 8), []byte{1, 0x2a, 0, 0}, []byte{3, 0x1b, 0xff, 0}))
 	large := string(slices.Concat(param(true, 0, 0, 32000), param(true, 1, 32000, 8)))
@@ -246,7 +245,7 @@ func TestParams(t *testing.T) {
 		if got := p.of(t, c.image); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		// The recorder's own reader says the same, and of kernels with more parameters too.
+		// The Go reader returns the same. It also reads kernels with more parameters.
 		var own []string
 		for kernel, sizes := range kernelbin.Params(c.image) {
 			if kernel != "many" {
@@ -259,7 +258,7 @@ func TestParams(t *testing.T) {
 		}
 	}
 
-	// Bytes that are wrong, and files that are cut, are read without harm: the reader ends where the sanitizers find any.
+	// Wrong bytes and cut files do no harm. The sanitizers end the reader if they do.
 	n := 0
 	for _, c := range paramsImages(t) {
 		b := c.image
@@ -279,7 +278,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// A kernel's sizes are asked for once, and again where functions have ended; what threads read while others write is never a mixture.
+// The sizes of a kernel are queried once, and again after functions have ended. Concurrent readers never see a mixture.
 func TestSizes(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

@@ -1,5 +1,7 @@
-// Package shimtest tests how the shim comes between programs and the runtime: every shape of the runtime's libraries that
-// CANN has had, and every way in which programs reach them. The libraries are fakes that are made from the model.
+// Package shimtest tests how the shim gets between programs and the runtime: every split of the runtime into libraries that
+// CANN has had, and every way in which programs reach them. It also tests C files of the shim on their own.
+//
+// The runtime's libraries are fakes, generated from the API model. The package contains tests only.
 package shimtest
 
 import (
@@ -24,7 +26,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// bodies of the functions that a fake runtime has, in the library with the code.
+// bodies are the function bodies in the fake runtime.
 var bodies = map[string]string{
 	"aclrtSetDevice":                "return 0;",
 	"aclrtMalloc":                   "*(void **)devPtr = malloc(size); return 0;",
@@ -33,7 +35,7 @@ var bodies = map[string]string{
 	"aclrtLaunchKernelWithHostArgs": "return LAUNCH;",
 }
 
-// cParams is the parameter list of a function with types that need no header: all pointers and handles are void pointers.
+// cParams returns a parameter list that needs no header: all pointers and handles are void pointers.
 func cParams(t *testing.T, name string) (params, args string) {
 	t.Helper()
 	f := acl.Model.Lookup(name)
@@ -58,17 +60,17 @@ func cParams(t *testing.T, name string) (params, args string) {
 	return strings.Join(ps, ", "), strings.Join(as, ", ")
 }
 
-// A shape is how the runtime is cut into libraries: file name to layer, each linked to the next.
+// shape is a split of the runtime into libraries. Each is linked to the next.
 type shape struct {
 	name string
 	libs []library
-	cc   string // compiler and its flags, "" for the machine's own
+	cc   string // compiler and flags, "" for the default
 }
 
 type library struct {
 	file string
-	// layer says what the library has: "all" (aclrtX with the code), "wrap" (aclrtX calls aclrtXImpl), "impl" (aclrtXImpl
-	// with the code) or "rt" (what the code launches with).
+	// layer lists the contents: "all" (aclrtX with code), "wrap" (aclrtX calls aclrtXImpl), "impl" (aclrtXImpl with code), "rt"
+	// (the functions that launches use).
 	layer string
 	flags []string
 }
@@ -84,8 +86,8 @@ func (s *shape) main() string { return s.libs[0].file }
 
 const launch = "rtKernelLaunch"
 
-// source is the C text of a library. Each counts the calls of its outermost functions and writes the number to the file
-// that FAKE_LOG names when it is unloaded: what a trace must agree with.
+// source returns the C code for a library. Each library counts the calls of its outermost functions. When it is unloaded it
+// writes the count to the file in FAKE_LOG, for comparison with the trace.
 func source(t *testing.T, l library, top bool, extra string) string {
 	var b strings.Builder
 	b.WriteString("#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n")
@@ -153,7 +155,7 @@ func compile(t *testing.T, compiler, out string, args ...string) string {
 		t.Skipf("no %s", flags[0])
 	}
 	for _, a := range args {
-		_, _ = os.Stat(a) // what the compiler reads, the cache of test results must know of
+		_, _ = os.Stat(a) // makes the file an input for the cache of test results
 	}
 	if b, err := exec.Command(flags[0], slices.Concat(flags[1:], []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", out}, args)...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", compiler, args, err, b)
@@ -161,7 +163,7 @@ func compile(t *testing.T, compiler, out string, args ...string) string {
 	return out
 }
 
-// build makes the libraries of a shape in a folder. extra is C text of its first library.
+// build compiles the libraries into a folder. extra is C code for the first one.
 func (s *shape) build(t *testing.T, extra string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -202,10 +204,10 @@ type result struct {
 	*format.Reader
 	stdout, stderr string
 	recorded       map[string]int
-	made           int // calls that the fake runtime has counted
+	made           int // calls counted by the fake runtime
 }
 
-// run records a command, without the simulator, and fails where it does not end well.
+// run records a command without the simulator. The command must succeed.
 func run(t *testing.T, env []string, command ...string) *result {
 	t.Helper()
 	return bound(t, "", env, command...)
@@ -258,7 +260,7 @@ func bound(t *testing.T, bind string, env []string, command ...string) *result {
 	return r
 }
 
-// each is a number of calls of every function.
+// each returns n calls for every function.
 func each(n int) map[string]int {
 	m := map[string]int{}
 	for name := range bodies {
@@ -267,7 +269,7 @@ func each(n int) map[string]int {
 	return m
 }
 
-// exactly checks that every call of n rounds is in the trace once, and that nothing is reported as unseen.
+// exactly checks that the trace has every call of n rounds once, and that no call passed by the shim.
 func (r *result) exactly(t *testing.T, n int) {
 	t.Helper()
 	if r.made != n*len(bodies) {
@@ -283,7 +285,7 @@ func (r *result) exactly(t *testing.T, n int) {
 
 const rounds = 7
 
-// Every way to reach each shape of the runtime gives one record a call.
+// Every way to reach the runtime, in each shape, gives one record for a call.
 func TestWays(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -307,7 +309,7 @@ func TestWays(t *testing.T) {
 				plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
 				run(t, nil, other, "plugin", n, plugin).exactly(t, rounds)
 			})
-			// What the loader binds past whatever is preloaded.
+			// The loader binds these references past all preloaded libraries.
 			for name, flags := range map[string][]string{"lazy": {"-fplt", "-Wl,-z,lazy"}, "at once": {"-fplt", "-Wl,-z,now,-z,relro"}, "no PLT": {"-fno-plt", "-Wl,-z,now,-z,relro"}} {
 				plugin := s.program(t, dir, append([]string{"-DLINKED", "-DPLUGIN", "-shared", "-fPIC"}, flags...)...)
 				for _, way := range []string{"deepbind", "namespace"} {
@@ -332,24 +334,24 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Two copies of a library are two libraries: each gets its own calls.
+// Two copies of a library both get their own calls.
 func TestTwoCopies(t *testing.T) {
 	for _, s := range shapes[:1] {
 		a, b := s.build(t, ""), s.build(t, "")
 		run(t, nil, s.program(t, a), "copies", "3", filepath.Join(a, s.main()), filepath.Join(b, s.main())).exactly(t, 6)
-		// The linked one comes first, whichever the program asks for first.
+		// The linked copy comes first in any order of requests.
 		run(t, nil, s.program(t, a, "-DLINKED"), "copies", "3", filepath.Join(b, s.main()), filepath.Join(a, s.main())).exactly(t, 6)
-		// Calls of a third one are not seen, and that is told.
+		// Calls to a third copy are not seen, and the trace reports that.
 		c := s.build(t, "")
 		r := run(t, nil, s.program(t, a), "copies", "3", filepath.Join(a, s.main()), filepath.Join(b, s.main()), filepath.Join(c, s.main()))
-		delete(r.recorded, launch) // which the third calls in the libruntime.so of the first
+		delete(r.recorded, launch) // the third copy calls it in the first copy's libruntime.so
 		if passed := r.Meta().Coverage.PassedBy; !maps.Equal(r.recorded, each(6)) || r.made != 9*len(bodies) || passed["aclrtMalloc"] != 1 {
 			t.Errorf("recorded %v, passed by %v", r.recorded, passed)
 		}
 	}
 }
 
-// A library that is unloaded and loaded again, or another one in its place, is found anew.
+// A library that is unloaded and loaded again, or replaced by another, is found again.
 func TestUnload(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -359,8 +361,7 @@ func TestUnload(t *testing.T) {
 	}
 }
 
-// A function that this version of the runtime does not have is not found, as without the shim, and the error is the
-// program's.
+// A function that this runtime version lacks is not found, as without the shim. The program gets the error.
 func TestMissing(t *testing.T) {
 	s := shapes[0]
 	path := filepath.Join(s.build(t, ""), s.main())
@@ -371,7 +372,7 @@ func TestMissing(t *testing.T) {
 	run(t, nil, program, "version", "1", path)
 }
 
-// Functions that the model does not know are counted by name, and get all their arguments.
+// Functions outside the model are counted by name and get all their arguments.
 func TestPassedBy(t *testing.T) {
 	s := shapes[0]
 	const body = "(int a, double b, const char *c, uint64_t d) { return b == a + 0.5 && d == 1ULL << 40 ? a + c[0] : -1; }\n"
@@ -401,10 +402,10 @@ func TestPassedBy(t *testing.T) {
 	}
 }
 
-// A library whose references were led to the shim is as it was otherwise: what the loader has made read-only is so still, and a
-// thread that calls through the references meanwhile gets through.
+// A library whose references were bound to the shim is otherwise unchanged: read-only pages stay read-only, and a thread that
+// calls through the references at the same time succeeds.
 func TestLateBinding(t *testing.T) {
-	s := shapes[0] // no layer below that the shim would see
+	s := shapes[0] // without a lower layer that the shim would see
 	dir := s.build(t, "")
 	other := s.program(t, dir, "-DLINKED", "-Wl,-z,now")
 	plugin := func(flags ...string) string {
@@ -431,13 +432,13 @@ func TestLateBinding(t *testing.T) {
 		}
 		lib := plugin()
 		r := run(t, nil, other, "forks", strconv.Itoa(rounds), lib, plugin())
-		// The parent stands in the midst of it until its child has ended: where that takes long, who looks from outside names it.
+		// The parent waits in the middle of binding for its child. If that takes long, the look from outside names the parent.
 		c := &r.Meta().Coverage
 		c.Unhooked = slices.DeleteFunc(c.Unhooked, func(u format.Unhooked) bool { return strings.HasPrefix(u.Reason, lib+" calls ") })
 		r.exactly(t, 2*rounds)
 	})
 	t.Run("called meanwhile, lazy", func(t *testing.T) {
-		// The loader may fill a reference after the shim has: then the calls through it are not seen.
+		// The loader may fill a reference after the shim did. Calls through it are then not seen.
 		r := run(t, nil, other, "contended", "30", plugin("-fplt", "-Wl,-z,lazy", "-DTHREAD"))
 		if n := r.recorded["aclrtMalloc"]; n == 0 || n > r.made/len(bodies) {
 			t.Errorf("recorded %v of %d calls", r.recorded, r.made)
@@ -445,8 +446,8 @@ func TestLateBinding(t *testing.T) {
 	})
 }
 
-// seen runs a program that lingers in the end, so that who looks from outside sees it: longer, where the machine is too
-// busy to look that soon.
+// seen runs a program that lingers at its end, so that the recorder can look at it from outside. It lingers longer if the
+// machine is busy.
 func seen(run func(linger []string) *result) *result {
 	for ms := 500; ; ms *= 4 {
 		r := run([]string{fmt.Sprintf("LINGER=%d", ms)})
@@ -456,7 +457,7 @@ func seen(run func(linger []string) *result) *result {
 	}
 }
 
-// What a library calls past the shim is reported.
+// Calls of a library past the shim are reported.
 func TestReported(t *testing.T) {
 	s := shapes[2]
 	dir, all := s.build(t, ""), shapes[0].build(t, "")
@@ -471,7 +472,7 @@ func TestReported(t *testing.T) {
 		}
 	})
 	t.Run("deepbind behind the shim's back", func(t *testing.T) {
-		// Loaded by a library of another namespace, and never asked for by the program.
+		// Loaded by a library in another namespace, without a request by the program.
 		plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
 		r := seen(func(linger []string) *result { return run(t, linger, other, "hidden", "3", plugin) })
 		us := r.Meta().Coverage.Unhooked
@@ -505,7 +506,7 @@ func TestReported(t *testing.T) {
 	})
 }
 
-// With --bind audit the ways past the shim lead to it as well, and no call is recorded twice.
+// With --bind audit these calls reach the shim as well, and none is recorded twice.
 func TestAudit(t *testing.T) {
 	audited := func(t *testing.T, env []string, command ...string) *result {
 		t.Helper()
@@ -542,7 +543,7 @@ func TestAudit(t *testing.T) {
 				for _, way := range []string{"plugin", "deepbind", "namespace"} {
 					t.Run(name+" "+way, func(t *testing.T) { audited(t, nil, other, way, n, lib).exactly(t, rounds) })
 				}
-				// The program has the runtime for itself as well.
+				// The program itself has the runtime, too.
 				t.Run(name+" deepbind beside", func(t *testing.T) { audited(t, nil, linked, "deepbind", n, lib).exactly(t, rounds) })
 			}
 			t.Run("ctypes", func(t *testing.T) {
@@ -604,7 +605,7 @@ func TestAudit(t *testing.T) {
 	})
 }
 
-// Where auditing would harm a program it is refused in a line that says what helps, and the program is not run.
+// If auditing would harm a program, the recorder refuses with a line that names a remedy, and does not run the program.
 func TestAuditRefused(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-audit.so")
 	s := shapes[2]
@@ -645,7 +646,7 @@ func TestAuditRefused(t *testing.T) {
 		}
 		refused(t, []string{"LD_PRELOAD=" + large, "GLIBC_TUNABLES=glibc.malloc.check=0:glibc.rtld.optional_static_tls=1000"},
 			"set GLIBC_TUNABLES=glibc.malloc.check=0:glibc.rtld.optional_static_tls=8192", linked, "linked", "3")
-		// A library that the program is linked to is no better off.
+		// A library that the program is linked to has the same problem.
 		refused(t, nil, "static TLS block", s.program(t, dir, "-DLINKED", "-Wl,--no-as-needed", large), "linked", "3")
 	})
 	t.Run("older C library", func(t *testing.T) {
@@ -672,7 +673,7 @@ func TestAuditRefused(t *testing.T) {
 	})
 }
 
-// What is preloaded or audits already works beside the shim.
+// The shim works together with other preloaded and auditing libraries.
 func TestBeside(t *testing.T) {
 	s := shapes[2]
 	dir := s.build(t, "")
@@ -685,7 +686,7 @@ func TestBeside(t *testing.T) {
 		if !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
 			t.Errorf("the other tool says %q", r.stderr)
 		}
-		// A tool that comes first calls the shim, which must not go back to it.
+		// A tool that comes first calls the shim, and the shim must not call back.
 		r = run(t, nil, "/bin/sh", "-c", "LD_PRELOAD="+tool+":$LD_PRELOAD exec "+linked+" linked "+n)
 		if !maps.Equal(r.recorded, each(rounds)) || !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
 			t.Errorf("recorded %v, the other tool says %q", r.recorded, r.stderr)
@@ -706,7 +707,7 @@ func TestBeside(t *testing.T) {
 	})
 }
 
-// Programs without the runtime run as they do without the shim.
+// Programs without the runtime behave as without the shim.
 func TestUnharmed(t *testing.T) {
 	s := shapes[0]
 	plain := s.program(t, "")
@@ -728,7 +729,7 @@ func TestUnharmed(t *testing.T) {
 	})
 }
 
-// On aarch64 the ways in are of other code; programs get through them unharmed.
+// On aarch64 the entry code differs. Programs pass through it unharmed.
 func TestARM64(t *testing.T) {
 	const compiler, root = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
 	shim := filepath.Join(testenv.Root(t), "lib/arm64/libacltrace.so")
@@ -771,7 +772,7 @@ func TestARM64(t *testing.T) {
 	}
 }
 
-// The kernel counts the calls that arrive in the library, whatever way they came: as many as the trace has.
+// The trace has as many calls as the kernel counts in the library, on every way to reach it.
 func TestAgainstUprobes(t *testing.T) {
 	s := shapes[1]
 	dir := s.build(t, "")
@@ -802,7 +803,8 @@ func TestAgainstUprobes(t *testing.T) {
 	}
 }
 
-// The shim and its audit library are linked to nothing. The shim has one constructor, which copies a path, and exports a name below for every function that has one.
+// The shim and its audit library are linked to nothing. The shim has one constructor, which copies a path. It exports a name for
+// the lower layer of every function that has one.
 func TestShimItself(t *testing.T) {
 	for file, exports := range map[string][]string{
 		"lib/libacltrace.so":       {"aclrtMalloc", "aclrtMallocImpl", "dlsym", "dlvsym", "acltrace_bind"},

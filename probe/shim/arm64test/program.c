@@ -1,4 +1,4 @@
-/* Calls each function of runtime.c with values that the test knows. */
+/* Calls each function in runtime.c with values that the test knows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * A runtime of a handful of functions, for tests where the simulator can't be: on another processor, and in programs
- * that do what Go does not survive. It has no device; its streams are done at once, but for the second one that a program
- * makes, on which a synchronization lasts until that stream is destroyed.
+ * A runtime with few functions, for tests where the simulator can't run: on another processor, and in programs that would break
+ * the Go runtime. It has no device. Its streams finish at once, except a program's second stream: a synchronization on it lasts
+ * until that stream is destroyed.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "acl/acl.h"
 
 #define FAKE __attribute__((visibility("default")))
-#define DEVICE 0x124000000000ULL /* what stands here is copied to and from memory of the library's own */
+#define DEVICE 0x124000000000ULL /* addresses from here on map to the library's own memory */
 
 static char memory[1 << 20];
 static atomic_size_t used;
 static atomic_int streams;
-static atomic_int gone; /* the second stream is destroyed */
+static atomic_int gone; /* the second stream was destroyed */
 static _Thread_local int32_t device;
 
 FAKE aclError aclInit(const char *path) { return path == NULL ? ACL_SUCCESS : ACL_ERROR_INVALID_PARAM; }

@@ -1,10 +1,10 @@
 /*
- * The library for LD_AUDIT. The loader asks it about every reference that it binds through a PLT and every answer of dlsym,
- * in all namespaces: also those of libraries loaded with RTLD_DEEPBIND or dlmopen, which never come by the shim in
- * LD_PRELOAD. The shim does the work; this library lives in a namespace of its own and only tells it of them.
+ * The LD_AUDIT library. The loader calls it for every reference that it binds through a PLT and for every dlsym result, in all
+ * namespaces. That includes libraries loaded with RTLD_DEEPBIND or dlmopen, whose references bypass the shim in LD_PRELOAD. This
+ * library has its own namespace and only passes symbols to the shim.
  *
- * References to data and calls of code built with -fno-plt are not told to it; for these the shim comes first in the
- * program's own search order, as it does without this library.
+ * References to data, and calls in code built with -fno-plt, are not audited. For these the shim comes first in the program's search
+ * order, as without this library.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -18,13 +18,13 @@
 
 static void *(*bind)(const char *name, void *f);
 
-/* Before glibc 2.35, which brought version 2 of this interface, auditing makes every call through a PLT slow and destroys
- * vector arguments on aarch64. 0 is: go on without me. */
+/* 0 disables auditing. Before version 2 of the interface, in glibc 2.35, it slows down every PLT call and destroys vector
+ * arguments on aarch64. */
 EXPORT unsigned la_version(unsigned version) { return version < 2 ? 0 : 2; }
 
 /*
- * The cookie of an object is what is to be told of it. References between layers of the runtime are left alone: their
- * outermost one is called from elsewhere. So are those of the shim, which would come back to itself.
+ * Selects the bindings to audit: those to the runtime from objects outside it. References between layers of the runtime are left
+ * alone, since other objects call the outermost layer. The shim's own references are excluded, because they would return to it.
  */
 EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 {
@@ -39,7 +39,7 @@ EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 	return (unsigned)*cookie;
 }
 
-/* The loader also tells of an answer of dlsym where only one side asked to be told. */
+/* For dlsym the loader calls this if only one of the two objects was selected, too. */
 EXPORT uintptr_t la_symbind64(Elf64_Sym *sym, unsigned index, uintptr_t *from, uintptr_t *to, unsigned *flags, const char *name)
 {
 	(void)index, (void)flags;

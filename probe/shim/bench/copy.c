@@ -1,12 +1,12 @@
 /*
- * Measures a copy from the host beside memcpy of the same length. The runtime's own copy takes no time here: the
- * difference is the capture of the payload.
+ * Measures a copy from the host, and memcpy with the same length. The runtime's own copy takes no time here, so the difference is
+ * the capture of the payload.
  *
  *	copy NAME [ROUNDS [KIB]]
  *
  * copies KIB KiB, 64 MiB by default, and prints "NAME MICROSECONDS memcpy MICROSECONDS processor MICROSECONDS memcpy
- * MICROSECONDS": the medians of the rounds, of the time and of the thread's own processor time, which leaves out the time that
- * it waits for a core. The recorder may catch up between the rounds of copies of more than 1 MiB.
+ * MICROSECONDS". These are medians over all rounds: first elapsed time, then the thread's processor time, which excludes waits for
+ * a core. Between rounds with more than 1 MiB the recorder may catch up.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -41,7 +41,7 @@ static int ascending(const void *a, const void *b)
 
 static void *memory(void)
 {
-	/* Shared, like the memory that the capture copies to, and touched. */
+		/* Shared like the memory that the capture copies to, and touched. */
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (p == MAP_FAILED)
 		abort();

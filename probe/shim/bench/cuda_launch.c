@@ -1,9 +1,9 @@
 /*
- * What one cuLaunchKernelEx with four arguments of 8 bytes and one attribute costs.
+ * Measures cuLaunchKernelEx with four 8-byte arguments and one attribute.
  *
  *	cuda_launch NAME [ROUNDS]
  *
- * prints "NAME NANOSECONDS": the median of the rounds, of 1000 launches each, by the thread's processor time.
+ * prints "NAME NANOSECONDS": the median over rounds with 1000 launches each, in processor time.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

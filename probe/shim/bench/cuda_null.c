@@ -1,4 +1,4 @@
-/* A CUDA driver whose launches return at once, to measure what stands before them. Each kernel has four arguments of 8 bytes. */
+/* A CUDA driver whose launches return at once, to measure the layers above it. Each kernel has four 8-byte arguments. */
 #define ACLTRACE_EXACT_NAMES
 #include "cuda.h"
 

@@ -1,12 +1,11 @@
 /*
- * What one launch with 64 bytes of arguments costs, beside the least that a record can cost: two reads of the time stamp
- * counter and a store of 128 bytes. It is run bare, under the recorder, and with tracepoints of LTTng-UST (-DLTTNG).
+ * Measures a launch with 64 bytes of arguments. The yardstick is the least that a record can cost: two reads of the time stamp
+ * counter and a 128-byte store. It runs bare, under the recorder, and with LTTng-UST tracepoints (-DLTTNG).
  *
  *	launch NAME [ROUNDS [THREADS [rich]]]
  *
- * prints "NAME NANOSECONDS yardstick NANOSECONDS": the medians of the rounds, of 1000 launches each, which stay in the
- * cache. With threads, they do so at once, and the medians are over all of them. A rich launch has two attributes and a
- * placeholder, as operator libraries make them.
+ * prints "NAME NANOSECONDS yardstick NANOSECONDS": medians over rounds with 1000 launches each, which stay in the cache. THREADS run
+ * at once, and the medians are over all of them. A rich launch has two attributes and a placeholder, as in operator libraries.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -68,7 +67,7 @@ static void launches(void)
 	}
 }
 
-/* The yardstick: the stores go through a ring, as a record's do. */
+/* The yardstick: the stores go through a ring, like records. */
 static __thread uint8_t ring[1 << 18];
 
 static void yardstick(void)
@@ -106,7 +105,7 @@ static void *thread(void *arg)
 		uint64_t c = now();
 		call[n][r] = (double)(b - a) / CALLS;
 		store[n][r] = (double)(c - b) / CALLS;
-		struct timespec pause = {0, 1000000 * threads * threads}; /* whoever drains may catch up: the cost of a call is measured, not the disk */
+			struct timespec pause = {0, 1000000 * threads * threads}; /* the recorder may catch up: the disk is not measured */
 		nanosleep(&pause, NULL);
 	}
 	qsort(call[n], (size_t)rounds, sizeof *call[n], ascending);

@@ -1,4 +1,4 @@
-/* The same fields as the shim records of a launch, all eight arguments, the bytes behind one and the result, as tracepoints of LTTng-UST. */
+/* LTTng-UST tracepoints with the fields that the shim records for a launch: eight arguments, the bytes at one, and the result. */
 #undef TRACEPOINT_PROVIDER
 #define TRACEPOINT_PROVIDER acltrace_bench
 #undef TRACEPOINT_INCLUDE

@@ -1,4 +1,4 @@
-/* A runtime whose functions return at once, to measure what stands before them. */
+/* A runtime whose functions return at once, to measure the layers above it. */
 #include "acl/acl.h"
 
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)

@@ -1,5 +1,5 @@
 /*
- * Copies random contents of 4 KiB to the device: the most that lies among the calls of a trace, and compresses least.
+ * Copies random contents to the device, 4 KiB each: the largest that a trace stores among its calls, and the least compressible.
  *
  *	payloads CALLS
  */

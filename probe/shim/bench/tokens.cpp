@@ -1,6 +1,6 @@
-// Preloaded to tiny_decoder, it stands before the clock that the program reads before each token and behind it, and appends to the file that
-// TOKENS names the microseconds of a token, and how many of these the thread that calls was on a processor and waited for one. Each is a mean
-// over the tokens, but for the first, which make the rings and start the threads.
+// Preloaded into tiny_decoder, it wraps the clock that the program reads before and after each token. It appends to the file in
+// TOKENS three times in microseconds: for a token, on a processor and waiting for one, both in the calling thread. Each is a mean
+// over all tokens except the first, which make rings and start threads.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@ long long monotonic()
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-// What the kernel says of the first thread.
+// Kernel statistics for the first thread.
 moment account(long long wall)
 {
 	static const int file = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);

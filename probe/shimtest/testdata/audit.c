@@ -1,4 +1,4 @@
-/* An auditing library of the user's own. */
+/* The user's own auditing library. */
 #define _GNU_SOURCE
 #include <link.h>
 

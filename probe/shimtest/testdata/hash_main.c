@@ -1,4 +1,4 @@
-/* Prints the hashes of patterns of many lengths, which do not depend on care and on the width of the vectors. */
+/* Prints hashes of patterns of many lengths. They must not depend on the careful mode or the vector width. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

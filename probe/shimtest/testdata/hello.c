@@ -1,4 +1,4 @@
-/* A program without the runtime; with DLSYM it asks the loader for things that are there and things that are not. */
+/* A program without the runtime. With DLSYM it looks up existing and missing symbols. */
 #include <stdio.h>
 #ifdef DLSYM
 #include <dlfcn.h>

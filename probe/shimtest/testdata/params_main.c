@@ -1,4 +1,4 @@
-/* Answers to each binary on its input, which its length comes before, with a line for each kernel, and an empty one. */
+/* Reads binaries, each preceded by its length, and prints a line for each kernel and then an empty line. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ int main(void)
 {
 	uint32_t size;
 	while (fread(&size, sizeof size, 1, stdin) == 1) {
-		/* Its own block, so that reading outside of it is seen. */
+			/* A separate block, so that the sanitizer detects reads outside it. */
 		uint8_t *b = malloc(size);
 		if (fread(b, 1, size, stdin) != size)
 			return 1;

@@ -1,8 +1,7 @@
 /*
- * program WAY ROUNDS [LIBRARY …]: calls a handful of the runtime's functions, five a round, having found them in the way
- * that is asked for. LINKED builds it with references; without, it finds everything by itself. PLUGIN and ASKS make a
- * library of it: one that is linked to the runtime, and one that opens the library that ASKS names. THREAD gives the library a
- * thread that calls from when it is loaded until it is unloaded.
+ * program WAY ROUNDS [LIBRARY …]: calls five runtime functions in each round, found in the given WAY. With LINKED it is built
+ * with references; without, it finds all functions itself. PLUGIN and ASKS make a library of it: one linked to the runtime, and
+ * one that opens the library named by ASKS. THREAD gives the library a thread that makes calls while the library is loaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -124,7 +123,7 @@ void linked(int rounds)
 	work(&r, rounds);
 }
 #elif !defined PLUGIN
-/* What the loader has made read-only in a library, and is still. */
+/* Checks that pages which the loader made read-only still are. */
 static int guarded(struct dl_phdr_info *o, size_t size, void *path)
 {
 	(void)size;
@@ -154,8 +153,8 @@ static int guarded(struct dl_phdr_info *o, size_t size, void *path)
 }
 
 /*
- * The shim asks the kernel whether memory is mapped while it leads a library's references to itself: there the process is forked, as if another
- * thread had done it, and the child opens a library of its own.
+ * While the shim rebinds a library's references it asks the kernel whether memory is mapped. At that moment the process is forked,
+ * as another thread might do, and the child opens its own library.
  */
 static const char *of_child;
 static int rounds_of_child;
@@ -199,7 +198,7 @@ static int of_libc(struct dl_phdr_info *o, size_t size, void *range)
 }
 #endif
 
-/* Stops at the system calls of all but the C library. A filter of system calls would do too, but the shim makes none under such a one. */
+/* Stops at all system calls outside the C library. Under a seccomp filter the shim would make none. */
 static void fork_in_the_midst(const char *lib, int rounds)
 {
 	of_child = lib;
@@ -263,7 +262,7 @@ int main(int argc, char **argv)
 			dlclose(h);
 			if (dlopen(argv[i], RTLD_NOW | RTLD_NOLOAD) != NULL)
 				DIE("%s is still there", argv[i]);
-			/* The next one shall not come to the same addresses. */
+			/* The next copy must not get the same addresses. */
 			for (int k = 0; k < 64; k++)
 				mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		}
@@ -291,7 +290,7 @@ int main(int argc, char **argv)
 			dlclose(h);
 		}
 	} else if (!strcmp(way, "hidden")) {
-		/* The C library of another namespace is asked for everything. */
+		/* All lookups go through the C library in another namespace. */
 		void *c = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
 		void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(c, "dlopen");
 		void *(*ask)(void *, const char *) = (void *(*)(void *, const char *))dlsym(c, "dlsym");
@@ -300,7 +299,7 @@ int main(int argc, char **argv)
 			DIE("not opened");
 		((void (*)(int))ask(h, "linked"))(rounds);
 	} else if (!strcmp(way, "missing")) {
-		/* The runtime at hand has no such function, though others have. */
+		/* This runtime lacks the function, though other versions have it. */
 		void *h = open_library(lib, RTLD_NOW | RTLD_GLOBAL), *handles[] = {h, RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL, RTLD_NOW)};
 		for (int i = 0; i < 4; i++) {
 			dlerror();
@@ -323,13 +322,13 @@ int main(int argc, char **argv)
 			DIE("opened what is not there");
 		void *p = NULL;
 		errno = 12345;
-		/* A failed dlsym and a failed dlopen must still be told after the first calls of the functions. */
+		/* dlerror must report a failed dlopen even after the first calls of the functions. */
 		if (r.malloc(&p, 64, 0) || errno != 12345)
 			DIE("errno is %d", errno);
 		const char *e = dlerror();
 		if (e == NULL || strstr(e, "/nonexistent/library.so") == NULL)
 			DIE("dlerror says %s", e ? e : "nothing");
-		/* The fake runtime's free leaves an error number of its own. */
+		/* The fake runtime's free sets errno. */
 		errno = 0;
 		if (r.free(p) || errno != 77)
 			DIE("errno is %d", errno);
@@ -339,7 +338,7 @@ int main(int argc, char **argv)
 	} else {
 		DIE("no way %s", way);
 	}
-	if (getenv("LINGER")) /* for who looks from outside */
+	if (getenv("LINGER")) /* time for the recorder to look from outside */
 		usleep((useconds_t)atoi(getenv("LINGER")) * 1000);
 	printf("done\n");
 	return 0;

@@ -1,4 +1,4 @@
-/* Asks for the sizes of kernels' parameters as wrappers do, and says what the runtime was asked and what was recorded. */
+/* Queries parameter sizes as wrappers do. Prints the number of queries to the runtime and of recorded sizes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "task/sizes.h"
 
 static _Atomic uint64_t asked, items;
-static uint32_t moved; /* what kernels have changed by */
+static uint32_t moved; /* offset that changes all kernels */
 
-/* Kernel 16 * k has k parameters, of 1, 2, ... bytes. */
+/* Kernel 16 * k has k parameters with 1, 2, ... bytes. */
 bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
 	asked++;
@@ -62,7 +62,7 @@ int main(void)
 	say("in two lines");
 	shim_args_array(NULL, 7, 0, (void *)64, NULL);
 	say("without arguments");
-	/* More kernels than there is room for. */
+		/* More kernels than there is room for. */
 	for (int round = 0; round < 2; round++)
 		for (uint64_t k = 0; k < 3 * SHIM_KERNELS; k++)
 			shim_sizes_keep(k << 8 | 1, 0, &(struct shim_sizes){.count = 1, .size = {(uint16_t)k}});

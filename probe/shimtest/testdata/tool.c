@@ -1,4 +1,4 @@
-/* Another tool that is preloaded and stands before a function, as the usual way is. */
+/* Another preloaded tool that wraps a function in the usual way. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
