@@ -31,7 +31,7 @@ func TestCallsAgreeWithTables(t *testing.T) {
 			}
 			if err == nil {
 				w.next++
-				w.block.call(&c.call) // past what Writer.Call refuses
+				w.block.call(&c.call) // after the checks of Writer.Call
 				if err = w.rest(&c.call, 0); err == nil {
 					err = w.Close()
 				}

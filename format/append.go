@@ -10,16 +10,16 @@ import (
 	"slices"
 )
 
-// A Source is a trace that is written into another.
+// A Source is a trace to be written into another one.
 type Source struct {
 	Reader *Reader
-	Time   func(int64) int64     // what a time of it is in the new trace, which never falls while time rises; nil leaves times as they are
-	Keep   func(*Call) bool      // which of its calls; nil for all
-	Row    func(Process) Process // changes the rows of its processes, as by a rank; nil leaves them
+	Time   func(int64) int64     // converts its times to the new trace's, never descending; nil keeps them
+	Keep   func(*Call) bool      // selects its calls; nil for all
+	Row    func(Process) Process // changes its process rows, for example by rank; nil keeps them
 }
 
-// An Appender writes what is in other traces into a new one: calls with their data and payloads, processes, threads and gaps.
-// Processes and threads that are the same (host, ids and start) become one. The schemas must have the functions in common that are called.
+// An Appender writes the contents of other traces into a new one: calls with their data and payloads, processes, threads and gaps.
+// Equal processes and threads (host, ids and start) become one. The schemas must agree on all called functions.
 type Appender struct {
 	w       *Writer
 	procs   map[procKey]uint32
@@ -37,14 +37,14 @@ type threadKey struct {
 	tid     int
 }
 
-// NewAppender returns what writes to w.
+// NewAppender returns an Appender that writes to w.
 func NewAppender(w *Writer) *Appender {
 	return &Appender{w: w, procs: map[procKey]uint32{}, threads: map[threadKey]uint32{}}
 }
 
-// Append adds some traces at once: their calls are put in the order of their ends, with the shifts. One Append must not
-// add calls that end before those of the one before. Memory grows with the number of payloads, with 16 bytes for each
-// call whose data came after it, and not with the number of calls; each trace takes that of one decoded chunk.
+// Append adds several traces at once: their calls are ordered by their ends, after the time conversion. A later Append must not
+// add calls that end before the previous Append's. Memory grows with the number of payloads, and by 16 bytes for each
+// call with later data, and not with the number of calls; each trace needs one decoded chunk.
 func (a *Appender) Append(sources ...*Source) error {
 	var from []*appended
 	defer func() {
@@ -81,21 +81,21 @@ func (a *Appender) Append(sources ...*Source) error {
 	return nil
 }
 
-// appended is a Source while it is written.
+// appended is a Source while it is being written.
 type appended struct {
 	*Source
 	a       *Appender
 	next    func() (*Call, error, bool)
 	stop    func()
-	call    *Call // the next one to keep, nil at the end
-	ends    int64 // when that ends, in the new trace
+	call    *Call // next call to keep, nil at the end
+	ends    int64 // its end in the new trace
 	threads []uint32
 	blobs   map[BlobID]BlobID
-	// late are the calls whose data came after them, and to what they became.
+	// late maps calls with later data to their indexes in the new trace.
 	late, to []uint64
 }
 
-// dropped stands for a call that was not kept.
+// dropped is the index of a call that was not kept.
 const dropped = ^uint64(0)
 
 func (s *appended) begin(ahead int) error {
@@ -120,7 +120,7 @@ func (s *appended) begin(ahead int) error {
 	return s.advance()
 }
 
-// time is what a time of the source is in the new trace.
+// time converts a time of the source to the new trace's.
 func (s *appended) time(t int64) int64 {
 	if s.Time == nil {
 		return t
@@ -128,7 +128,7 @@ func (s *appended) time(t int64) int64 {
 	return s.Time(t)
 }
 
-// people gives the processes and threads their places.
+// people assigns indexes to the processes and threads.
 func (s *appended) people() error {
 	var procs []uint32
 	host := s.Reader.Meta().Host
@@ -173,7 +173,7 @@ func (s *appended) people() error {
 	return nil
 }
 
-// advance goes to the next call to keep.
+// advance moves to the next call to keep.
 func (s *appended) advance() error {
 	for {
 		c, err, ok := s.next()
@@ -197,7 +197,7 @@ func (s *appended) thread(t uint32) (uint32, error) {
 	return s.threads[t], nil
 }
 
-// take writes the call at hand.
+// take writes the current call.
 func (s *appended) take() error {
 	c := *s.call
 	old := c.Index
@@ -222,7 +222,7 @@ func (s *appended) take() error {
 	return s.advance()
 }
 
-// data changes what a piece of data says to what is so in the new trace.
+// data converts a piece of data for the new trace.
 func (s *appended) data(d *Data) error {
 	d.Time = s.time(d.Time)
 	if d.Blob == 0 {
@@ -269,7 +269,7 @@ func (s *appended) copyBlob(old BlobID) (BlobID, error) {
 	return b.Close()
 }
 
-// end writes what came late, and the gaps.
+// end writes late data and the gaps.
 func (s *appended) end() error {
 	for d, err := range s.Reader.Data(&DataFilter{Late: true}) {
 		if err != nil {

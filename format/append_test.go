@@ -9,7 +9,7 @@ import (
 )
 
 // TestAppend writes traces into one: a trace by itself is then the same, a part of it has the calls that were kept with
-// their data, and two at once are in the order of the ends of their calls.
+// their data, and two appended at once are ordered by their calls' ends.
 func TestAppend(t *testing.T) {
 	path, calls := smallTrace(t)
 	to := func(name string, sources func(a *Appender) error) *Reader {

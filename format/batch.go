@@ -6,8 +6,8 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// A Batch is some calls that follow each other, column by column. Each slice has N elements, one for each call, or none
-// where the column was not asked for.
+// A Batch is a run of consecutive calls, column by column. Each slice has N elements, one for each call, or none
+// if the column was not requested.
 type Batch struct {
 	First  uint64 // index of the first call
 	N      int    // calls, at most BatchCalls
@@ -19,20 +19,20 @@ type Batch struct {
 	Ret    []uint64
 }
 
-// BatchCalls is the most that a Batch has: few enough to stay in the processor's first cache.
+// BatchCalls is the largest size of a Batch: it fits the processor's first cache.
 const BatchCalls = 1024
 
-// Batches iterates over columns of the calls, for those who need few fields of many calls: a call costs a tenth of what
-// it costs by Calls, and a column that is not asked for costs nothing, since it is not even unpacked. They come in the
-// order of Calls. Of f only which chunks it leaves out counts: a Batch is of a chunk that may hold a matching call, and
-// its calls are not compared with f. The Batch and its slices are used again for the next step. Damage and errors are
+// Batches iterates over columns of the calls, for users of few fields of many calls: a call costs a tenth of its
+// cost in Calls, and unwanted columns are not unpacked. They come in the
+// order of Calls. f only selects chunks: a Batch is from a chunk that may hold a matching call, and
+// single calls are not compared with f. The Batch and its slices are reused for the next step. Damage and errors are
 // as for Calls.
 func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		m := newMatcher(f, r.schema)
 		m.want = want{columns: columns, noArgs: true, noData: true, batches: true}
 		if columns&StartColumn != 0 {
-			m.want.columns |= DurColumn // since a start is counted from the end before
+			m.want.columns |= DurColumn // a start is relative to the previous end
 		}
 		l := r.newLoader(m, maxAhead)
 		defer l.close()
@@ -63,8 +63,8 @@ func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 type batcher struct {
 	columns Columns
 	batch   Batch
-	durs    []int64 // where only the starts are asked for
-	end     int64   // of the last call
+	durs    []int64 // if only starts are requested
+	end     int64   // end of the last call
 }
 
 func (t *batcher) turn(b *block, from int) {
@@ -102,7 +102,7 @@ func (t *batcher) turn(b *block, from int) {
 	}
 }
 
-// part reads n rows of a field into the memory of dst.
+// part reads n rows of a field into dst's memory.
 func part[T column.Word](dst []T, b *block, field, from, n int) []T {
 	dst = resize(dst, n)
 	column.Fill(dst, &b.calls[field], from)

@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/internal/stream"
 )
 
-// Batches have what the calls have, whichever columns are asked for.
+// Batches have the calls' values, for any requested columns.
 func TestBatches(t *testing.T) {
 	for name, opts := range compressions {
 		path := t.TempDir() + "/run.aclt"

@@ -48,7 +48,7 @@ func openBench(b testing.TB, path string) *format.Reader {
 }
 
 // A meter measures rounds of a benchmark by the clock and by the time for which the process had a processor, and after
-// each round a yardstick, so that a slow machine can be told from slow code. The best round is what the code can do on
+// each round a yardstick, to distinguish a slow machine from slow code. The best round shows the code's speed on
 // a machine that others use too.
 type meter struct {
 	start           time.Time
@@ -73,8 +73,8 @@ func (m *meter) round() {
 	m.begin()
 }
 
-// report tells millions of events a second: by the clock and by the processor's time on average, and by the processor's
-// time in the best round; and what the yardstick had in its best one.
+// report prints millions of events a second: mean by the clock and by processor time, and by processor
+// time in the best round; and the yardstick's best round.
 func (m *meter) report(b *testing.B, events int) {
 	all := float64(m.rounds) * float64(events) / 1e6
 	b.ReportMetric(all/m.wall.Seconds(), "wall-Mevents/s")
@@ -83,7 +83,7 @@ func (m *meter) report(b *testing.B, events int) {
 	b.ReportMetric(yardRows/1e6/m.yard.best.Seconds(), "yard-Mrows/s")
 }
 
-// A yard does a fixed piece of work that is of the same kind as what is measured, instructions and memory near the
+// A yard does a fixed piece of work like the measured one, with instructions and memory near the
 // processor: it turns rows of 24 words into columns and back.
 type yard struct {
 	rows, cols []uint64
@@ -136,7 +136,7 @@ func BenchmarkWrite(b *testing.B) {
 
 func benchWrite(b *testing.B, s stream.Source, opts *format.WriterOptions) {
 	w := benchWriter(b, filepath.Join(b.TempDir(), "run.aclt"), opts)
-	// The stream is made beforehand: what it costs is not the writer's. Its calls are few enough to stay near the processor, as those of a
+	// The stream is made beforehand: its cost is not the writer's. Its calls are few enough to stay near the processor, like those of a
 	// recorder do, which come one after another in the same memory; their times are not, since noise that repeats would pack.
 	const ahead, events = 1 << 9, 1 << 16
 	calls := make([]format.Call, ahead)
@@ -173,7 +173,7 @@ func benchWrite(b *testing.B, s stream.Source, opts *format.WriterOptions) {
 	}
 }
 
-// BenchmarkSize tells how many bytes of the file a call and a launch take.
+// BenchmarkSize prints the bytes in the file for a call and a launch.
 func BenchmarkSize(b *testing.B) {
 	for shape, source := range stream.Shapes {
 		for name, opts := range compressions {

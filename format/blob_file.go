@@ -13,14 +13,14 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
-// A blobFileWriter writes the contents of payloads beside the trace.
+// A blobFileWriter writes payload contents to a file beside the trace.
 type blobFileWriter struct {
 	file *container.Writer
-	name string // by its way from the folder of the trace
+	name string // path relative to the folder of the trace
 }
 
-// createBlobFile makes the blob file of a trace that has just been made. It has the header of the trace, and says for
-// whoever finds it alone what it is.
+// createBlobFile makes the blob file of a new trace. It has the trace's header, and describes itself for
+// readers that find it alone.
 func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blobFileWriter, error) {
 	if sameFile(path, trace) {
 		return nil, fmt.Errorf("create blob file: %s is the trace itself; name another file", path)
@@ -43,7 +43,7 @@ func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blob
 	return &blobFileWriter{f, name}, nil
 }
 
-// sameFile reports whether two names are of one file.
+// sameFile reports if two names are the same file.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -53,7 +53,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// wayTo returns the way to a blob file from the folder of its trace.
+// wayTo returns a blob file's path relative to the trace's folder.
 func wayTo(path, trace string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -67,16 +67,16 @@ func wayTo(path, trace string) (string, error) {
 	return filepath.ToSlash(name), err
 }
 
-// BlobFile returns the file that has the contents of the payloads, nil where they are in the trace itself.
+// BlobFile returns the file with the payload contents, nil if they are in the trace itself.
 func (r *Reader) BlobFile() *BlobFile {
 	r.blobs.open()
 	return r.blobs.beside
 }
 
-// ErrBlobFile is returned for the content of a payload where the file that has it can't be read.
+// ErrBlobFile is returned for a payload whose content is in an unreadable blob file.
 type ErrBlobFile struct {
 	Path string // of the trace
-	File string // that has its payloads
+	File string // blob file with the trace's payloads
 	Err  error
 }
 
@@ -88,10 +88,10 @@ func (e *ErrBlobFile) Unwrap() error { return e.Err }
 
 var errOtherSession = errors.New("it belongs to another recording")
 
-// missing is the error for a payload in a file that can't be read.
+// missing is the error for a payload in an unreadable file.
 func (f *BlobFile) missing(r *Reader) error { return &ErrBlobFile{r.file.Path(), f.Path, f.Err} }
 
-// open finds the blob file of the trace: where META says, or beside the trace, where both may have been moved.
+// open finds the blob file of the trace: at the path in META, or beside the trace if both were moved.
 func (b *blobReader) open() {
 	b.find.Do(func() {
 		name := filepath.FromSlash(b.r.meta.BlobFile)
@@ -122,7 +122,7 @@ func (b *blobReader) open() {
 }
 
 func (b *blobReader) openAt(path string) (*container.File, error) {
-	// The name comes out of a trace: nothing but a file is to be opened.
+	// The name comes from the trace: open nothing but a regular file.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")
@@ -138,7 +138,7 @@ func (b *blobReader) openAt(path string) (*container.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The tag is what chunks go by too; and each content is compared with its key.
+	// Chunks are checked by the tag, and contents by their keys.
 	h, own := file.Header(), b.r.file.Header()
 	if h.Tag() != own.Tag() {
 		return nil, errors.Join(errOtherSession, file.Close())
@@ -146,7 +146,7 @@ func (b *blobReader) openAt(path string) (*container.File, error) {
 	return file, nil
 }
 
-// absent is the error for a payload in a chunk that is not there.
+// absent is the error for a payload in a missing chunk.
 func (b *blobReader) absent(offset uint64) error {
 	e := &container.Entry{Offset: int64(offset), Header: container.Header{Type: container.Blob}}
 	return b.file.Corrupt(e, "no such chunk is in the file")
@@ -159,7 +159,7 @@ func (b *blobReader) close() error {
 	return nil
 }
 
-// damage is what was found in the blob file.
+// damage returns the damaged places in the blob file.
 func (b *blobReader) damage() []ErrCorrupt {
 	if f := b.opened.Load(); f != nil {
 		return f.Damage()

@@ -48,7 +48,7 @@ func beside(t *testing.T) (trace, blobs, alone string) {
 	return trace, blobs, alone
 }
 
-// Where the blob file can't be made, an older trace of the name stays what it is, and no new one is left; where the
+// If the blob file can't be made, an older trace with the name stays unchanged, and no new one is left; if the
 // trace can't, an older blob file does.
 func TestBlobFileRefused(t *testing.T) {
 	trace, blobs, _ := beside(t)
@@ -112,7 +112,7 @@ func chunksOf(t *testing.T, path string, typ container.Type) (n int) {
 	return n
 }
 
-// Payloads in a file of their own are what they are in the trace, which stays small.
+// Payloads in a separate file are the same as in the trace, which stays small.
 func TestBlobFile(t *testing.T) {
 	trace, blobs, alone := beside(t)
 	r, want := open(t, trace), open(t, alone)
@@ -146,7 +146,7 @@ func TestBlobFile(t *testing.T) {
 	}
 }
 
-// A copy has the payloads in it, or names the blob file by its way from where the copy is.
+// A copy contains the payloads, or refers to the blob file relative to the copy.
 func TestBlobFileCopy(t *testing.T) {
 	trace, blobs, alone := beside(t)
 	want := open(t, alone)
@@ -185,7 +185,7 @@ func TestBlobFileCopy(t *testing.T) {
 	}
 }
 
-// Without its blob file a trace has all but the payloads, and says what is missing and where.
+// Without its blob file a trace has everything except the payloads, and names the missing file.
 func TestBlobFileMissing(t *testing.T) {
 	trace, blobs, alone := beside(t)
 	want := open(t, alone)
@@ -250,14 +250,14 @@ func TestBlobFileMissing(t *testing.T) {
 			t.Errorf("%s: the copy names %+v", name, f)
 		}
 	}
-	// Beside the trace it is found too, whatever lies where it was.
+	// Beside the trace it is found too, with any other file in its old place.
 	if err := os.Rename(other, filepath.Join(filepath.Dir(trace), "run.blobs")); err != nil {
 		t.Fatal(err)
 	}
 	same(t, open(t, trace), want)
 }
 
-// Of a blob file that is cut, or damaged, what is whole is read, and the rest is named.
+// The whole parts of a cut or damaged blob file are read, and the rest is reported.
 func TestBlobFileDamaged(t *testing.T) {
 	trace, blobs, alone := beside(t)
 	want := open(t, alone)
@@ -340,7 +340,7 @@ func TestBlobFileDamaged(t *testing.T) {
 	}
 }
 
-// A reader that knows nothing of blob files finds no payload in the trace, and none that is another's.
+// A reader without support for blob files finds no payload in the trace, and no wrong one.
 func TestBlobFileUnknown(t *testing.T) {
 	trace, _, _ := beside(t)
 	r := open(t, trace)
@@ -356,7 +356,7 @@ func TestBlobFileUnknown(t *testing.T) {
 	}
 }
 
-// A checkpoint of the trace promises that the payloads are durable too: there is none where the disk has not taken the blob file.
+// A checkpoint of the trace promises that the payloads are durable too: there is none if the disk has not taken the blob file.
 func TestBlobFileDurable(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		path := tempFile(t)

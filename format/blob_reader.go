@@ -13,8 +13,8 @@ import (
 // BlobStats are the totals of the payloads in a trace.
 type BlobStats struct {
 	Blobs  uint64
-	Bytes  uint64 // as the program had them, each payload once
-	Stored uint64 // in the file, or in the blob file, 0 where that can't be read
+	Bytes  uint64 // in the program, each payload once
+	Stored uint64 // in the trace or the blob file, 0 if that can't be read
 }
 
 func (b *blobReader) load() error {
@@ -58,7 +58,7 @@ func (b *blobReader) loadMap(raw []byte) error {
 		return err
 	}
 	n := uint64(len(blobs[blobSize]))
-	// A chunk that is missing leaves a hole in the table; guard against a forged first number by what the file can hold.
+	// A missing chunk leaves a hole in the table. The size of the file bounds a forged first number.
 	if size := uint64(b.r.file.Size()); first > size || n > size-first {
 		return errBlock
 	}
@@ -145,8 +145,8 @@ func (r *Reader) BlobStats() (BlobStats, error) {
 	return s, nil
 }
 
-// BlobInfo returns the key of a payload, its length, and about how many bytes of the file it takes: extents that share
-// a chunk share its compression, and what several payloads have in common counts for each.
+// BlobInfo returns a payload's key, its length, and an estimate of its bytes in the file: extents in
+// one chunk share its compression, and shared extents count for each payload.
 func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {
@@ -165,8 +165,8 @@ func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err er
 	return hash, e.size, stored, nil
 }
 
-// Blob returns the content of a payload, verified against its key. BlobReader is for those too large for memory: Blob
-// refuses more than 1 GiB.
+// Blob returns the content of a payload, verified against its key. It refuses payloads over 1 GiB:
+// use BlobReader for these.
 func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {
@@ -179,8 +179,8 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Allocate as it is read: the size is only believed once the bytes are there. Holes cost no file, so they are
-	// bounded by the gibibyte above.
+	// Allocate while reading: the size is trusted only when the bytes are there. Holes take no space in the file, so they are
+	// bounded by the limit above.
 	b := make([]byte, 0, min(e.size, extentSize))
 	for {
 		if len(b) == cap(b) {
@@ -197,8 +197,8 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	}
 }
 
-// BlobReader returns a reader of the content of a payload that holds at most 1 MiB. At the end it compares what it gave
-// with the key, and returns ErrCorrupt instead of io.EOF when they differ.
+// BlobReader returns a reader of a payload's content that holds at most 1 MiB. At the end it compares the content
+// with the key, and returns ErrCorrupt instead of io.EOF if they differ.
 func (r *Reader) BlobReader(id BlobID) (io.Reader, error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {

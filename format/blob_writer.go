@@ -28,21 +28,21 @@ type blobRow struct {
 	extents []uint32 // positions in blobWriter.places
 }
 
-// place is where an extent lies; chunk is its offset in the file that has the contents, or one of the values of layout.go.
+// place is an extent's location; chunk is its offset in the file with the contents, or a special value from layout.go.
 type place struct {
 	chunk uint64
 	at    uint32
 }
 
-// A blobWriter stores payloads in extents of 1 MiB. Extents too are known by their content: a large payload that arrives in pieces
-// is written before its own key is known, and still nothing is stored twice.
+// A blobWriter stores payloads in extents of 1 MiB. Extents are also identified by their content: a large payload that arrives in pieces
+// is written before its own key is known, and nothing is stored twice.
 type blobWriter struct {
 	mu      sync.Mutex
 	file    *container.Writer // the trace
-	store   *container.Writer // what has the contents: the trace or its blob file
+	store   *container.Writer // file with the contents: the trace or its blob file
 	codec   container.Codec
 	keys    map[blobKey]BlobID
-	unkept  map[blobKey]BlobID // known by hash alone; the same content may be stored for another reason
+	unkept  map[blobKey]BlobID // stored as a hash only; the same content may be stored by another call
 	extents map[blobKey]uint32
 	places  []place
 	count   atomic.Uint32 // blobs so far; changed under mu
@@ -51,7 +51,7 @@ type blobWriter struct {
 	packed  []packedExtent
 	enc     column.Encoder
 
-	hash func([]byte) xxh3.Uint128 // tests have it collide
+	hash func([]byte) xxh3.Uint128 // tests make it collide
 }
 
 // packedExtent is an extent in blobWriter.pack.
@@ -94,7 +94,7 @@ func (w *blobWriter) put(b []byte) (BlobID, error) {
 	return w.add(key, extents)
 }
 
-// name enters a blob of which only the key is wanted.
+// name adds a blob with its key only.
 func (w *blobWriter) name(key blobKey) (BlobID, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +120,7 @@ func (w *blobWriter) name(key blobKey) (BlobID, error) {
 // known returns the number of blobs in the table.
 func (w *blobWriter) known() uint32 { return w.count.Load() }
 
-// row returns the row of a blob that is not yet in the file, else nil.
+// row returns the row of a blob that is not in the file yet, else nil.
 func (w *blobWriter) row(id BlobID) *blobRow {
 	first := w.count.Load() - uint32(len(w.fresh))
 	if uint32(id) <= first {
@@ -129,18 +129,18 @@ func (w *blobWriter) row(id BlobID) *blobRow {
 	return &w.fresh[uint32(id)-1-first]
 }
 
-// same reports whether an extent has the content b, which has its key: it looks, where the content is not yet in the file.
+// same reports if an extent with the key of b has the content b. It compares content that is not in the file yet.
 func (w *blobWriter) same(at uint32, b []byte) bool {
 	p := w.places[at]
 	return p.chunk != extentLost || bytes.Equal(w.pack[p.at:][:len(b)], b)
 }
 
-// add enters a blob whose extents are stored into the table.
+// add adds a blob with stored extents to the table.
 func (w *blobWriter) add(key blobKey, extents []uint32) (BlobID, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id, ok := w.keys[key]; ok {
-		// What has the same content has the same extents.
+		// Equal contents have equal extents.
 		if row := w.row(id); row == nil || slices.Equal(row.extents, extents) {
 			return id, nil
 		}
@@ -198,7 +198,7 @@ func (w *blobWriter) write(b []byte, records int) (uint64, error) {
 	return uint64(e.Offset), err
 }
 
-// flushPack writes the small extents that wait. If that fails they are lost, and the same content may be stored again later.
+// flushPack writes the pending small extents. After an error they are lost, and the same content may be stored again later.
 func (w *blobWriter) flushPack() error {
 	if len(w.pack) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func (w *blobWriter) flushPack() error {
 		}
 	}
 	if err != nil {
-		// Payloads that lie in the pack are known by their own keys as well, which must not promise what is not there.
+		// Payloads in the pack also have keys of their own, which must not refer to lost extents.
 		for _, row := range w.fresh {
 			for _, at := range row.extents {
 				if w.places[at].chunk == extentLost {
@@ -225,13 +225,13 @@ func (w *blobWriter) flushPack() error {
 	return err
 }
 
-// flush writes all that waits, so that every blob given out so far can be resolved by what is in the file.
+// flush writes all pending data, so every blob so far can be resolved from the file.
 func (w *blobWriter) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.flushPack()
 	for len(w.fresh) > 0 {
-		// A payload of a terabyte has a million extents: bound a chunk by these, not by the payloads.
+		// A payload of a terabyte has a million extents: extents bound a chunk, not payloads.
 		n, extents := 0, 0
 		for n < len(w.fresh) && (n == 0 || extents+len(w.fresh[n].extents) <= 1<<16) && n < 1<<16 {
 			extents += len(w.fresh[n].extents)
@@ -286,7 +286,7 @@ type Blobber struct {
 	hash    *xxh3.Hasher
 	size    uint64
 	extents []uint32
-	unkept  bool // only the key is wanted
+	unkept  bool // store the key only
 	err     error
 }
 
@@ -297,12 +297,12 @@ func (w *Writer) Blobber() *Blobber {
 	return &Blobber{w: w, buf: extentPool.Get().(*[extentSize]byte)[:0], hash: xxh3.New()}
 }
 
-// Named enters a payload of which only length and XXH3-128 are known.
+// Named adds a payload with a known length and XXH3-128 and without content.
 func (w *Writer) Named(lo, hi, size uint64) (BlobID, error) {
 	return w.blobs.name(blobKey{xxh3.Uint128{Lo: lo, Hi: hi}, size})
 }
 
-// Hasher starts a payload that arrives in pieces and of which only hash and length are kept.
+// Hasher starts a payload that arrives in pieces and is stored as hash and length only.
 func (w *Writer) Hasher() *Blobber {
 	b := w.Blobber()
 	b.unkept = true
@@ -317,7 +317,7 @@ func (b *Blobber) Write(p []byte) (int, error) {
 			b.flush(b.buf)
 		}
 		if len(b.buf) == 0 && len(p) >= extentSize {
-			// A whole extent is stored from where it lies.
+			// A whole extent is stored without a copy.
 			b.flush(p[:extentSize])
 			b.size += extentSize
 			p = p[extentSize:]
@@ -331,7 +331,7 @@ func (b *Blobber) Write(p []byte) (int, error) {
 	return n - len(p), b.err
 }
 
-// flush stores one extent. What waited is gone then.
+// flush stores the pending extent.
 func (b *Blobber) flush(extent []byte) {
 	b.hash.Write(extent)
 	if !b.unkept {
@@ -342,7 +342,7 @@ func (b *Blobber) flush(extent []byte) {
 	b.buf = b.buf[:0]
 }
 
-// Close ends the payload and returns its name.
+// Close ends the payload and returns its id.
 func (b *Blobber) Close() (BlobID, error) {
 	if b.buf == nil {
 		return 0, fmt.Errorf("blob is closed already")
@@ -367,7 +367,7 @@ func (b *Blobber) Close() (BlobID, error) {
 	return b.w.blobs.add(blobKey{b.hash.Sum128(), b.size}, b.extents)
 }
 
-// Abort gives the payload up. Parts of it may stay in the file, named by nothing.
+// Abort discards the payload. Unreferenced parts of it may stay in the file.
 func (b *Blobber) Abort() {
 	if b.buf != nil {
 		b.release()
@@ -379,7 +379,7 @@ func (b *Blobber) release() {
 	b.buf = nil
 }
 
-// blobTable is rows of the blob table that follow each other.
+// blobTable is a run of blob table rows.
 type blobTable struct {
 	first   uint64
 	blobs   [3][]uint64

@@ -57,13 +57,13 @@ func (b *block) checkFuncs() error {
 		calls += f.rows
 	}
 	if calls != b.n {
-		return errBlock // of a function that the block has no table of
+		return errBlock // the block has no table for this function
 	}
 	return nil
 }
 
-// checkData verifies that each group has as many rows as the table of rows names, which are of calls that there are,
-// and sorts these where they are not in the order of their calls.
+// checkData verifies that each group has the number of rows in the row table, and that these belong to existing calls.
+// It sorts the rows if they are not in the order of their calls.
 func (b *block) checkData() error {
 	t := &b.ties
 	t.counts = resize(t.counts, len(b.groups))
@@ -84,7 +84,7 @@ func (b *block) checkData() error {
 		switch {
 		case owner >= uint64(b.n):
 			if b.first+owner >= b.first {
-				return errBlock // of a call that does not exist yet
+				return errBlock // the call does not exist yet
 			}
 		case owner < highest:
 			sorted = false
@@ -98,7 +98,7 @@ func (b *block) checkData() error {
 	return nil
 }
 
-// sortData is for rows that do not come in the order of their calls.
+// sortData sorts rows that are not in the order of their calls.
 func (b *block) sortData() {
 	from := make([]uint32, b.n+1)
 	for _, c := range b.owners {
@@ -118,7 +118,7 @@ func (b *block) sortData() {
 	}
 }
 
-// ownersOf returns the call of each row of data, counted from first.
+// ownersOf returns the call of each data row, counted from first.
 func (b *block) ownersOf() []uint64 {
 	if len(b.owners) < b.rows {
 		b.owners = resize(b.owners, b.rows)
@@ -127,7 +127,7 @@ func (b *block) ownersOf() []uint64 {
 	return b.owners
 }
 
-// slotsOf returns where each row of data is.
+// slotsOf returns the slot of each data row.
 func (b *block) slotsOf() []slot {
 	if len(b.slots) < b.rows {
 		b.slots = resize(b.slots, b.rows)
@@ -141,10 +141,10 @@ func (b *block) slotsOf() []slot {
 	return b.slots
 }
 
-// late reports whether row i belongs to a call of an earlier chunk.
+// late reports if row i belongs to a call in an earlier chunk.
 func (b *block) late(i int) bool { return b.ownersOf()[i] >= uint64(b.n) }
 
-// rewind goes back to the begin of the block.
+// rewind returns to the beginning of the block.
 func (b *block) rewind() {
 	t := &b.ties
 	t.at, t.fn, t.data, t.last, t.rows, t.next, t.held = 0, t.fn[:0], t.data[:0], b.t0, 0, 0, 0
@@ -155,11 +155,11 @@ func (b *block) rewind() {
 	for i, g := range b.groups {
 		t := &b.turns[i]
 		t.next, t.end, t.time, t.data[0] = 0, 0, g.like.Time, g.like
-		g.words.end = 0 // so that the ring is asked for what data[0] needs of it
+		g.words.end = 0 // makes data[0] refill its ring
 	}
 }
 
-// reach has the stretch hold call i, and returns its place in it. It is cheap for calls that come one after another.
+// reach makes the stretch contain call i, and returns the call's position in it. It is cheap for consecutive calls.
 func (b *block) reach(i int) int {
 	t := &b.ties
 	if i < t.at {
@@ -171,7 +171,7 @@ func (b *block) reach(i int) int {
 	return i - t.at
 }
 
-// advance moves the stretch on.
+// advance moves the stretch forward.
 func (b *block) advance() {
 	t := &b.ties
 	t.at += len(t.fn)
@@ -212,7 +212,7 @@ func (b *block) advance() {
 	b.tieData()
 }
 
-// tieData gives the calls of the block, which are all in the stretch, their rows of data.
+// tieData ties data rows to the block's calls, which are all in the stretch.
 func (b *block) tieData() {
 	owners, slots := b.ownersOf(), b.slotsOf()
 	if len(b.sorted) > 0 {
@@ -228,7 +228,7 @@ func (b *block) tieData() {
 	}
 }
 
-// add gives a call one more row.
+// add ties one more row to a call.
 func (t *ties) add(k uint64, s slot) {
 	switch was := t.data[k]; {
 	case was == 0:
@@ -242,8 +242,8 @@ func (t *ties) add(k uint64, s slot) {
 	}
 }
 
-// each gives the calls that match to yield, all for nil, until that returns false, which it then returns too. A call
-// lies in the block's memory and stays until the next one.
+// each passes the matching calls to yield (all for nil) until yield returns false; each then returns false too. A call
+// is stored in the block's memory and valid until the next one.
 func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 	t := &b.ties
 	b.rewind()
@@ -288,7 +288,7 @@ func (b *block) givePlain(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// giveAny is each for a stretch whose calls can be asked for in any order.
+// giveAny is each for a stretch with random access.
 func (b *block) giveAny(m *matcher, yield func(*Call, error) bool) bool {
 	for k := range b.ties.fn {
 		if m != nil && !m.fits(b, k) {
@@ -301,7 +301,7 @@ func (b *block) giveAny(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// give is each for a stretch whose data comes in the order of its calls.
+// give is each for a stretch whose data is in the order of its calls.
 func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
 	t := &b.ties
 	if m == nil {
@@ -314,7 +314,7 @@ func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
 	}
 	for i, id := range t.fn {
 		switch {
-		case m.funcs != nil && !m.funcs[id]: // and nobody asks for any row of this function
+		case m.funcs != nil && !m.funcs[id]: // no row of this function is requested
 		case !m.fits(b, i):
 			b.funcs[id].next++
 		default:
@@ -326,7 +326,7 @@ func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// make returns the call at a place in the stretch. Of each function the calls before it are counted already.
+// make returns the call at a stretch position. Its function's earlier calls are already counted.
 func (b *block) make(i uint) *Call {
 	t := &b.ties
 	id := t.here.fn[i%stretch]
@@ -377,14 +377,14 @@ func (b *block) make(i uint) *Call {
 	c.Data = g.data[:]
 	owner := t.owners[next+1]
 	t.next, t.owner = next+1, owner
-	if owner <= k || owner >= uint64(b.n) { // not of a later call of the block
+	if owner <= k || owner >= uint64(b.n) { // not a later call of the block
 		b.pass(c, k)
 	}
 	return c
 }
 
-// pass goes on to the next row of data that is of the k-th call of the block or one behind it. Rows of the k-th are
-// given to c, unless that is nil.
+// pass moves to the next data row that belongs to the block's k-th call or a later one. The k-th call's rows are
+// added to c, unless that is nil.
 func (b *block) pass(c *Call, k uint64) {
 	t := &b.ties
 	for t.next < t.held || b.holdRows() {
@@ -403,7 +403,7 @@ func (b *block) pass(c *Call, k uint64) {
 	t.owner = noCall
 }
 
-// holdRows has the groups and owners of the rows of data at hand that come next. It returns false where there are none.
+// holdRows loads the groups and owners of the next data rows. It returns false if there are none.
 func (b *block) holdRows() bool {
 	t := &b.ties
 	t.rows += int(t.held)
@@ -414,7 +414,7 @@ func (b *block) holdRows() bool {
 	return t.held > 0
 }
 
-// keep gives a call that has a row of data a copy of another one behind copies of those that it has.
+// keep adds a copy of another data row to a call's rows, which it copies first.
 func (b *block) keep(c *Call, in uint32, p uint) {
 	if len(c.Data) == 1 {
 		b.arena = b.arena[:0]
@@ -424,7 +424,7 @@ func (b *block) keep(c *Call, in uint32, p uint) {
 	c.Data = b.many
 }
 
-// copied appends a copy of a row of data, with its content in the arena.
+// copied appends a copy of a data row, with its content in the arena.
 func (b *block) copied(all []Data, d *Data) []Data {
 	at := len(b.arena)
 	b.arena = append(b.arena, d.Bytes...)
@@ -435,7 +435,7 @@ func (b *block) copied(all []Data, d *Data) []Data {
 	return all
 }
 
-// plainCall returns the call at a place in the stretch without arguments and data.
+// plainCall returns the call at a stretch position, without arguments and data.
 func (b *block) plainCall(k int) *Call {
 	t, c := &b.ties, &b.plain
 	c.Func = t.fn[k]
@@ -443,14 +443,14 @@ func (b *block) plainCall(k int) *Call {
 	return c
 }
 
-// tie sets what a call has of its own, whatever its function.
+// tie sets the fields of a call that do not depend on its function.
 func (b *block) tie(c *Call, k int) {
 	t := &b.ties
 	c.Index, c.Start, c.End = b.first+uint64(t.at+k), t.start[k], t.end[k]
 	t.setRest(c, k)
 }
 
-// setRest sets what differs from call to call.
+// setRest sets the fields that vary from call to call.
 func (t *ties) setRest(c *Call, k int) {
 	if rest := t.rest[0]; len(rest) > 0 {
 		c.Thread = uint32(rest[k])
@@ -463,8 +463,8 @@ func (t *ties) setRest(c *Call, k int) {
 	}
 }
 
-// call returns the call at a place in the stretch, of a block of which calls are asked for in any order. It stays until
-// another one is asked for.
+// call returns the call at a stretch position, in a block with random access. It is valid until
+// the next one.
 func (b *block) call(k int) *Call {
 	t := &b.ties
 	if t.callsOnly {
@@ -488,7 +488,7 @@ func (b *block) call(k int) *Call {
 	return c
 }
 
-// thread returns the thread of the call at a place in the stretch.
+// thread returns the thread of the call at a stretch position.
 func (b *block) thread(k int) uint32 {
 	if rest := b.ties.rest[0]; len(rest) > 0 {
 		return uint32(rest[k])
@@ -496,7 +496,7 @@ func (b *block) thread(k int) uint32 {
 	return b.plain.Thread
 }
 
-// like returns a call that has what all calls of the block share.
+// like returns a call with the values that all calls of the block share.
 func (b *block) like() Call {
 	if b.n == 0 {
 		return Call{}
@@ -504,7 +504,7 @@ func (b *block) like() Call {
 	return Call{Thread: uint32(b.calls[callThread].At(0)), Flags: CallFlags(b.calls[callFlags].At(0)), Ret: b.calls[callRet].At(0)}
 }
 
-// dataAt returns the row in a slot as all the data of a call. It stays until another one of its table is asked for.
+// dataAt returns the row in a slot as all the data of a call. It is valid until its table's next row.
 func (b *block) dataAt(s slot, call uint64, start int64) []Data {
 	in, p := s&^oneRow>>32, uint(uint32(s))
 	g, t := b.groups[in], &b.turns[in]
@@ -524,12 +524,12 @@ func (b *block) dataAt(s slot, call uint64, start int64) []Data {
 	return t.data[:]
 }
 
-// point has a slice begin a number of bytes behind a place. Its length stays.
+// point makes a slice begin a number of bytes after a base. Its length stays.
 func point[T any](s *[]T, to unsafe.Pointer, bytes uint) {
 	*(*unsafe.Pointer)(unsafe.Pointer(s)) = unsafe.Add(to, bytes)
 }
 
-// datum fills d with row i of data. Its content lies in the arena, which the caller empties.
+// datum fills d with row i of data. Its content is in the arena, which the caller empties.
 func (b *block) datum(d *Data, i int) {
 	owner, start := b.ownersOf()[i], b.t0
 	if owner < uint64(b.n) {
@@ -539,7 +539,7 @@ func (b *block) datum(d *Data, i int) {
 	*d = b.many[0]
 }
 
-// call returns the call of a row, which stays until another one is asked for.
+// call returns the call in a row, valid until the next one.
 func (f *funcBlock) call(b *block, row uint) *Call {
 	if !f.args.holds(row) {
 		f.turn(b, row)
@@ -547,7 +547,7 @@ func (f *funcBlock) call(b *block, row uint) *Call {
 	return f.at(row)
 }
 
-// at returns the call of a row of the window, without what ties it to others.
+// at returns the call in a row of the window, without thread, flags and times.
 func (f *funcBlock) at(row uint) *Call {
 	c := &f.one
 	point(&c.Args, f.ring, row&f.args.last*f.size)
@@ -557,7 +557,7 @@ func (f *funcBlock) at(row uint) *Call {
 	return c
 }
 
-// turn has the ring hold a row.
+// turn makes the ring contain a row.
 func (f *funcBlock) turn(b *block, row uint) {
 	w := &f.args
 	if w.end == 0 {
@@ -580,7 +580,7 @@ func (f *funcBlock) turn(b *block, row uint) {
 	}
 }
 
-// giveOuts sets what n calls, of which the first is of a row, wrote through their parameters.
+// giveOuts sets the outputs of n calls, starting with a given row.
 func (f *funcBlock) giveOuts(n, row int) {
 	var values [ringRows]uint64
 	width, at := len(f.outs), row%ringRows
@@ -636,13 +636,13 @@ func (b *block) add(w *words, c column.Column) error {
 	return b.vector(&w.vary[k].values, w.n, c, &w.store[k])
 }
 
-// slice returns the row at a place in the ring.
+// slice returns the row at a position of the ring.
 func (w *words) slice(i int) []uint64 { return w.ring[i*w.width:][:w.width:w.width] }
 
-// holds reports whether row i is in the ring.
+// holds reports if row i is in the ring.
 func (w *words) holds(i uint) bool { return w.end == (i|w.last)+1 }
 
-// turn has the ring hold row i, and returns the first row of the window that it got for that, and how many rows that has.
+// turn makes the ring contain row i, and returns the first row and the length of the loaded window.
 func (w *words) turn(i uint) (at, n int) {
 	at = int(i &^ w.last)
 	n = min(int(w.last)+1, w.n-at)
@@ -654,7 +654,7 @@ func (w *words) turn(i uint) (at, n int) {
 	return at, n
 }
 
-// begin makes the ring, with what is constant.
+// begin makes the ring, with the constant words.
 func (w *words) begin() {
 	w.ring = resize(w.ring, min(int(w.last)+1, w.n)*w.width)
 	for rest := w.ring; len(rest) > 0; {
@@ -662,14 +662,14 @@ func (w *words) begin() {
 	}
 }
 
-// turn has the ring hold the row before next.
+// turn makes the ring contain the row before next.
 func (t *groupTurn) turn(g *groupBlock) {
 	g.turn(uint(t.next - 1))
 	t.end = uint32(g.words.end)
 	t.take(g)
 }
 
-// take has the data come from the ring.
+// take makes the data refer to the ring.
 func (t *groupTurn) take(g *groupBlock) {
 	w := &g.words
 	t.more, t.last, t.stride, t.content, t.addrs = g.more, uint32(w.last), 0, nil, nil
@@ -683,7 +683,7 @@ func (t *groupTurn) take(g *groupBlock) {
 	}
 }
 
-// turn has the ring hold a row.
+// turn makes the ring contain a row.
 func (g *groupBlock) turn(p uint) {
 	w := &g.words
 	if w.end == 0 {
@@ -702,7 +702,7 @@ func (g *groupBlock) turn(p uint) {
 	}
 }
 
-// set sets of a row of the ring what differs from row to row besides content and address, and content that is no words.
+// set sets the varying properties of a row in the ring, other than address and word content.
 func (g *groupBlock) set(d *Data, p uint, start int64) {
 	if g.varies[dataTime] {
 		d.Time = g.times[p%ringRows] + start
@@ -717,7 +717,7 @@ func (g *groupBlock) set(d *Data, p uint, start int64) {
 	}
 }
 
-// string returns the content of a row of a table without words.
+// string returns the content of a row in a table without words.
 func (g *groupBlock) string(p int) []byte {
 	if g.lens == nil || g.lens[p] == 0 {
 		return nil
@@ -726,7 +726,7 @@ func (g *groupBlock) string(p int) []byte {
 	return g.text[at : at+g.lens[p] : at+g.lens[p]]
 }
 
-// fits reports whether the call at a place in the stretch of a block matches by what is known without its arguments.
+// fits reports if the call at a position of a block's stretch matches, judged without its arguments.
 func (m *matcher) fits(b *block, i int) bool {
 	t := &b.ties
 	if m.funcs != nil && !m.funcs[t.fn[i]] || m.threads != nil && !m.threads[b.thread(i)] {
@@ -735,12 +735,12 @@ func (m *matcher) fits(b *block, i int) bool {
 	return t.start[i] < m.To && (m.From <= 0 || t.end[i] >= m.From)
 }
 
-// holds reports whether a call that fits matches.
+// holds reports if a call that fits matches.
 func (m *matcher) holds(c *Call) bool {
 	return (m.Handles == nil || m.names(c)) && (m.Task == nil || m.made(c))
 }
 
-// made reports whether the call made the task.
+// made reports if the call made the task.
 func (m *matcher) made(c *Call) bool {
 	return slices.Contains(c.Outs, Out{TaskParam, uint64(m.Task.Stream)<<32 | uint64(m.Task.Task)})
 }

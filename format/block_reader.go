@@ -10,8 +10,8 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A block is an events chunk, of which only the columns that are wanted are unpacked, and most of these stay as they
-// are in the file. Calls are made out of them a stretch at a time: see reach. The memory of a block is used again for
+// A block is an events chunk. Only wanted columns are unpacked, and most of these keep their
+// file form. Calls are made from them a stretch at a time: see reach. The memory of a block is reused for
 // the next chunk.
 type block struct {
 	content container.Content
@@ -21,41 +21,41 @@ type block struct {
 	budget  uint64
 	noArgs  bool
 	noData  bool
-	dataOf  []bool // as in want
+	dataOf  []bool // see want
 
 	calls [callFields]column.Vector
-	store [callFields + 2][]uint64 // memory of the vectors, where they need some
+	store [callFields + 2][]uint64 // memory for the vectors
 	funcs []*funcBlock             // by id
 	seen  []*funcBlock
 
 	dataRows
 	ties   ties
-	plain  Call   // where neither arguments nor data are wanted
-	many   []Data // of calls that have several
+	plain  Call   // if neither arguments nor data are wanted
+	many   []Data // data of calls with several pieces
 	arena  []byte // their content
 	dec    column.Decoder
 	bitmap []uint64
 
 	unknown func(what string)
-	of      *Reader // whose schema and threads the calls name; nil if that is not checked
+	of      *Reader // its schema and threads are those of the calls; nil to skip the check
 }
 
-// dataRows are the rows of recorded data in a block, and the calls that they belong to.
+// dataRows are the rows of recorded data in a block, with their calls.
 type dataRows struct {
 	rows   int
 	group  column.Vector
 	owner  column.Vector // call of row i, counted from first
 	groups []*groupBlock
-	turns  []groupTurn // of groups
-	owners []uint64    // owner as words; none until somebody asks
-	slots  []slot      // where row i is; the same
-	sorted []uint32    // rows by call, for those that do not lie so; the same
+	turns  []groupTurn // a turn for each group
+	owners []uint64    // owner as words, made on demand
+	slots  []slot      // slot of row i, made on demand
+	sorted []uint32    // rows by call, made on demand if they are not in this order
 }
 
-// errThread is the error about a call whose thread is no index of Reader.Threads.
+// errThread is the error for a call whose thread is not in Reader.Threads.
 var errThread = errors.New("a call is of a thread that the trace does not describe")
 
-// described is the function of a table in the trace's schema, nil if nothing is known of it.
+// described is a table's function in the trace's schema, nil if unknown.
 func (b *block) described(id uint16) *Function {
 	if b.of == nil {
 		return nil
@@ -65,7 +65,7 @@ func (b *block) described(id uint16) *Function {
 
 var errBlock = errors.New("block is malformed")
 
-// callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even looked at then.
+// callsOnly reports if only the call table is wanted. It comes first, so the rest of the chunk is not read.
 func (w *want) callsOnly() bool { return w.noArgs && w.noData }
 
 var errBlockVersion = errors.New("block has a later version")
@@ -74,10 +74,10 @@ var errBlockVersion = errors.New("block has a later version")
 type tableReader struct {
 	column.Table
 	b   *block
-	end int // of the table in the content of the chunk
+	end int // end of the table in the chunk's content
 }
 
-// next is Table.Next. The body of the column is not unpacked yet.
+// next is Table.Next, without unpacking the body of the column.
 func (t *tableReader) next() (column.Column, bool, error) {
 	if t.Len() > 0 {
 		if err := t.b.ready(t.end-t.Len(), t.end, column.WholeColumnHead); err != nil {
@@ -87,13 +87,13 @@ func (t *tableReader) next() (column.Column, bool, error) {
 	return t.Next()
 }
 
-// unpack unpacks the column that next gave last.
+// unpack unpacks the last column of next.
 func (t *tableReader) unpack(c column.Column) error {
 	end := t.end - t.Len()
 	return t.b.content.Unpack(end-len(c.Body), end)
 }
 
-// ready unpacks bytes of the content from a place on until they satisfy whole: a head may lie in several frames.
+// ready unpacks the content from an offset on until the bytes satisfy whole: a head may be in several frames.
 func (b *block) ready(from, to int, whole func([]byte) bool) error {
 	for end := from; end < to; {
 		next, err := b.content.Frame(end)
@@ -113,7 +113,7 @@ func wholeBlockHead(b []byte) bool {
 	return err == nil || errors.Is(err, errBlockVersion)
 }
 
-// load decodes what is wanted of the content.
+// load decodes the wanted parts of the content.
 func (b *block) load(w want) error {
 	b.reset()
 	raw := b.content.Bytes()
@@ -175,7 +175,7 @@ func (b *block) reset() {
 	b.owners, b.slots, b.sorted = b.owners[:0], b.slots[:0], b.sorted[:0]
 }
 
-// take accounts for n rows of w words before they are allocated.
+// take counts n rows of w words before they are allocated.
 func (b *block) take(n, w uint64) bool {
 	if n > maxCalls*4 || w > maxBlockWords || n*w > b.budget {
 		return false
@@ -222,7 +222,7 @@ func (b *block) table(t *tableReader, w want) error {
 	return nil
 }
 
-// columns decodes the columns with the fields 0, 1 and so on into cols; a field that is not there is zero.
+// columns decodes the columns with the fields 0, 1 and so on into cols; a missing field is zero.
 func (b *block) columns(t column.Table, cols [][]uint64, n int) error {
 	var got uint64
 	for i := range cols {
@@ -253,8 +253,8 @@ func (b *block) columns(t column.Table, cols [][]uint64, n int) error {
 	return nil
 }
 
-// vectors decodes the columns with the fields 0, 1 and so on that are wanted, into cols with the memory that they may
-// need. A field that is not there leaves what is in cols.
+// vectors decodes the wanted columns among the fields 0, 1 and so on into cols, with memory for
+// each. A missing field leaves its element of cols unchanged.
 func (b *block) vectors(t *tableReader, cols []column.Vector, which Columns, store [][]uint64, n int) error {
 	for {
 		c, ok, err := t.next()
@@ -277,7 +277,7 @@ func (b *block) vectors(t *tableReader, cols []column.Vector, which Columns, sto
 	}
 }
 
-// vector decodes a column, and takes one of an unknown encoding for zeros.
+// vector decodes a column. An unknown encoding reads as zeros.
 func (b *block) vector(v *column.Vector, n int, c column.Column, store *[]uint64) error {
 	err := b.dec.Vector(v, n, c, store)
 	if errors.Is(err, column.ErrUnknown) {
@@ -288,7 +288,7 @@ func (b *block) vector(v *column.Vector, n int, c column.Column, store *[]uint64
 	return err
 }
 
-// words decodes a column, and takes one of an unknown encoding for zeros.
+// words decodes a column. An unknown encoding reads as zeros.
 func (b *block) words(dst []uint64, n int, c column.Column) error {
 	err := b.dec.Words(dst, n, c)
 	if errors.Is(err, column.ErrUnknown) {
@@ -321,7 +321,7 @@ func (b *block) function(t *tableReader, w want) error {
 	if w.noArgs || w.funcs != nil && !w.funcs(id) {
 		return nil
 	}
-	// Nothing is left out: all of it at once.
+	// Nothing is left out: unpack everything at once.
 	if err := b.content.Unpack(t.end-t.Len(), t.end); err != nil {
 		return err
 	}
@@ -379,7 +379,7 @@ func (b *block) out(f *funcBlock, c column.Column) error {
 	}
 	o.store = resize(o.store, f.rows)
 	o.values.Words(o.store)
-	// Values lie in their rows, so that a call finds its own without counting those before it.
+	// Values are stored at their rows, so a call finds its own without counting.
 	b.bitmap = resize(b.bitmap, count)
 	if err := b.words(b.bitmap, count, inner); err != nil {
 		return err
@@ -398,7 +398,7 @@ func (b *block) data(t *tableReader) error {
 	if t.Rows == 0 || t.Width > InlineLimit/8 || t.ID > maxCalls*4 || !b.take(t.Rows, t.Width) || !b.take(1, dataProps) {
 		return errBlock
 	}
-	// Ordinals are dense, but 0, the shared table, may be missing.
+	// Ordinals are dense, except that 0, the shared table, may be missing.
 	if t.ID < uint64(len(b.groups)) || t.ID > uint64(len(b.groups))+1 {
 		return errBlock
 	}
@@ -529,49 +529,49 @@ func readUvarint(b []byte) (uint64, []byte, bool) {
 	return v, b[n:], true
 }
 
-// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the
+// ties map the calls of a stretch to their rows in the tables. A stretch fits the
 // processor's first cache.
 type ties struct {
-	at     int // the first call
-	size   int // how many calls a stretch has, but for the last
+	at     int // first call
+	size   int // calls in a stretch, except the last one
 	fn     []uint16
 	start  []int64
 	end    []int64
-	rest   [3][]uint64 // thread, flags and returned value, where they differ from call to call
-	differ bool        // any of them does
+	rest   [3][]uint64 // thread, flags and returned value, if they vary
+	differ bool        // any of them varies
 
-	// Memory of the above, where calls are given one after another. What is always in one place is found with fewer instructions.
+	// Memory of the above for sequential access. Data at a fixed place takes fewer instructions to find.
 	here struct {
 		fn         [stretch]uint16
 		start, end [stretch]int64
 	}
 
-	callsOnly bool // nothing is tied
+	callsOnly bool // data and arguments are not tied
 
-	// Only where calls are asked for in any order.
+	// For random access only.
 	random bool
-	row    []uint32 // in the table of the function
+	row    []uint32 // row in the function's table
 	data   []slot
-	order  []slot // of the calls that have several
+	order  []slot // slots of calls with several
 
-	// What is counted on the way.
-	last int64 // end of the call before
-	rows int   // of data, before those that are held
+	// Counters.
+	last int64 // end of the previous call
+	rows int   // rows of data before the held ones
 
 	counts []uint32 // scratch
 
-	// Rows of data, as give goes over them.
-	owner  uint64 // call of the next row, counted from the block's first
-	next   uint   // where that row is in these
-	held   uint   // how many there are in these
+	// Held rows of data, for give.
+	owner  uint64 // call of the next row, relative to the block's first
+	next   uint   // position of the next row among the held ones
+	held   uint   // number of held rows
 	groups [stretch]uint32
-	owners [stretch + 1]uint64 // one more, of no call
+	owners [stretch + 1]uint64 // one more as an end mark
 }
 
 const stretch = 256 // calls
 
-// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows |
-// how many << 32 | where they begin in order.
+// A slot is group << 32 | position in the group. For a call it is none, oneRow with the position of its only row, or severalRows |
+// count << 32 | first index in order.
 type slot uint64
 
 // funcBlock is a table of calls.
@@ -580,44 +580,44 @@ type funcBlock struct {
 	used  bool
 	rows  int
 	next  uint // row of the next call
-	end   uint // of the rows that each has turned
+	end   uint // end of the loaded rows
 	args  words
 	outs  []outBlock
-	one   Call           // that is given out
-	ring  unsafe.Pointer // its arguments; nil where they are not wanted
-	size  uint           // of a row of them, in bytes
-	wrote [][]Out        // by the calls of the window; none where no call wrote anything
+	one   Call           // result of call
+	ring  unsafe.Pointer // arguments; nil if unwanted
+	size  uint           // bytes in a row of the ring
+	wrote [][]Out        // outputs by call of the window; none if no call wrote any
 	given []Out          // memory of wrote
 }
 
-// outBlock is what a parameter of a function gave.
+// outBlock is the outputs through one parameter of a function.
 type outBlock struct {
 	param  uint8
 	values column.Vector
 	store  []uint64
-	bitmap []byte // nil when all rows have a value
+	bitmap []byte // nil if all rows have a value
 }
 
-// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these
-// have: fewer rows, but ringLeast, where they are wide. The more rows, the less it costs to begin with a column; but
-// there are many tables, and what all of them have turned is to stay in the second cache.
+// ringRows is the number of rows that are turned from columns into rows at a time, ringWords their
+// word count: fewer rows, but at least ringLeast, if they are wide. More rows make starting a column cheaper, but
+// the rings of all tables together should fit the second cache.
 const (
 	ringRows  = 64
 	ringWords = 512
 	ringLeast = 16
 )
 
-// words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
+// words are the rows of a word table. Some rows are in a ring, in which the constant words are already set.
 type words struct {
 	width int
 	n     int
-	first []uint64 // what is constant in a row; the rest is 0
+	first []uint64 // constant words of a row; others are 0
 	vary  []varying
 	store [][]uint64 // memory of the columns in vary
 
 	ring []uint64 // row i at i&last
-	last uint     // place in it; a power of two less one
-	end  uint     // of the window that the ring got last; 0 for none
+	last uint     // position mask; a power of two less one
+	end  uint     // end of the window loaded last; 0 for none
 }
 
 type varying struct {
@@ -625,34 +625,34 @@ type varying struct {
 	values column.Vector
 }
 
-// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables,
-// of which any may be the next. Of a row only what differs from that before is set anew, in the one piece of data that
-// a table gives out.
+// A groupTurn is the state for passing on a data table's rows: two cache lines for each of many tables,
+// any of which may be the next. Each table has one Data value, in which only a row's varying parts are
+// set.
 type groupTurn struct {
-	next    uint32 // row that is tied next
-	end     uint32 // of the rows that each has turned
-	time    int64  // from the start of the call, where it is the same for all rows
+	next    uint32 // next row to tie
+	end     uint32 // end of the loaded rows
+	time    int64  // from the start of the call, if equal for all rows
 	content unsafe.Pointer
-	stride  uint32            // bytes from the content of a row to that of the next; 0 where no row has words
-	last    uint32            // place in the ring
-	more    bool              // rows differ by something else, too: see groupBlock.set
-	addrs   *[ringRows]uint64 // where they differ
+	stride  uint32            // bytes between the contents of two rows; 0 if no row has words
+	last    uint32            // mask of positions in the ring
+	more    bool              // other properties vary too: see groupBlock.set
+	addrs   *[ringRows]uint64 // if they vary
 	data    [1]Data
 }
 
 // A groupBlock is a table of data.
 type groupBlock struct {
 	rows   int
-	times  [ringRows]int64  // of the rows in the ring, from the start of the call, where they differ
-	addrs  [ringRows]uint64 // the same of addresses
-	more   bool             // rows differ by something else than content and address
+	times  [ringRows]int64  // times of the rows in the ring, since the call's start, if they vary
+	addrs  [ringRows]uint64 // addresses, if they vary
+	more   bool             // properties other than content and address vary
 	words  words
-	like   Data // what all rows share
+	like   Data // values that all rows share
 	varies [dataProps]bool
 	vary   [dataProps]column.Vector
 	store  [dataProps][]uint64
-	lens   []uint64 // of content of differing length
+	lens   []uint64 // content lengths, if they vary
 	starts []uint32
 	text   []byte
-	memory []uint64 // of lens
+	memory []uint64 // memory of lens
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be
-// learnt from the columns is not looked at call by call.
+// A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. Facts that the
+// columns show are not computed call by call.
 type blockWriter struct {
 	first uint64
 	n     int
 	words int
-	t0    int64 // the start of the first call, or when the first data was captured where that came before
+	t0    int64 // the first call's start, or the first data's capture time if that is earlier
 	*callColumns
-	threads  uint32    // bits in which threads differ from that of the first call
-	anyFlags CallFlags // of all calls
-	anyRet   uint64    // bits of all of them
+	threads  uint32    // bits in which threads differ from the first call's
+	anyFlags CallFlags // flags of all calls
+	anyRet   uint64    // bits of all returned values
 
-	funcs []*funcRows // by id; kept between blocks, as their memory is
+	funcs []*funcRows // by id; kept between blocks, with their memory
 	used  []*funcRows
 
 	rowGroup []uint32
 	rowCall  []uint64
-	dataMin  int64 // times of the data that came before the first call
+	dataMin  int64 // times of data that came before the first call
 	dataMax  int64
 	late     lateRange
 	groups   map[groupKey]*groupRows
-	recent   [256]*groupRows // by hash of the key, so that the map is seldom asked
+	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
 
 	handles []distinct // by kind, for info
@@ -41,7 +41,7 @@ type blockWriter struct {
 	text []byte
 }
 
-// callColumns is what every call has. Arrays spare a look at the bounds of each.
+// callColumns are the fields of every call. Arrays avoid bounds checks.
 type callColumns struct {
 	begin  [blockCalls]int64
 	dur    [blockCalls]uint64 // end − start
@@ -51,7 +51,7 @@ type callColumns struct {
 	ret    [blockCalls]uint64
 }
 
-// lateRange is the range of calls of earlier chunks that a chunk holds data of; n counts from lo to the highest.
+// lateRange is the range of calls in earlier chunks whose data a chunk holds; n counts from lo to the highest.
 type lateRange struct{ lo, n uint64 }
 
 func (l *lateRange) add(call uint64) {
@@ -69,7 +69,7 @@ func (l *lateRange) add(call uint64) {
 type funcRows struct {
 	id   uint16
 	rows int
-	time uint64 // that the calls took together
+	time uint64 // total duration of the calls
 	args column.Rows
 	outs []outRows
 }
@@ -80,10 +80,10 @@ type outRows struct {
 	values []uint64
 }
 
-// groupKey is what the rows of one data table share. Data of one kernel has one layout, so that each of its
+// groupKey is the common key of one data table's rows. One kernel's data has one layout, so each of its
 // words is a column of its own.
 type groupKey struct {
-	layout uint64 // the kind in 32 bits, bytes of content in 14, the function in 16, and whether the properties are wide
+	layout uint64 // the kind in 32 bits, content bytes in 14, the function in 16, and a bit for wide properties
 	group  uint64
 }
 
@@ -102,31 +102,31 @@ func (k groupKey) hash() uint8 {
 }
 
 type groupRows struct {
-	// What each row is looked up by comes first, to be in few lines of the cache.
+	// Fields for the lookup of each row come first, in few cache lines.
 	key     groupKey
-	id      int // position in live
+	id      int // index in live
 	rows    int
-	decider int         // 1 + the word of content that variants differ by, 0 for none
-	wide    bool        // rows have all properties, else address and time
+	decider int         // 1 + the word of content that separates variants, 0 for none
+	wide    bool        // rows have all properties, otherwise address and time
 	words   column.Rows // properties, then content
 
 	kind uint32
 	size int // bytes of content
 
-	// The data of one kernel may still differ by what it works on, such as the shape of tensors, by which most of the
-	// words are decided. Where a word tells, each of its values has rows of their own, in which the others are
+	// One kernel's data may still vary with its task, such as the shape of tensors, which decides most
+	// words. If one word predicts the others, each of its values gets rows of its own, in which the others are
 	// constant.
 	variants []*groupRows
-	of       *groupRows // the group that this is a variant of
-	value    uint64     // of the decider
-	total    int        // rows of all variants of the block
-	wait     int        // blocks until a decider is looked for again
+	of       *groupRows // group of which this is a variant
+	value    uint64     // value of the decider
+	total    int        // rows in all variants of the block
+	wait     int        // blocks until the next search for a decider
 }
 
-// maxVariants is how many a group has; what else there is stays in the group itself.
+// maxVariants is the largest number of variants in a group; further values stay in the group itself.
 const maxVariants = 8
 
-// variant returns the rows for content.
+// variant returns the rows for a content.
 func (g *groupRows) variant(content []byte) *groupRows {
 	value := binary.LittleEndian.Uint64(content[(g.decider-1)*8:])
 	for _, v := range g.variants {
@@ -143,8 +143,8 @@ func (g *groupRows) variant(content []byte) *groupRows {
 	return v
 }
 
-// choose decides, once a block is encoded, whether the group is to have variants in the next one. They must have many
-// rows each, since each has a table of its own.
+// choose decides after a block if the group has variants in the next one. Variants need many
+// rows each, because each has a table of its own.
 func (g *groupRows) choose() {
 	const enough, pause = 32, 16
 	switch {
@@ -169,7 +169,7 @@ func newGroupRows(key groupKey) *groupRows {
 	return g
 }
 
-// props is the number of words of properties in a row.
+// props is the number of property words in a row.
 func (g *groupRows) props() int {
 	if g.wide {
 		return propsWide
@@ -177,10 +177,10 @@ func (g *groupRows) props() int {
 	return propsNarrow
 }
 
-// width is the number of words of content in a row.
+// width is the number of content words in a row.
 func (g *groupRows) width() int { return (g.size + 7) / 8 }
 
-// Properties in a row. What has content, and no element number, needs only the first two: the kind and the length are those of the group.
+// Properties in a row. Data with content and without an element number needs only the first two: kind and length are the group's.
 const (
 	propAddr = iota
 	propTime
@@ -240,7 +240,7 @@ func (b *blockWriter) function(id uint16, words int) *funcRows {
 	return b.funcs[id]
 }
 
-// out adds an output of the call that is about to be added.
+// out adds an output of the next call.
 func (f *funcRows) out(o Out) {
 	var col *outRows
 	for i := range f.outs {
@@ -257,8 +257,8 @@ func (f *funcRows) out(o Out) {
 	col.values = append(col.values, o.Value)
 }
 
-// data adds a row that belongs to a call. Content that is too long to lie here is in blob, in which case d's is not
-// looked at. fn groups rows and is 0 where the function is not at hand.
+// data adds a row of data for a call. Content that is too long for the block is in blob, and d's is ignored
+// then. fn groups rows and is 0 if the function is unknown.
 func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob BlobID) {
 	t := time - b.t0
 	switch {
@@ -280,7 +280,7 @@ func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob Blo
 	b.add(d, call, t, fn, blob, content)
 }
 
-// after is how long after its call began data was captured.
+// after is the time from a call's start to its data's capture.
 func (d *Data) after(c *Call) int64 {
 	if d.Time == 0 {
 		return 0
@@ -330,7 +330,7 @@ func (b *blockWriter) group(key groupKey) *groupRows {
 	return g
 }
 
-// times returns the earliest and the latest time of the calls, or of the data where there is no call.
+// times returns the calls' earliest and latest time, or the data's if there is no call.
 func (b *blockWriter) times() (lo, hi int64) {
 	if b.n == 0 {
 		return b.dataMin, b.dataMax
@@ -387,7 +387,7 @@ func (b *blockWriter) encodeCalls(dst []byte) []byte {
 	return b.enc.End()
 }
 
-// widen sets dst to the first of v.
+// widen sets dst to the first values of v.
 func widen[T ~uint8 | uint16 | uint32](dst []uint64, v []T) []uint64 {
 	for i, x := range v[:len(dst)] {
 		dst[i] = uint64(x)
@@ -395,11 +395,11 @@ func widen[T ~uint8 | uint16 | uint32](dst []uint64, v []T) []uint64 {
 	return dst
 }
 
-// frames returns the places in a block at which packing is to begin anew: around each long column of the calls, so that
-// a reader unpacks the ones it wants and nothing else, behind the calls, and behind the arguments. A small block is one
+// frames returns the offsets in a block at which packing begins anew: around each long column of calls, so
+// a reader unpacks only the wanted ones, after the calls, and after the arguments. A small block is one
 // frame.
 func frames(raw []byte) []int {
-	const worth = 1024 // calls and bytes from which a frame is worth its 8 bytes, and what the packer has to learn anew
+	const worth = 1024 // least number of calls and bytes for a frame: it costs 8 bytes, and the packer starts anew
 	var ends []int
 	_, rest, _, err := blockHead(raw)
 	for err == nil && len(rest) > 0 {
@@ -442,12 +442,12 @@ func (b *blockWriter) encodeFunc(dst []byte, f *funcRows) []byte {
 	return b.enc.End()
 }
 
-// fewRows is the number of rows from which a group is worth columns of its own. What is rarer shares one table, in which
+// fewRows is the least number of rows for a group with its own columns. Smaller groups share one table, whose
 // content is a byte string: names and structures of set-up calls would otherwise cost a column for each of their words.
 const fewRows = 8
 
 func (b *blockWriter) encodeData(dst []byte) []byte {
-	// Tables are numbered in the order in which they are written; 0 is the shared one.
+	// Tables are numbered in the order of writing; 0 is the shared one.
 	ordinal := make([]uint64, len(b.live))
 	next := uint64(1)
 	shared := 0
@@ -497,7 +497,7 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 	return dst
 }
 
-// encodeShared writes the rows of all small groups, in the order in which they came.
+// encodeShared writes all small groups' rows, in the order of their arrival.
 func (b *blockWriter) encodeShared(dst []byte, ordinal []uint64, rows int) []byte {
 	next := make([]int, len(b.live))
 	data := column.MakeRows(dataProps)
@@ -572,7 +572,7 @@ func (b *blockWriter) reset(first uint64) {
 	}
 	b.live = b.live[:0]
 	b.rowGroup, b.rowCall, b.late = b.rowGroup[:0], b.rowCall[:0], lateRange{}
-	// Kernels come and go in a long recording; what has not been used lately must not be kept for ever.
+	// Kernels come and go in a long recording: drop groups that were not used lately.
 	if len(b.groups) > 1<<14 {
 		clear(b.groups)
 		clear(b.recent[:])

@@ -9,14 +9,14 @@ import (
 	"sort"
 )
 
-// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order
-// of their start, those that enclose others behind them. The call and all that it points to must not be changed and are
-// used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error
-// comes only from the file system, and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at
-// most a few of them.
+// Calls iterates over the calls that match f in file order. In it, the calls of a thread are in the order
+// of their start, except that a call follows the calls that it encloses. The call and all its parts must not be changed and are
+// reused for the next step: Clone calls to keep them. Damaged chunks are left out and listed by Damage; an error
+// comes only from the file system, and ends the iteration. Chunks are decoded ahead on other processors; Calls holds
+// only a few of them.
 func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] { return r.callsAhead(f, maxAhead) }
 
-// callsAhead is Calls with at most so many blocks that are decoded ahead.
+// callsAhead is Calls with a limit of blocks that are decoded ahead.
 func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
@@ -43,11 +43,11 @@ func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
 	}
 }
 
-// cursor is a block whose calls are given out by their start.
+// cursor is a block whose calls are passed on by start time.
 type cursor struct {
 	b     *block
 	order []uint32
-	index int // of the chunk: calls of one start come in the order of the file
+	index int // index of the chunk: calls with one start time are in file order
 }
 
 func (c *cursor) start() int64 { return c.b.ties.start[c.order[0]] }
@@ -73,7 +73,7 @@ func (h *cursors) Pop() any {
 	return last
 }
 
-// CallsByStart is Calls in the order of Start. It holds the chunks that overlap in time, and no others.
+// CallsByStart is Calls in the order of Start. It holds only chunks that overlap in time.
 func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
@@ -81,7 +81,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 		l := r.newLoader(m, maxAhead)
 		defer l.close()
 		chunks := l.chunks
-		// earliest[i] is the earliest start in chunk i and all after it: what starts before can be given out.
+		// earliest[i] is the earliest start in chunk i and all later ones: earlier calls can be passed on.
 		earliest := make([]int64, len(chunks)+1)
 		earliest[len(chunks)] = math.MaxInt64
 		for i := len(chunks) - 1; i >= 0; i-- {
@@ -113,7 +113,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 			if len(open) == 0 {
 				return
 			}
-			// Give out calls of the first block until another block or a chunk to come may be earlier.
+			// Pass on calls of the first block until another block or a later chunk may be earlier.
 			c := open[0]
 			limit := earliest[next]
 			if len(open) > 1 {
@@ -142,12 +142,12 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	}
 }
 
-// cursor returns nil when nothing in the block matches.
+// cursor returns nil if no call in the block matches.
 func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	order := make([]uint32, 0, b.n)
 	sorted := true
 	if b.n > 0 {
-		b.reach(0) // which holds all calls
+		b.reach(0) // makes the stretch hold all calls
 	}
 	starts := b.ties.start
 	for i := range b.n {
@@ -168,7 +168,7 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	return &cursor{b, order, index}
 }
 
-// learn finds out what is in the events chunks that no summary told about, once.
+// learn reads the events chunks that no summary describes, once.
 func (r *Reader) learn() error {
 	r.learnOnce.Do(func() {
 		r.learned = make([]ChunkInfo, len(r.events))
@@ -200,8 +200,8 @@ func (r *Reader) learn() error {
 	return r.learnErr
 }
 
-// Pieces returns how many pieces of the program's data the trace has beside its calls: arguments, strings, what copies moved, whether they
-// lie among the calls or in blobs.
+// Pieces returns how many pieces of the program's data are in the trace: arguments, strings, copied data, among
+// the calls or in blobs.
 func (r *Reader) Pieces() (n uint64, err error) {
 	err = r.learn()
 	for i := range r.learned {
@@ -210,7 +210,7 @@ func (r *Reader) Pieces() (n uint64, err error) {
 	return n, err
 }
 
-// find returns the chunk that holds the call.
+// find returns the chunk with the call.
 func (r *Reader) find(call uint64) (int, error) {
 	if err := r.learn(); err != nil {
 		return 0, err
@@ -223,7 +223,7 @@ func (r *Reader) find(call uint64) (int, error) {
 	return 0, fmt.Errorf("%s: call %d is not in the trace", r.file.Path(), call)
 }
 
-// with loads chunk i, or uses it again when it is the one that was loaded last, and gives it to use.
+// with loads chunk i, unless it was the last one loaded, and passes it to use.
 func (r *Reader) with(i int, use func(*block)) error {
 	r.mu.Lock()
 	b, at := r.last, r.lastAt
@@ -248,7 +248,7 @@ func (r *Reader) with(i int, use func(*block)) error {
 	return nil
 }
 
-// Call returns the call with the index, with all data that lies in its chunk.
+// Call returns the call with the index, with all data in its chunk.
 func (r *Reader) Call(index uint64) (*Call, error) {
 	i, err := r.find(index)
 	if err != nil {
@@ -257,7 +257,7 @@ func (r *Reader) Call(index uint64) (*Call, error) {
 	var c Call
 	found := false
 	err = r.with(i, func(b *block) {
-		if found = index-b.first < uint64(b.n); found { // else the summary is wrong about the chunk
+		if found = index-b.first < uint64(b.n); found { // otherwise the summary is wrong about the chunk
 			c = *b.call(b.reach(int(index - b.first))).Clone()
 		}
 	})
@@ -267,7 +267,7 @@ func (r *Reader) Call(index uint64) (*Call, error) {
 	return &c, err
 }
 
-// DataOf returns all data of the call: what Call.Data has, and after it what was captured later, as the results of asynchronous copies.
+// DataOf returns all data of the call: Call.Data, then data captured later, such as asynchronous copies' results.
 func (r *Reader) DataOf(call uint64) ([]Data, error) {
 	c, err := r.Call(call)
 	if err != nil {
@@ -301,7 +301,7 @@ func (b *block) clone(row int) Data {
 	return d
 }
 
-// Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next
+// Data iterates over data in file order. The data and its bytes are reused for the next
 // step. Damage and errors are as for Calls.
 func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	return func(yield func(*Data, error) bool) {
@@ -311,7 +311,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 		b := r.block()
 		defer release(b)
 		w := want{noArgs: true}
-		if !f.Late { // the time of data is counted from the start of its call, unless that is in another chunk
+		if !f.Late { // data times are relative to the call's start, unless that is in another chunk
 			w.columns = AllColumns
 		}
 		var d Data
@@ -342,7 +342,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	}
 }
 
-// Counts returns the totals, from the summaries where there are some, and else by reading calls.
+// Counts returns the totals, from the summaries if possible, otherwise by reading calls.
 func (r *Reader) Counts() (*Counts, error) {
 	r.countsOnce.Do(func() {
 		total := sums{}

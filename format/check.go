@@ -10,16 +10,16 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// CheckOptions change what Check does; nil stands for the zero value.
+// CheckOptions change Check; nil means the zero value.
 type CheckOptions struct {
 	Progress func(done, total int64) // called now and then with bytes of the file, and at the end
 }
 
-// A Problem is something in a file that is not as it was written.
+// A Problem is damage in a file.
 type Problem struct {
 	File   string // the trace or its blob file
-	Offset int64  // of the chunk, or what comes there; 0 for the file as a whole
-	Chunk  string // type of the chunk, empty when it can't be told
+	Offset int64  // offset of the chunk or the damaged place; 0 for the file as a whole
+	Chunk  string // type of the chunk, empty if unknown
 	Seq    uint64
 	What   string
 	Remedy string
@@ -36,21 +36,21 @@ func (p Problem) String() string {
 	return s
 }
 
-// A CheckReport is the outcome of Check. The file is sound when it has no Problems.
+// A CheckReport is the outcome of Check. The file is sound if it has no Problems.
 type CheckReport struct {
 	Complete bool
 	Chunks   int
 	Calls    uint64
 	Data     uint64
 	Blobs    uint64
-	Lost     uint64 // payloads that were never written; the file says so, which is no problem of it
-	Bytes    int64  // length of the file, and of its blob file
+	Lost     uint64 // payloads that were never written; the file says so, which is no problem
+	Bytes    int64  // length of the file and its blob file
 	Problems []Problem
-	Unknown  map[string]uint64 // stepped over because it is of a later version; no problem
+	Unknown  map[string]uint64 // skipped parts of a later version; no problem
 }
 
-// Check reads all of a trace: every checksum, every block, every payload against its key, and the index and the summary against what they
-// describe. The error is that of Open; damage is in the report.
+// Check reads all of a trace: every checksum, every block, every payload against its key, and index and summary against the
+// chunks. The error is that of Open; damage is in the report.
 func Check(path string, opts *CheckOptions) (*CheckReport, error) {
 	if opts == nil {
 		opts = &CheckOptions{}
@@ -74,7 +74,7 @@ type checker struct {
 	r        *Reader
 	report   *CheckReport
 	progress func(done, total int64)
-	next     uint64 // index that the next call should have
+	next     uint64 // expected index of the next call
 }
 
 func (c *checker) problem(e *container.Entry, what, remedy string) {
@@ -112,7 +112,7 @@ func (c *checker) run() error {
 	return nil
 }
 
-// cut notes that a file does not have its end.
+// cut reports a file without an end.
 func (c *checker) cut(path string, size int64, rec *Recovery) {
 	c.report.Problems = append(c.report.Problems, Problem{
 		File:   path,
@@ -172,7 +172,7 @@ var lostForGood = map[container.Type]string{
 	container.Dict:   "rows of processes or threads may be lost; all else is readable",
 }
 
-// copied reports whether what damaged chunks of a type say is in others too.
+// copied reports if other chunks repeat the content of a type's damaged chunks.
 func (c *checker) copied(t container.Type) bool {
 	bad := map[uint64]bool{}
 	for _, d := range c.r.file.Damage() {
@@ -187,13 +187,13 @@ func (c *checker) copied(t container.Type) bool {
 		}
 	}
 	if t == container.Dict {
-		// The last of a whole file has all that those before it have.
+		// The last one in a complete file repeats all earlier ones.
 		return c.r.Complete() && (!bad[last] || n > 1 && len(bad) == 1)
 	}
 	return len(bad) < n
 }
 
-// chunks reads every chunk, and the blocks in those of events.
+// chunks reads every chunk, and the blocks in events chunks.
 func (c *checker) chunks() error {
 	b := c.r.block()
 	defer release(b)
@@ -204,7 +204,7 @@ func (c *checker) chunks() error {
 	})
 }
 
-// sums reads every chunk of a file, those of events by a function.
+// sums reads every chunk of a file, events chunks with a function.
 func (c *checker) sums(file *container.File, events func() error) error {
 	var raw []byte
 	entries := file.Entries()
@@ -289,7 +289,7 @@ func (c *checker) blobs() error {
 			_, err = io.Copy(io.Discard, rd)
 		}
 		if missing := (*ErrBlobFile)(nil); errors.As(err, &missing) {
-			continue // said already, once for all
+			continue // reported already, once for all
 		}
 		if errors.Is(err, ErrNotWritten) {
 			c.report.Lost++
@@ -302,13 +302,13 @@ func (c *checker) blobs() error {
 	return nil
 }
 
-// lostBlobs are payloads one behind the other that one thing makes unreadable.
+// lostBlobs are consecutive payloads that are unreadable for one reason.
 type lostBlobs struct {
 	first, last BlobID
 	cause       string
 }
 
-// lost notes that a payload can't be read. Small ones share a chunk: those that go with it take one line.
+// lost reports an unreadable payload. Small payloads share a chunk: all payloads of a lost chunk take one line.
 func (c *checker) lost(l *lostBlobs, id BlobID, err error) {
 	p := Problem{File: c.r.Path(), Remedy: "lost; copy the file again from where it came"}
 	cause := strings.TrimPrefix(err.Error(), p.File+": ")

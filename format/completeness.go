@@ -2,33 +2,33 @@ package format
 
 import "slices"
 
-// Completeness says what a trace lacks of the calls that the program made. Calls that were left out on request are outside of the
+// Completeness lists the missing calls of a trace. Calls that were left out on request are outside the
 // trace's window: they are no loss.
 type Completeness struct {
-	// Cut says why the calls after the last one are missing, "" if the recording came to its end. A recovered trace stays cut.
+	// Cut is the reason why calls after the last one are missing, "" if the recording came to its end. A recovered trace stays cut.
 	Cut     string
-	Lost    []Gap  // times at which calls were lost
-	Refused int    // threads of which nothing was recorded
+	Lost    []Gap  // times of lost calls
+	Refused int    // threads without any record
 	Damaged int    // damaged places found so far: see Reader.Damage
-	Window  Window // what was to be recorded
-	Outside []Gap  // times outside of the window
+	Window  Window // wanted part of the program's calls
+	Outside []Gap  // times outside the window
 }
 
-// Scope is what documents in JSON say of the completeness of the trace that they were made of.
+// Scope is the completeness of a trace in JSON documents made from it.
 type Scope struct {
 	Complete bool   `json:"complete"` // nothing was lost
-	Window   Window `json:"window"`   // what was to be recorded
+	Window   Window `json:"window"`   // wanted part of the program's calls
 }
 
 // Scope returns the completeness in short.
 func (c *Completeness) Scope() Scope { return Scope{c.Whole(), c.Window} }
 
-// Whole reports whether nothing was lost.
+// Whole reports if nothing was lost.
 func (c *Completeness) Whole() bool {
 	return c.Cut == "" && len(c.Lost) == 0 && c.Refused == 0 && c.Damaged == 0
 }
 
-// Completeness returns what the trace lacks. Damage counts only as far as the trace was read.
+// Completeness returns the missing parts of the trace. Damage counts only in the parts read so far.
 func (r *Reader) Completeness() *Completeness {
 	m := r.Meta()
 	c := &Completeness{Cut: m.Recovered, Refused: m.Coverage.Refused, Damaged: len(r.Damage()), Window: m.Window}

@@ -78,7 +78,7 @@ func dump(t testing.TB, r *Reader) string {
 	return b.String()
 }
 
-// Each trace of the corpus reads as its file says. UPDATE_GOLDEN=1 writes anew what is read, but never a trace.
+// Each trace in the corpus reads as its file says. UPDATE_GOLDEN=1 writes the expected output, but never a trace.
 func TestConformance(t *testing.T) {
 	paths := corpus(t)
 	if len(paths) == 0 {
@@ -136,8 +136,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Every released version of the format has a trace that it wrote, which is kept for ever. NEW_VERSION=1 writes that of
-// this version where there is none.
+// Every released version of the format has a trace that it wrote, kept for ever. NEW_VERSION=1 writes the trace of
+// this version if there is none.
 func TestKeptVersion(t *testing.T) {
 	name := fmt.Sprintf("v%d.%d", container.Major, container.Minor)
 	base := filepath.Join("../testdata/traces", name)
@@ -192,7 +192,7 @@ func TestKeptVersion(t *testing.T) {
 	}
 }
 
-// A trace of a later minor version is read by this one: what it does not know is stepped over, counted and named, and all else is there.
+// A trace with a later minor version is readable: unknown parts are skipped, counted and named, and all else is there.
 func TestFutureVersion(t *testing.T) {
 	path, written := smallTrace(t)
 	now := open(t, path)
@@ -219,7 +219,7 @@ func TestFutureVersion(t *testing.T) {
 		}
 		out.WriteString(line)
 	}
-	// Columns come by ascending field, so unknown ones go behind the others of their table.
+	// Columns come by ascending field, so unknown ones are at the end of their table.
 	var b strings.Builder
 	lines := strings.Split(out.String(), "\n")
 	events, table := false, false
@@ -253,7 +253,7 @@ func TestFutureVersion(t *testing.T) {
 	if string(r.Meta().Extra["from_the_future"]) != `{"x":[1]}` || r.Meta().Host != "h" || len(r.Threads()) != 4 {
 		t.Errorf("meta %+v", r.Meta())
 	}
-	// Tools of today keep what they do not understand.
+	// Today's tools keep unknown parts.
 	for _, join := range []bool{false, true} {
 		to := tempFile(t)
 		if _, err := Copy(r, to, &CopyOptions{Compression: Zstd, Join: join}); err != nil {
@@ -268,7 +268,7 @@ func TestFutureVersion(t *testing.T) {
 	}
 }
 
-// Whoever writes a reader from SPEC.md alone finds each key of the JSON in it.
+// SPEC.md must contain each key of the JSON: a reader may be written from it alone.
 func TestSpecNamesKeys(t *testing.T) {
 	spec, err := os.ReadFile("SPEC.md")
 	if err != nil {

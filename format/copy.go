@@ -10,26 +10,26 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// CopyOptions change what Copy does; nil stands for the zero value.
+// CopyOptions change Copy; nil means the zero value.
 type CopyOptions struct {
-	Compression Compression             // of the copy; by default that of each chunk, LZ4 where it has none
-	LeaveBlobs  bool                    // leave payloads in the blob file of the trace, which the copy names too; otherwise they come into the copy
-	Join        bool                    // make one chunk of small ones that follow each other, as a recording has that is flushed often
-	Progress    func(done, total int64) // called now and then with bytes of the trace that is read, and at the end
+	Compression Compression             // compression of the copy; by default that of each chunk, LZ4 if it has none
+	LeaveBlobs  bool                    // leave payloads in the trace's blob file, which the copy refers to; otherwise they become part of the copy
+	Join        bool                    // join consecutive small chunks, as in a recording that is flushed often
+	Progress    func(done, total int64) // called now and then with bytes of the source, and at the end
 }
 
-// A CopyReport says what a copy has and what it could not have.
+// A CopyReport lists the contents and the losses of a copy.
 type CopyReport struct {
 	Chunks    int
 	Calls     uint64
-	LostCalls uint64 // that the indexes of the others show to be missing
-	From, To  int64  // bytes of the files
+	LostCalls uint64 // calls that are missing by the indexes of the others
+	From, To  int64  // sizes of the files in bytes
 	Damage    []ErrCorrupt
 }
 
-// Copy writes all that is whole in a trace to a new file, which is finished: with an index, with summaries of all its
-// chunks, and with gaps where the indexes of the calls show that some are missing. Payloads in a blob file come into
-// it. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new
+// Copy writes all whole parts of a trace to a new, finished file: with an index, with summaries of all its
+// chunks, and with gaps for missing call indexes. Payloads in a blob file become part of
+// it. The calls keep their indexes. Unknown parts are copied unchanged. After an error there is no new
 // file.
 func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o == nil {
@@ -79,16 +79,16 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 type copier struct {
 	r       *Reader
 	w       *container.Writer
-	path    string // of the copy
+	path    string // path of the copy
 	o       *CopyOptions
-	offsets map[uint64]place // where the content of blob chunks lies now, by their old offsets
+	offsets map[uint64]place // new places of blob chunks, by their old offsets
 	left    bool             // payloads stay in the blob file of the trace
-	merge   bool             // payloads are still to come out of it
-	merged  int64            // bytes of it that were read
-	joiner  *joiner          // nil where chunks stay as they are
+	merge   bool             // payloads of the blob file are still to be copied
+	merged  int64            // bytes of the blob file read so far
+	joiner  *joiner          // nil if chunks are not joined
 	summary summaryWriter
-	next    uint64 // index that the next call should have
-	last    int64  // end of the call before
+	next    uint64 // expected index of the next call
+	last    int64  // end of the previous call
 	gaps    []Gap
 	raw     []byte
 	report  *CopyReport
@@ -102,10 +102,10 @@ func (c *copier) run() error {
 		c.progress(e.Offset)
 		switch e.Type {
 		case container.Checkpoint, container.Summary:
-			continue // made anew
+			continue // written anew
 		case container.Blob:
 			if c.r.blobs.beside != nil {
-				continue // which nothing names
+				continue // unreferenced
 			}
 		case container.BlobMap:
 			if err := c.mergeBlobs(e.Offset); err != nil {
@@ -136,7 +136,7 @@ func (c *copier) progress(at int64) {
 	}
 }
 
-// mergeBlobs takes the payloads out of the blob file of the trace, before the first chunk that names any, which is at a place in the trace.
+// mergeBlobs copies the blob file's payloads, before the first chunk in the trace that refers to any.
 func (c *copier) mergeBlobs(at int64) error {
 	if !c.merge {
 		return nil
@@ -158,7 +158,7 @@ func (c *copier) mergeBlobs(at int64) error {
 	return nil
 }
 
-// chunk copies a chunk that is not one of events.
+// chunk copies a chunk that is not an events chunk.
 func (c *copier) chunk(file *container.File, e *container.Entry) error {
 	raw, err := file.Read(e, c.raw)
 	if err != nil {
@@ -177,14 +177,14 @@ func (c *copier) chunk(file *container.File, e *container.Entry) error {
 		raw, err = c.meta(raw)
 	}
 	if err != nil {
-		_ = file.Corrupt(e, err.Error()) // noted
+		_ = file.Corrupt(e, err.Error()) // recorded
 		return nil
 	}
 	_, err = c.append(e, raw, nil)
 	return err
 }
 
-// meta changes what a trace says of its blob file to what is so for the copy.
+// meta updates a trace's reference to its blob file for the copy.
 func (c *copier) meta(raw []byte) ([]byte, error) {
 	if c.r.blobs.beside == nil {
 		return raw, nil
@@ -238,7 +238,7 @@ func (c *copier) append(e *container.Entry, raw []byte, frames []int) (container
 
 func (c *copier) events(chunk *eventChunk) error {
 	b := c.r.block()
-	strange := false // something is not known to this version
+	strange := false // some content is of a later version
 	b.unknown = func(what string) {
 		strange = true
 		c.r.skip(what)
@@ -269,13 +269,13 @@ func (c *copier) events(chunk *eventChunk) error {
 	if err != nil {
 		return err
 	}
-	if uint32(b.n) == made.Records { // else it is of a later version, and nothing is known of it
+	if uint32(b.n) == made.Records { // otherwise it is of a later version, and unknown
 		c.summary.take(b, &made, c.r.schema)
 	}
 	return c.summarize()
 }
 
-// summarize writes a summary where it is time for one.
+// summarize writes a summary if one is due.
 func (c *copier) summarize() error {
 	if len(c.summary.chunks) < summaryChunks {
 		return nil
@@ -298,7 +298,7 @@ func (c *copier) write(t container.Type, raw []byte, records int) error {
 	return err
 }
 
-// blobMap has the extents point to where their chunks have come to lie.
+// blobMap updates the chunk offsets of the extents.
 func (c *copier) blobMap(raw []byte) ([]byte, error) {
 	var out []byte
 	var enc column.Encoder
@@ -332,20 +332,20 @@ func (c *copier) blobMap(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// moved returns where an extent lies now.
+// moved returns the new place of an extent.
 func (c *copier) moved(chunk, at uint64) (uint64, uint64) {
 	if chunk <= extentUnkept || c.left {
 		return chunk, at
 	}
 	to, ok := c.offsets[chunk]
 	if !ok {
-		_ = c.r.blobs.absent(chunk) // noted
+		_ = c.r.blobs.absent(chunk) // recorded
 		return extentLost, 0
 	}
 	return to.chunk, at + uint64(to.at)
 }
 
-// finish writes what a writer would have written at the end.
+// finish writes the same end of the file as a writer.
 func (c *copier) finish() error {
 	if rec := c.r.Recovered(); rec != nil || len(c.r.Damage()) > 0 {
 		meta := *c.r.meta
@@ -370,7 +370,7 @@ func (c *copier) finish() error {
 	return c.flushSummary()
 }
 
-// take adds what a block contains that was read and lies in the chunk e.
+// take counts a block that was read from chunk e.
 func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows)}
 	threads := make([]uint32, b.n)

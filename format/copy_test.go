@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A copy of a whole trace has the same calls, data and payloads, whatever packs it.
+// A copy of a whole trace has the same calls, data and payloads, with any packing.
 func TestPack(t *testing.T) {
 	path, calls := smallTrace(t)
 	for _, c := range []Compression{DefaultCompression, NoCompression, LZ4, Zstd} {
@@ -40,7 +40,7 @@ func TestPack(t *testing.T) {
 }
 
 // A trace that was flushed often is the same when its small chunks have been joined: every call, all of its data and
-// every payload, by whatever way they are read.
+// every payload, in every way to read them.
 func TestJoin(t *testing.T) {
 	for seed := range uint64(6) {
 		r := newRandom(seed)
@@ -144,7 +144,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// joinDamaged joins the chunks of a trace of which one is damaged: what it held is missing, and all else keeps its number.
+// joinDamaged joins the chunks of a trace with one damaged chunk: its content is missing, and all calls keep their numbers.
 func joinDamaged(t *testing.T, path string, whole *Reader) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -217,7 +217,7 @@ func same(t *testing.T, got, want *Reader) {
 	}
 }
 
-// What is recovered of a damaged trace is sound, has all that was whole, keeps the calls' numbers, and says what is missing.
+// A recovered trace is sound, has all whole parts of the damaged one, keeps the calls' numbers, and reports the missing parts.
 func TestRecover(t *testing.T) {
 	path, calls := smallTrace(t)
 	whole, err := os.ReadFile(path)
@@ -272,7 +272,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// The copy takes the place of what was there when it is whole, and not that of a trace that is being written.
+// The copy replaces an older file only when it is complete, and never a trace that is being written.
 func TestCopyIsWhole(t *testing.T) {
 	path, calls := smallTrace(t)
 	dir := t.TempDir()

@@ -8,9 +8,9 @@ import (
 // Counts are the totals of a trace.
 type Counts struct {
 	Calls      uint64
-	Failed     uint64 // returned a status that is not zero
+	Failed     uint64 // returned a status other than zero
 	Unfinished uint64
-	Functions  []FuncCount // by ascending id, only those that were called
+	Functions  []FuncCount // by ascending id, only called ones
 	GapCalls   uint64      // calls known to be missing
 }
 
@@ -20,31 +20,31 @@ type FuncCount struct {
 	Calls      uint64
 	Failed     uint64
 	Unfinished uint64
-	Time       uint64 // nanoseconds between start and end of its calls, added up
+	Time       uint64 // total duration of its calls, nanoseconds
 }
 
-// A Handle is a value by which the program names an object, and what kind of object that is: Param.Handle.
+// A Handle is a value by which the program names an object, with the object's kind: Param.Handle.
 type Handle struct {
 	Kind  int
 	Value uint64 // 0 with AnyHandle
-	// Any stands for all values of the kind: there are too many to be named one by one.
+	// Any means all values of the kind: there are too many to list.
 	Any bool
 }
 
-// A TaskRange is a range of tasks of one stream, by the runtime's own numbers.
+// A TaskRange is a range of tasks on one stream, by the runtime's own numbers.
 type TaskRange struct {
 	Stream    uint32
-	Low, High uint32 // both are in the range
+	Low, High uint32 // inclusive
 }
 
-// ChunkInfo says what calls an events chunk holds, without the chunk being read. Its slices must not be changed.
+// ChunkInfo describes the calls in an events chunk without reading it. Its slices must not be changed.
 type ChunkInfo struct {
 	First   uint64 // index of the first call
 	Calls   uint64
-	TMin    int64 // earliest start and latest end of its calls, or the times of its data where it has no calls
+	TMin    int64 // its calls' earliest start and latest end, or its data's times if it has no calls
 	TMax    int64
-	Known   bool     // false: only Calls and the times are, and the chunk may hold anything
-	Funcs   []uint32 // ascending, as the threads and the handles are
+	Known   bool     // false: only Calls and the times are known, and the chunk may hold anything
+	Funcs   []uint32 // ascending, like threads and handles
 	Threads []uint32
 	Handles []Handle
 	Tasks   []TaskRange
@@ -54,12 +54,12 @@ type ChunkInfo struct {
 	late lateRange
 }
 
-// Handle reports whether the chunk may hold a call that names h.
+// Handle reports if the chunk may hold a call with the handle h.
 func (c *ChunkInfo) Handle(h Handle) bool {
 	return !c.Known || slices.ContainsFunc(c.Handles, func(x Handle) bool { return x.Kind == h.Kind && (x.Any || x.Value == h.Value) })
 }
 
-// Task reports whether the chunk may hold the call that made a task.
+// Task reports if the chunk may hold the call of a task.
 func (c *ChunkInfo) Task(stream, task uint32) bool {
 	return !c.Known || slices.ContainsFunc(c.Tasks, func(t TaskRange) bool { return t.Stream == stream && task >= t.Low && task <= t.High })
 }
@@ -67,7 +67,7 @@ func (c *ChunkInfo) Task(stream, task uint32) bool {
 // distinct collects up to maxHandles different values.
 type distinct struct {
 	values []uint64
-	slots  [2 * maxHandles]uint16 // 1 + position in values, 0 when free
+	slots  [2 * maxHandles]uint16 // 1 + index in values, 0 if free
 	last   uint64
 	full   bool
 }

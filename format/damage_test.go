@@ -52,7 +52,7 @@ func smallTrace(t testing.TB) (path string, calls []*Call) {
 
 type span struct {
 	container.Entry
-	last int64 // offset behind the stored bytes
+	last int64 // offset after the stored bytes
 	next int64
 }
 
@@ -220,7 +220,7 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// Check says whether what a damaged chunk held is in another one, and a trace of which all that it says of itself is
+// Check reports if another chunk repeats a damaged one's content, and a trace whose descriptions are all
 // damaged is read all the same.
 func TestCheckOfCopies(t *testing.T) {
 	path, _ := smallTrace(t)
@@ -230,7 +230,7 @@ func TestCheckOfCopies(t *testing.T) {
 	}
 	spans := layout(t, b)
 	hurt := filepath.Join(t.TempDir(), "hurt.aclt")
-	// remedies damages all chunks of a type, or all but the one at a place, and returns what Check says of them.
+	// remedies damages all chunks of a type, or all except one, and returns Check's remedies.
 	remedies := func(typ container.Type, but int) (all []string) {
 		t.Helper()
 		c := bytes.Clone(b)
@@ -441,7 +441,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A writer that is killed leaves what it flushed.
+// A killed writer leaves its flushed data.
 func TestNoClose(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -511,7 +511,7 @@ func tinyTrace(t testing.TB) []byte {
 	return b
 }
 
-// Changed bytes behind right checksums never make the reader panic, nor allocate out of proportion.
+// Changed bytes with right checksums never make the reader panic or allocate out of proportion.
 func TestMutations(t *testing.T) {
 	path, _ := smallTrace(t)
 	b, err := os.ReadFile(path)
@@ -533,8 +533,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// bounded fails where f allocates more than input of a size may cost. Part of the bound is what one chunk may take that
-// says to be as large as chunks can be, and part what the best of packers gets out of a byte.
+// bounded fails if f allocates more than the input's size justifies. The bound includes one chunk that
+// claims the largest size, and the best compression ratio for each byte.
 func bounded(t *testing.T, size int, f func()) {
 	t.Helper()
 	const chunk, unpacked = 256 << 20, 16 << 10
@@ -548,7 +548,7 @@ func bounded(t *testing.T, size int, f func()) {
 	}
 }
 
-// reseal makes checksums right, so that what lies behind them is reached.
+// reseal makes checksums right, so the content is reached.
 func reseal(b []byte) []byte {
 	b = bytes.Clone(b)
 	for i := 0; i+64 <= len(b); i++ {
@@ -563,7 +563,7 @@ func reseal(b []byte) []byte {
 	return b
 }
 
-// readAll takes everything from a file that may be anything, and returns its Reader, nil where it can't be opened.
+// readAll reads everything from an arbitrary file, and returns its Reader, nil if it can't be opened.
 func readAll(t *testing.T, b []byte) *Reader {
 	r, err := readBytes(t, "fuzz", b)
 	if err != nil {
@@ -613,7 +613,7 @@ func copyAll(t *testing.T, r *Reader) {
 	want, got := collect(t, r, nil), collect(t, open(t, to), nil)
 	for _, calls := range [][]*Call{want, got} {
 		for _, c := range calls {
-			c.Data = nil // what came late is elsewhere
+			c.Data = nil // late data is compared elsewhere
 		}
 	}
 	equal(t, got, want)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Of calls whose data nobody asks for nothing but the data is missing, whether or not a chunk holds others too.
+// Calls with unwanted data lack only the data, with and without other calls in the chunk.
 func TestDataOf(t *testing.T) {
 	for name, calls := range map[string]int{"together": 50, "apart": 30_000} {
 		t.Run(name, func(t *testing.T) {

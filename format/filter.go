@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Columns are fields that every call has, for Reader.Batches.
+// Columns are the fields of every call, for Reader.Batches.
 type Columns uint8
 
 const (
@@ -19,45 +19,45 @@ const (
 	AllColumns = FuncColumn | StartColumn | DurColumn | ThreadColumn | FlagsColumn | RetColumn
 )
 
-// want tells load what to decode.
+// want selects the parts to decode in load.
 type want struct {
-	columns Columns // of the table of calls; without that of functions no call can be asked for
+	columns Columns // columns in the table of calls; without FuncColumn no call can be made
 	funcs   func(id uint16) bool
 	noArgs  bool
 	noData  bool
-	dataOf  []bool // by function: those whose data is wanted; nil for all
-	whole   bool   // unpack what is not wanted too
-	batches bool   // only columns are looked at, and no single call
-	random  bool   // calls are asked for in any order
+	dataOf  []bool // by function: true if its data is wanted; nil for all
+	whole   bool   // unpack unwanted parts too
+	batches bool   // only columns are read, and no single call
+	random  bool   // random access to calls
 }
 
 // A Filter selects calls. The zero value and nil select all.
 type Filter struct {
-	Funcs   []uint16 // any of these; all when empty
-	Threads []uint32 // on any of these; all when empty
-	Handles []Handle // with a parameter that is any of these; all when empty
-	Task    *TaskID  // only the calls that made this task
+	Funcs   []uint16 // any of these; all if empty
+	Threads []uint32 // on any of these; all if empty
+	Handles []Handle // with one of these as a parameter; all if empty
+	Task    *TaskID  // only the call of this task
 	From    int64    // only calls that end at From or later
 	To      int64    // only calls that start before To; 0 for no limit
-	NoArgs  bool     // leave Args and Outs empty, and do not spend time on them
+	NoArgs  bool     // leave Args and Outs empty, and spend no time on them
 	NoData  bool     // the same for Data
-	// DataOf are the functions whose calls have Data, all when nil. For calls of others no time is spent on it.
+	// DataOf are the functions whose calls have Data, all if nil. Data of other calls costs no time.
 	DataOf []uint16
-	// Chunk is asked just before a chunk of calls is read, in the order in which they are; false leaves it out.
+	// Chunk is called just before a chunk of calls is read, in file order; false skips the chunk.
 	Chunk func(*ChunkInfo) bool
 }
 
-// A TaskID names a task by the runtime's own numbers of its stream and of the task.
+// A TaskID identifies a task by the runtime's own numbers of its stream and itself.
 type TaskID struct{ Stream, Task uint32 }
 
 // A DataFilter selects data. The zero value and nil select all.
 type DataFilter struct {
 	From uint64 // only data of calls from this index on
 	To   uint64 // only data of calls before this index; 0 for no limit
-	Late bool   // only data that Calls does not give, since it lies in a later chunk than its call
+	Late bool   // only data that Calls does not return, because it is in a later chunk than its call
 }
 
-// matcher is a Filter made fast.
+// matcher is a compiled Filter.
 type matcher struct {
 	Filter
 	schema  *Schema
@@ -97,7 +97,7 @@ func newMatcher(f *Filter, s *Schema) *matcher {
 	return m
 }
 
-// chunk reports whether the chunk can hold a call that matches.
+// chunk reports if the chunk can hold a matching call.
 func (m *matcher) chunk(c *eventChunk) bool {
 	if c.entry.Records == 0 || c.entry.TMin >= m.To || m.From > 0 && c.entry.TMax < m.From {
 		return false
@@ -110,12 +110,12 @@ func (m *matcher) chunk(c *eventChunk) bool {
 	return (m.Handles == nil || slices.ContainsFunc(m.Handles, in.Handle)) && (m.Task == nil || in.Task(m.Task.Stream, m.Task.Task))
 }
 
-// all reports whether every call matches.
+// all reports if every call matches.
 func (m *matcher) all() bool {
 	return m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64 && m.Handles == nil && m.Task == nil
 }
 
-// names reports whether a parameter of the call is one of the handles.
+// names reports if one of the call's parameters is one of the handles.
 func (m *matcher) names(c *Call) bool {
 	f := m.schema.Func(c.Func)
 	if f == nil {
@@ -134,7 +134,7 @@ func (m *matcher) names(c *Call) bool {
 	return false
 }
 
-// chunk reports whether a chunk has data that may match.
+// chunk reports if a chunk may have matching data.
 func (f *DataFilter) chunk(c *ChunkInfo) bool {
 	late := c.late.n > 0 && (f.To == 0 || c.late.lo < f.To) && c.late.lo+c.late.n > f.From
 	own := !f.Late && (f.To == 0 || c.First < f.To) && c.First+c.Calls > f.From

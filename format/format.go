@@ -1,14 +1,14 @@
-// Package format is the trace file: calls, the data that belongs to them, payloads, and what is needed to read them years later.
-// It knows bytes, columns and a schema; what a call means is the business of package timeline. SPEC.md describes the file to the byte.
+// Package format reads and writes trace files: calls, their data, payloads, and the schema to read them years later.
+// It knows bytes, columns and a schema; package timeline gives calls their meaning. SPEC.md describes the file to the byte.
 //
-// A Writer is made by Create. Calls are given to it in the order of their threads, data and payloads as they come. It
-// belongs to one goroutine at a time, which spares two locked instructions a call, as much as half of all else;
-// payloads may come from any, and are hashed outside of locks. What has been flushed survives the death of the process,
-// and Close makes the file whole. The Writer keeps nothing that it is handed.
+// Create makes a Writer. It takes the calls of a thread in order, and data and payloads as they come. It
+// belongs to one goroutine at a time, which saves two locked instructions a call, up to half of the remaining cost.
+// Payloads may come from any goroutine, and are hashed outside locks. Flushed data survives the death of the process,
+// and Close completes the file. The Writer keeps no reference to its arguments.
 //
-// A Reader is made by Open, also from a file that was cut off or damaged: it gives what is whole and says what is not. It is safe for use
-// from several goroutines, while an iterator belongs to one. A trace is untrusted input: no length in it is
-// believed before it has been compared with a bound, and no content makes the Reader panic.
+// Open makes a Reader, also for a truncated or damaged file: it returns the whole parts and lists the damage. It is safe for use
+// from several goroutines; an iterator belongs to one. A trace is untrusted input: every length is compared with a bound
+// before it is trusted, and no content makes the Reader panic. All other packages read and write traces through this one.
 package format
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// InlineLimit is the length in bytes up to which data lies among the calls; anything longer is a blob.
+// InlineLimit is the largest length in bytes of data stored among the calls; longer data is a blob.
 const InlineLimit = 4096
 
 // CallFlags are properties of one call.
@@ -27,21 +27,21 @@ type CallFlags uint8
 
 const (
 	Unfinished CallFlags = 1 << 0 // the call never returned; End is the last time known
-	Truncated  CallFlags = 1 << 1 // some of the call's data was lost
+	Truncated  CallFlags = 1 << 1 // some data of the call was lost
 )
 
-// A Call is one call of a runtime function. The Writer takes it and the Reader gives it.
+// A Call is one call of a runtime function. The Writer takes calls and the Reader returns them.
 type Call struct {
-	Index  uint64 // position in the file, from 0; identifies the call for ever. Set by Writer.Call
+	Index  uint64 // position in the file, from 0; the call's identity. Set by Writer.Call
 	Func   uint16 // id of the function in the Schema
 	Thread uint32 // index into the thread table
 	Start  int64  // nanoseconds of the recording host's CLOCK_MONOTONIC since Meta.StartMono
 	End    int64  // the same clock; for an unfinished call the last time known
 	Flags  CallFlags
-	Ret    uint64   // return register as is; 0 when unfinished or void
-	Args   []uint64 // one word for each argument slot; as many as the function's Words
+	Ret    uint64   // unchanged return register; 0 if unfinished or void
+	Args   []uint64 // one word for each argument slot, Function.Words in all
 	Outs   []Out    // at most one for each parameter, by ascending parameter
-	Data   []Data   // what lay behind pointers, in the order it was written; Reader.DataOf has also what lies in later chunks
+	Data   []Data   // memory behind pointers, in the order of recording; Reader.DataOf adds data from later chunks
 }
 
 // An Out is a value of at most 8 bytes that the call wrote through a pointer.
@@ -62,7 +62,7 @@ func (c *Call) Clone() *Call {
 	return &d
 }
 
-// Dir tells whether a call read data or wrote it.
+// Dir is the direction of data.
 type Dir uint8
 
 const (
@@ -72,51 +72,51 @@ const (
 
 func (d Dir) String() string { return name(d, "in", "out") }
 
-// Status tells how much of the data is in the trace.
+// Status is the completeness of data.
 type Status uint8
 
 const (
 	Whole    Status = 0 // all of it
-	HashOnly Status = 1 // its hash and length, as those of Blob, whose content was not kept
-	Missing  Status = 2 // nothing; Reason tells why
+	HashOnly Status = 1 // hash and length, as a Blob without content
+	Missing  Status = 2 // nothing; see Reason
 )
 
 func (s Status) String() string { return name(s, "whole", "hash-only", "missing") }
 
-// Reason tells why data or calls are missing.
+// Reason is a cause of missing data or calls.
 type Reason uint8
 
 const (
 	NoReason          Reason = 0
-	DeviceMemory      Reason = 1  // it lay on the device, where the recorder does not look
-	Dropped           Reason = 2  // the ring was full and the policy is not to wait
+	DeviceMemory      Reason = 1  // the data was on the device, which the recorder does not read
+	Dropped           Reason = 2  // the ring was full and the policy is to drop
 	LimitReached      Reason = 3  // the size limit of the trace
-	Unreadable        Reason = 4  // the memory could not be read any more
+	Unreadable        Reason = 4  // the memory was no longer readable
 	NeverSynchronized Reason = 5  // the program never waited for the result
 	Overwritten       Reason = 6  // the program changed the memory before it could be read
 	LevelExcluded     Reason = 7  // the payload level leaves it out
 	WriteFailed       Reason = 8  // the trace could not be written, as on a full disk
 	Detached          Reason = 9  // recording was off
 	RecorderLost      Reason = 10 // the recorder was killed or too slow
-	FileDamaged       Reason = 11 // the file was damaged, and what was whole was recovered
-	// TakenEarly is said of data that is there: the memory is pinned and the copy asynchronous, so that the device may have
-	// read what the program wrote to it after the call.
+	FileDamaged       Reason = 11 // the file was damaged, and its whole parts were recovered
+	// TakenEarly marks present data: the memory is pinned and the copy asynchronous, so the device may have
+	// read later stores of the program.
 	TakenEarly     Reason = 12
-	TooManyPending Reason = 13 // more results were waited for, or more memory was pinned, than the recorder keeps in mind
-	// Unchecked is said of results that are there: so many were waited for that the recorder did not look whether a later copy
-	// went to the same memory before this one was read.
+	TooManyPending Reason = 13 // more results were pending, or more memory was pinned, than the recorder tracks
+	// Unchecked marks present results: so many were pending that the recorder did not check for a later copy
+	// to the same memory before this one was read.
 	Unchecked Reason = 14
-	// Outdated is said of calls that a flight recorder has left out: newer ones took their place.
+	// Outdated marks calls that a flight recorder dropped for newer ones.
 	Outdated Reason = 15
-	// Freed and Unregistered are said of the result of an asynchronous copy whose memory the program gave back, or no longer shared
-	// with the runtime, before it had waited for the copy.
+	// Freed and Unregistered mark the result of an asynchronous copy whose memory the program freed or
+	// unregistered before it had waited for the copy.
 	Freed        Reason = 16
 	Unregistered Reason = 17
-	// Unawaited is said of the result of an asynchronous copy where nothing of the recorder's is there when the program has waited for it.
+	// Unawaited marks the result of an asynchronous copy without a recorder in the thread that waits.
 	Unawaited Reason = 18
-	// Filtered is said of memory that takes a system call to read, in a program that has a filter of these (seccomp).
+	// Filtered marks memory that takes a system call to read, in a program that filters system calls (seccomp).
 	Filtered Reason = 19
-	// Nested is said of calls that the program made inside other calls of the same thread, as a signal's handler does.
+	// Nested marks calls made inside other calls of the same thread, as by a signal handler.
 	Nested Reason = 20
 )
 
@@ -138,31 +138,31 @@ func name[T ~uint8](v T, names ...string) string {
 	return fmt.Sprintf("unknown (%d)", uint8(v))
 }
 
-// A BlobID names a payload in the trace: 1 and its index in the blob table, 0 for none.
+// A BlobID identifies a payload in the trace: 1 + its index in the blob table, 0 for none.
 type BlobID uint32
 
-// Data is a piece of memory that belongs to a call: an argument block, a string, a structure, a payload.
+// Data is a piece of memory recorded with a call: an argument block, a string, a structure, a payload.
 type Data struct {
 	Call   uint64 // Index of the call; Writer.Call needs none
-	Time   int64  // when it was captured, on the clock of Call.Start. With Writer.Call, 0 stands for the call's Start
+	Time   int64  // capture time, on the clock of Call.Start. With Writer.Call, 0 means the call's Start
 	Param  uint8  // number of the parameter, from 0
 	Dir    Dir
 	Status Status
-	Reason Reason // for what is Missing, or TakenEarly or Unchecked
-	Item   uint32 // number of the element where the parameter is an array of buffers, else 0
+	Reason Reason // for Missing, TakenEarly or Unchecked data
+	Item   uint32 // element number if the parameter is an array of buffers, else 0
 	Addr   uint64 // address in the traced program, 0 if unknown
 	Len    uint64 // bytes
-	// Group is for the Writer only and not stored: data of one function, parameter and group, as the kernel handle, is laid out together
+	// Group is for the Writer only and not stored. Data with one function, parameter and group, such as a kernel handle, is stored together
 	// and packs better. Any value is correct.
 	Group uint64
-	Bytes []byte // content of at most InlineLimit bytes; the Writer makes a blob of anything longer
+	Bytes []byte // content up to InlineLimit bytes; the Writer makes a blob of longer content
 	Blob  BlobID
 }
 
-// NoThread is the thread of a Gap that concerns all of them.
+// NoThread is the thread of a Gap in all threads.
 const NoThread = ^uint32(0)
 
-// A Gap is a range of time in which calls are missing.
+// A Gap is a time range with missing calls.
 type Gap struct {
 	Thread uint32 // index into the thread table, or NoThread
 	From   int64  // nanoseconds, as Call.Start
@@ -171,27 +171,27 @@ type Gap struct {
 	Reason Reason
 }
 
-// Intended reports whether somebody asked for the calls to be left out: while recording was off, outside of the steps that were chosen, or by a
-// flight recorder that has let go of them.
+// Intended reports if the calls were left out on request: while recording was off, outside the selected steps, or dropped by a
+// flight recorder.
 func (g *Gap) Intended() bool { return g.Reason == Detached || g.Reason == Outdated }
 
-// Errors that Open and the Reader return, to be found with errors.As and errors.Is.
+// Errors of Open and the Reader, for errors.As and errors.Is.
 type (
-	// ErrNotTrace is returned for a file that is something else.
+	// ErrNotTrace is returned for a file with another format.
 	ErrNotTrace = container.ErrNotTrace
 	// ErrVersion is returned for a trace of a newer major version.
 	ErrVersion = container.ErrVersion
-	// ErrCorrupt names the place in a file whose bytes are not what was written.
+	// ErrCorrupt is a damaged place in a file.
 	ErrCorrupt = container.ErrCorrupt
-	// A Recovery says what a file without a readable end still held.
+	// A Recovery describes a file without a readable end.
 	Recovery = container.Recovery
 )
 
-// ErrTruncated is returned for a file that ends before anything in it can be read.
+// ErrTruncated is returned for a file that ends before its first chunk.
 var ErrTruncated = container.ErrTruncated
 
-// ErrNotKept is returned for the content of a payload of which only hash and length were recorded.
+// ErrNotKept is returned for a payload that was recorded as hash and length only.
 var ErrNotKept = errors.New("only the hash of the payload was recorded")
 
-// ErrNotWritten is returned for the content of a payload that was lost on its way into the trace, as on a full disk.
+// ErrNotWritten is returned for a payload that could not be written, as on a full disk.
 var ErrNotWritten = errors.New("content of a payload could not be written when the trace was made")

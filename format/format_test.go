@@ -94,7 +94,7 @@ func roundTrip(t *testing.T, seed uint64, opts *WriterOptions) {
 			t.Fatalf("data of call %d (-want +got):\n%s", i, d)
 		}
 	}
-	// Calls gives the data that is in the same chunk too; compare what was given with the call.
+	// Calls returns data in the same chunk too; compare the data that was passed with the call.
 	got := collect(t, rd, nil)
 	for i, c := range got {
 		if n := len(want[i].Data); len(c.Data) > n {
@@ -267,7 +267,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// A key is in the table once with content and at most once without, and what was kept answers for both.
+// A key is in the table once with content and at most once without, and the stored content serves both.
 func TestBlobKeys(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -307,7 +307,7 @@ func TestBlobKeys(t *testing.T) {
 	}
 }
 
-// Two contents with one key are both stored where the first is at hand when the second comes.
+// Two contents with one key are both stored if the first is still in memory when the second comes.
 func TestBlobCollision(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -341,7 +341,7 @@ func TestBlobCollision(t *testing.T) {
 	}
 }
 
-// Payloads are packed where a sample of them shrinks, and stored as they are else, however large; extents have 1 MiB.
+// Payloads are packed if a sample shrinks, and stored unchanged otherwise, at any size; extents have 1 MiB.
 func TestBlobCompression(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -497,7 +497,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// Argument blocks of a kernel that works on few shapes are laid out by shape, as long as there are many of each, and
+// Argument blocks of a kernel with few shapes are grouped by shape, as long as there are many of each, and
 // read back as they were.
 func TestVariants(t *testing.T) {
 	path := tempFile(t)

@@ -153,7 +153,7 @@ func collect(t testing.TB, r *Reader, f *Filter) []*Call {
 	return calls
 }
 
-// written is what the Reader gives for a call that was written: hints are gone, and absent is nil.
+// written is the Reader's form of a written call: hints are gone, and absent is nil.
 func written(c *Call) *Call {
 	c = c.Clone()
 	if len(c.Args) == 0 {

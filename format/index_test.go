@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// watched is a file whose reader tells of the chunks that it reads.
+// watched is a file whose reader reports the chunks that it reads.
 type watched struct {
 	*bytes.Reader
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ func watch(t *testing.T, path string) (*Reader, *watched) {
 	return r, w
 }
 
-// chunked writes a trace of chunks that differ in what they hold: chunk k has function 3+7*(k%3) on thread k%4, names handle k%5 where the
+// chunked writes a trace of chunks with different contents: chunk k has function 3+7*(k%3) on thread k%4, names handle k%5 where the
 // function has one, and makes tasks 100*k to 100*k+9 of stream 7.
 func chunked(t *testing.T, chunks int) string {
 	t.Helper()
@@ -143,7 +143,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// Chunks are decoded at the same time where there are processors, a few of them and no more, and come in their order all the same.
+// With spare processors a few chunks are decoded at the same time, and returned in order.
 func TestAhead(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	const chunks = 60
@@ -185,7 +185,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Who asks for a column has that one unpacked, and not the others.
+// Requested columns are unpacked, and others are not.
 func TestUnpacksLittle(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, &WriterOptions{Compression: Zstd})

@@ -5,21 +5,21 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A joiner makes one chunk of small ones that follow each other. What it holds back it writes in the order in which it
-// is needed: payloads, what names them, calls.
+// A joiner joins consecutive small chunks. It writes pending content in the order of dependence:
+// payloads, their tables, calls.
 type joiner struct {
 	c *copier
 
 	block   *blockWriter
-	entry   container.Entry // of the first chunk in block
+	entry   container.Entry // first chunk in block
 	raw     int             // bytes of the chunks in block
-	hints   []uint64        // by call of a chunk, what its data is laid out by
-	content []byte          // of small blob chunks
-	at      []place         // of these: the old offset, and where in content it lies
+	hints   []uint64        // layout hints for data, by call of a chunk
+	content []byte          // small blob chunks
+	at      []place         // their old offsets, and their positions in content
 	maps    blobTable
 }
 
-// smallBlock is the number of calls from which a chunk is large enough. joinedBytes bounds what is joined.
+// smallBlock is the least number of calls in a chunk that is not joined. joinedBytes bounds joined chunks.
 const (
 	smallBlock  = blockCalls / 2
 	joinedBytes = 4 << 20
@@ -27,8 +27,8 @@ const (
 
 func newJoiner(c *copier) *joiner { return &joiner{c: c, block: newBlockWriter()} }
 
-// events takes in a block of calls that was read from the chunk e, and reports whether it did. strange is said of a
-// block with something that this version does not know.
+// events adds a block of calls that was read from chunk e, and reports if it did. strange marks a
+// block with content from a later version.
 func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error) {
 	size := len(b.content.Bytes())
 	if strange || b.n >= smallBlock || size > joinedBytes/4 || b.n != int(e.Records) || b.n == 0 && b.rows == 0 || !j.sound(b) {
@@ -69,7 +69,7 @@ func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error
 	return true, nil
 }
 
-// sound reports whether the data of a block and the words of its calls are such as a Writer takes.
+// sound reports if a Writer would accept the data and the words of a block.
 func (j *joiner) sound(b *block) bool {
 	for _, f := range b.seen {
 		if int(f.id) < len(j.block.funcs) && j.block.funcs[f.id] != nil && j.block.funcs[f.id].args.Width() != len(f.args.first) {
@@ -87,7 +87,7 @@ func (j *joiner) sound(b *block) bool {
 	return true
 }
 
-// hint is what the data of a call may be laid out by: the first object that the call names, as the kernel of a launch. Any value is right.
+// hint returns a group for a call's data: its first object, such as the kernel of a launch. Any value is correct.
 func hint(params []Param, args []uint64) uint64 {
 	for i := range params {
 		if p := &params[i]; p.Handle > 0 && p.Word < len(args) {
@@ -97,7 +97,7 @@ func hint(params []Param, args []uint64) uint64 {
 	return 0
 }
 
-// other takes in a chunk of another type, and reports whether it did.
+// other adds a chunk with another type, and reports if it did.
 func (j *joiner) other(e *container.Entry, raw []byte) (bool, error) {
 	switch e.Type {
 	case container.Blob:
@@ -107,7 +107,7 @@ func (j *joiner) other(e *container.Entry, raw []byte) (bool, error) {
 	case container.Meta, container.Schema, container.Dict, container.Gap:
 		return false, nil
 	}
-	return false, j.flush() // whatever it is, it keeps its place among the others
+	return false, j.flush() // any other chunk keeps its position
 }
 
 func (j *joiner) blob(e *container.Entry, raw []byte) (bool, error) {
@@ -167,7 +167,7 @@ func (j *joiner) blobMap(raw []byte) (bool, error) {
 	return true, nil
 }
 
-// flush writes all that was held back.
+// flush writes all pending content.
 func (j *joiner) flush() error {
 	if err := j.flushContent(); err != nil {
 		return err

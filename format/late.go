@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// LateData gives the data of one parameter to whoever reads the calls in their order, where it lies in later chunks than its
-// calls. It reads as far ahead as a call's data can lie, and holds what it has come by on the way.
+// LateData returns one parameter's data to a reader that reads calls in order, if the data is in later chunks than
+// the calls. It reads as far ahead as a call's data can be, and holds the data that it finds.
 type LateData struct {
 	r     *Reader
 	param uint8
-	low   []uint64 // of each events chunk and all behind it, the lowest call that they have late data of
-	next  int      // chunk
+	low   []uint64 // for each events chunk and all later ones, the lowest call with late data in them
+	next  int      // next chunk
 	held  map[uint64][]byte
 }
 
-// LateData prepares to give the data of the parameter, which may stand for none of the function's.
+// LateData prepares to return data for a parameter, which may be one of the recorder's own.
 func (r *Reader) LateData(param uint8) (*LateData, error) {
 	if err := r.learn(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *Reader) LateData(param uint8) (*LateData, error) {
 	return l, nil
 }
 
-// Of returns the bytes of a call's late data, nil where it has none, and holds them no longer.
+// Of returns a call's late data, nil if there is none, and drops it.
 func (l *LateData) Of(call uint64) ([]byte, error) {
 	for l.next < len(l.low) && l.low[l.next] <= call {
 		i := l.next

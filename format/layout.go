@@ -2,9 +2,9 @@ package format
 
 import "encoding/binary"
 
-// Numbers of the file format. SPEC.md gives them their meaning; none is ever reused.
+// Numbers in the file format. SPEC.md defines them; none is ever reused.
 
-const blockVersion = 1 // of the content of an events chunk
+const blockVersion = 1 // version of an events chunk's content
 
 // Kinds of tables in an events chunk.
 const (
@@ -25,7 +25,7 @@ const (
 	callFields
 )
 
-// extra is the field of the first column that is not a word of its own table: outs of a function, properties of data.
+// extra is the first field for other columns than a table's own words: a function's outputs, data properties.
 const extra = 1 << 16
 
 // Fields of kindRows.
@@ -34,7 +34,7 @@ const (
 	rowCall
 )
 
-// Fields of kindData, counted from extra.
+// Fields of kindData, relative to extra.
 const (
 	dataKind = iota // param, dir, status, reason in ascending bytes
 	dataAddr
@@ -44,7 +44,7 @@ const (
 	dataLen
 	dataProps
 
-	dataBytes = dataProps // content of differing length
+	dataBytes = dataProps // content with varying length
 )
 
 // Tables and fields of a blobmap chunk.
@@ -56,12 +56,12 @@ const (
 	blobHi   = 1
 	blobSize = 2
 
-	extentChunk = 0 // offset of the chunk in the file, or one of the values below
-	extentPlace = 1 // offset in the unpacked content of the chunk
+	extentChunk = 0 // chunk offset in the file, or a special value below
+	extentPlace = 1 // offset in the unpacked chunk
 
 	extentHole   = 0 // zeros
 	extentLost   = 1 // could not be written
-	extentUnkept = 2 // only the hash was wanted
+	extentUnkept = 2 // stored as a hash only
 )
 
 // Table and fields of a gap chunk.
@@ -88,7 +88,7 @@ const (
 	chunkCalls   = 2
 	chunkRows    = 3
 	chunkLateLo  = 4
-	chunkLateLen = 5 // number of calls from the lowest to the highest that late data belongs to, 0 for none
+	chunkLateLen = 5 // number of calls from the lowest to the highest one with late data, 0 for none
 	chunkFuncs   = 6
 	chunkThreads = 7
 	chunkHandles = 8
@@ -98,12 +98,12 @@ const (
 	setID     = 0
 	setMember = 1
 
-	handleKind  = 1 // position in the schema's handles, and anyHandle where there are more than the index names
+	handleKind  = 1 // position in the schema's handles, plus anyHandle if there are too many to list
 	handleValue = 2
 
 	taskStream = 1
 	taskLow    = 2
-	taskLen    = 3 // from the lowest to the highest
+	taskLen    = 3 // highest − lowest
 
 	totalFunc       = 0
 	totalCalls      = 1
@@ -113,23 +113,23 @@ const (
 	totalFields     = 5
 )
 
-// anyHandle is added to the kind of handles of which a chunk has more than maxHandles.
+// anyHandle is added to a handle kind if a chunk has more than maxHandles.
 const (
 	anyHandle  = 1 << 8
 	maxHandles = 256
 )
 
-// summaryChunks is how many events chunks share a summary. A crash costs no more than the reading of these.
+// summaryChunks is the number of events chunks in a summary. After a crash only these must be read.
 const summaryChunks = 256
 
-// A block ends at whichever bound is reached first. 32 Ki calls pack nearly as well as ever more, and a reader that
-// looks for one call unpacks no more than these. The words keep a block of large data as small as one of many calls.
+// A block ends at the first bound that it reaches. Larger blocks than 32 Ki calls pack little better, and a reader
+// that needs one call unpacks the whole block. The word bound keeps blocks with large data as small as blocks with many calls.
 const (
 	blockCalls = 32 << 10
 	blockWords = 1 << 20
 )
 
-// Bounds on what a reader accepts, above anything that a writer makes.
+// Bounds on input of a reader, above any writer's output.
 const (
 	maxCalls      = 1 << 18
 	maxBlockWords = 1 << 22
@@ -137,7 +137,7 @@ const (
 	maxBlobSize   = 1 << 42 // 4 TiB: more than any device has
 )
 
-// blockHead reads what comes before the tables of a block. A version that is not known has neither.
+// blockHead reads the start of a block, before its tables. An unknown version has neither.
 func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
 	version, raw, ok := readUvarint(raw)
 	if !ok {

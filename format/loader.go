@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// A loader reads and decodes the chunks that a matcher selects, in the order of the file. Where there are processors to
-// spare, the chunks that will be asked for next are decoded while the one at hand is being used. It belongs to one
+// A loader reads and decodes the chunks that a matcher selects, in file order. If there are spare processors,
+// it decodes the next chunks while the current one is in use. It belongs to one
 // goroutine.
 type loader struct {
 	r      *Reader
 	m      *matcher
 	chunks []*eventChunk
-	at     int // the chunk that will be begun next
+	at     int // next chunk to start
 	ahead  int // chunks in flight
 	flight []flight
 }
 
-// flight is a chunk that is being decoded.
+// flight is a chunk being decoded.
 type flight struct {
 	at   int
 	done chan loaded
@@ -36,7 +36,7 @@ const maxAhead = 4
 func (r *Reader) newLoader(m *matcher, ahead int) *loader {
 	l := &loader{r: r, m: m, ahead: min(runtime.GOMAXPROCS(0), ahead)}
 	if l.ahead <= 1 || m.Chunk != nil {
-		l.ahead = 0 // whether a chunk is wanted may depend on the calls before it
+		l.ahead = 0 // the caller's choice of a chunk may depend on earlier calls
 	}
 	for i := range r.events {
 		if m.chunk(&r.events[i]) {
@@ -46,8 +46,8 @@ func (r *Reader) newLoader(m *matcher, ahead int) *loader {
 	return l
 }
 
-// next returns the next block and its place in chunks, nil after the last. Damaged chunks are left out. The block is
-// released by the caller.
+// next returns the next block and its index in chunks, nil after the last. Damaged chunks are left out. The caller
+// releases the block.
 func (l *loader) next() (*block, int, error) {
 	for {
 		for l.at < len(l.chunks) && len(l.flight) < max(l.ahead, 1) {
@@ -88,7 +88,7 @@ func (l *loader) begin(c *eventChunk) {
 	}
 }
 
-// close waits for what is in flight.
+// close waits for chunks in flight.
 func (l *loader) close() {
 	for _, f := range l.flight {
 		if got := <-f.done; got.b != nil {
@@ -99,7 +99,7 @@ func (l *loader) close() {
 	l.at = math.MaxInt
 }
 
-// damaged tells damage, which costs a chunk, from an error that ends everything.
+// damaged separates damage, which costs a chunk, from an error that ends everything.
 func damaged(err error) bool {
 	var c *ErrCorrupt
 	return errors.As(err, &c)
@@ -117,13 +117,13 @@ func (r *Reader) block() *block {
 	return b
 }
 
-// release gives a block back, whose calls must not be looked at any more.
+// release returns a block for reuse. Its calls must not be used any more.
 func release(b *block) {
 	b.unknown, b.of = nil, nil
 	blocks.Put(b)
 }
 
-// load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
+// load reads chunk c into b. It returns false without an error if the chunk is damaged.
 func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
 	if w.dataOf != nil && c.info.Known && !slices.ContainsFunc(c.info.Funcs, func(id uint32) bool { return id > 0xffff || w.dataOf[id] }) {
 		w.noData = true

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Meta says what was recorded, where and how. It is stored as JSON, because a person with no tool must be able to read it, and
-// because keys are added more often than anything else in the file.
+// Meta describes the recording. It is stored as JSON, because a person must be able to read it without a tool, and
+// because new keys are more frequent than any other change to the file.
 type Meta struct {
-	UUID       string            `json:"uuid"` // names the recording; made by Create when empty
+	UUID       string            `json:"uuid"` // identity of the recording; made by Create if empty
 	Host       string            `json:"host,omitempty"`
 	Argv       []string          `json:"argv,omitempty"`
 	Env        map[string]string `json:"env,omitempty"` // only variables on the recorder's list
@@ -21,8 +21,8 @@ type Meta struct {
 	Simulated  bool              `json:"simulated"`
 	Device     Device            `json:"device"`
 	StartWall  int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
-	StartMono  int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
-	EndNS      int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
+	StartMono  int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; origin of all times in the trace
+	EndNS      int64             `json:"end_ns"`        // end of the recording, on Call.Start's clock; 0 while it runs
 	ExitCode   int               `json:"exit_code"`
 	ExitSignal int               `json:"exit_signal,omitempty"`
 	Payloads
@@ -30,20 +30,20 @@ type Meta struct {
 	Coverage  Coverage  `json:"coverage"`
 	Libraries []Library `json:"libraries,omitempty"`
 	Kernels
-	DeviceTime *DeviceTime `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
-	// Ended says what is known of the program's end where that is not all in ExitCode and ExitSignal, empty where it is.
+	DeviceTime *DeviceTime `json:"device_time,omitempty"` // nil: no task was measured with the device's clock
+	// Ended describes the program's end if ExitCode and ExitSignal do not, otherwise empty.
 	Ended string `json:"ended,omitempty"`
 	Derivation
 
-	// Extra holds the keys that this version does not know. They are written back as they were.
+	// Extra holds unknown keys. They are written back unchanged.
 	Extra map[string]json.RawMessage `json:"-"`
 }
 
-// Payloads says which data of calls was recorded.
+// Payloads describes the recorded data.
 type Payloads struct {
 	PayloadLevel string `json:"payload_level,omitempty"`
 	TakenEarly   uint64 `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
-	// HostVisibleMissing is the size in bytes of managed memory and registered host memory whose content is not in the trace.
+	// HostVisibleMissing is the size in bytes of managed memory and registered host memory without content in the trace.
 	HostVisibleMissing uint64 `json:"host_visible_missing,omitempty"`
 	Policy             string `json:"policy,omitempty"`
 	Replayable         bool   `json:"replayable"`
@@ -52,37 +52,37 @@ type Payloads struct {
 // Kernels are the kernel libraries that the simulator loaded.
 type Kernels struct {
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
-	KernelBuildIDs  map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for one without a build id
+	KernelBuildIDs  map[string]string `json:"kernel_build_ids,omitempty"` // by path; "sha256:" and a hash for a library without a build id
 }
 
-// Derivation says how the file was made: from which part of the program's calls, and from which other files.
+// Derivation describes the file's origin: the part of the program's calls, and other files.
 type Derivation struct {
-	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
+	// Sealed is the reason why a flight recorder saved the trace, empty for other traces.
 	Sealed string `json:"sealed,omitempty"`
-	// Merged are the recordings that the trace was put together from, in the order of their ranks; empty for one that was not.
+	// Merged are the recordings in a merged trace, in the order of their ranks; otherwise empty.
 	Merged []Merged `json:"merged,omitempty"`
-	// BlobFile is the file that has the contents of the payloads, by its way from the folder of the trace; empty where
+	// BlobFile is the file with the payload contents, relative to the folder of the trace; empty if
 	// they are in the trace. The Writer sets it.
 	BlobFile string `json:"blob_file,omitempty"`
-	// BlobsOf is the name of the trace whose payloads the file has, in the blob file of one.
+	// BlobsOf, in a blob file, is the name of the trace that refers to it.
 	BlobsOf string `json:"blobs_of,omitempty"`
-	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the
-	// program may then not be known.
+	// Recovered is the reason why only a part of another trace was left, otherwise empty. The program's
+	// end may then be unknown.
 	Recovered string `json:"recovered,omitempty"`
-	// Window is the part of the program's calls that was to be recorded; empty in recordings of format 1.0.
+	// Window is the wanted part of the program's calls; empty in recordings with format 1.0.
 	Window Window `json:"window,omitempty"`
-	// Extracted says which launch the trace was made for, nil for other traces.
+	// Extracted is the launch that the trace was made for, nil for other traces.
 	Extracted *Extracted `json:"extracted,omitempty"`
 }
 
 // Extracted is the launch that a trace was made for.
 type Extracted struct {
 	Launch  uint64 `json:"launch"`  // its call
-	Alone   bool   `json:"alone"`   // the device has nothing to do before it, and the program waits for it at once
-	Results int    `json:"results"` // how many copies show what it wrote
+	Alone   bool   `json:"alone"`   // the device is idle before it, and the program waits for it at once
+	Results int    `json:"results"` // number of copies that show its outputs
 }
 
-// Device is what the program ran on.
+// Device is the program's accelerator.
 type Device struct {
 	Name          string `json:"name,omitempty"`
 	Count         int    `json:"count,omitempty"`
@@ -91,13 +91,13 @@ type Device struct {
 	Runtime       string `json:"runtime_version,omitempty"`
 }
 
-// DeviceTime says of how many tasks the device's own time is known, and how well it is put on the clock of the calls.
+// DeviceTime counts tasks with a known device time, and describes the error on the clock of the calls.
 type DeviceTime struct {
-	Every    int    `json:"every"`            // tasks of a thread, of which one was to be measured; 1 for all
-	GapNS    int64  `json:"gap_ns,omitempty"` // at least, between two measured tasks of a thread
+	Every    int    `json:"every"`            // one in so many tasks of a thread was to be measured; 1 for all
+	GapNS    int64  `json:"gap_ns,omitempty"` // least time between two measured tasks of a thread
 	Measured uint64 `json:"measured"`
-	// Those that were to be measured and were not: the program has never waited for them; it had not waited for so many that all
-	// pairs of events were in use; a stream was captured; there was no room in the ring; the runtime has refused; the times made
+	// Tasks that were to be measured and were not. The program has never waited for them; all
+	// event pairs were in use; a stream was captured; the ring was full; the runtime has refused; the times made
 	// no sense on the clock of the calls.
 	NeverSynchronized uint64 `json:"never_synchronized,omitempty"`
 	PoolExhausted     uint64 `json:"pool_exhausted,omitempty"`
@@ -105,21 +105,21 @@ type DeviceTime struct {
 	Lost              uint64 `json:"lost,omitempty"`
 	Refused           uint64 `json:"refused,omitempty"`
 	Unsound           uint64 `json:"unsound,omitempty"`
-	// Jumps is how often the two clocks were found to have jumped.
+	// Jumps is the number of detected clock jumps.
 	Jumps uint64 `json:"jumps,omitempty"`
-	// How far off, at most, the times of the tasks are on the clock of the calls: of half of the tasks, and of all. Durations are the
+	// Largest error of task times on the calls' clock: for half of the tasks, and for all. Durations are the
 	// device's own.
 	TypicalErrorNS int64 `json:"typical_error_ns"`
 	ErrorNS        int64 `json:"error_ns"`
 }
 
-// Tracer is the program that recorded, and what it cost.
+// Tracer is the recorder and its cost.
 type Tracer struct {
 	Version string  `json:"version,omitempty"`
 	CostNS  float64 `json:"cost_ns,omitempty"` // added to one call, measured at start
-	// ClockJumps is how often the processor's counter was found to have jumped: times in the 100 ms before may be wrong.
+	// ClockJumps counts jumps of the processor's counter: times in the 100 ms before may be wrong.
 	ClockJumps int `json:"clock_jumps,omitempty"`
-	// PayloadNS is the time of the program's threads that hashing and copying payloads took, Copies the part of copies.
+	// PayloadNS is the time that the program's threads spent hashing and copying payloads, Copies the part for copies.
 	PayloadNS int64           `json:"payload_ns,omitempty"`
 	Copies    *RecordedCopies `json:"copies,omitempty"`
 }
@@ -128,31 +128,31 @@ type Tracer struct {
 type RecordedCopies struct {
 	Count       uint64 `json:"count"`
 	Bytes       uint64 `json:"bytes"`
-	RecordingNS int64  `json:"recording_ns"` // that they took the program's threads
-	CallsNS     int64  `json:"calls_ns"`     // that the calls took, without that
+	RecordingNS int64  `json:"recording_ns"` // spent by the program's threads
+	CallsNS     int64  `json:"calls_ns"`     // duration of the calls without that
 }
 
-// Coverage counts the functions that were seen and those that went past the recorder.
+// Coverage counts hooked functions and calls that passed by the recorder.
 type Coverage struct {
-	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
+	Binder   string            `json:"binder,omitempty"` // way of interposition: preload or audit
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
 	Unhooked []Unhooked        `json:"unhooked,omitempty"`
-	Refused  int               `json:"refused,omitempty"` // threads of which nothing is recorded, for want of memory
-	// Unsized are the launches and nodes whose arguments are not in the trace since nothing told their sizes, CutArguments arguments that were
+	Refused  int               `json:"refused,omitempty"` // threads without any record, for lack of memory
+	// Unsized are launches and nodes without arguments in the trace, because their sizes are unknown; CutArguments are arguments that were
 	// too large.
 	Unsized      uint64 `json:"unsized,omitempty"`
 	CutArguments uint64 `json:"cut_arguments,omitempty"`
 }
 
-// Unhooked is a process, or a library in one, whose calls could not be seen.
+// Unhooked is a process, or a library in one, whose calls were invisible.
 type Unhooked struct {
 	PID    int    `json:"pid"` // 0: all
 	Exe    string `json:"exe"`
 	Reason string `json:"reason"`
 }
 
-// Subject names the process, or the file if it has no probe in any.
+// Subject returns the process's name, or the file's if no process has probes in it.
 func (u *Unhooked) Subject() string {
 	if u.PID == 0 {
 		return u.Exe
@@ -170,25 +170,25 @@ type Library struct {
 type Process struct {
 	PID  int `json:"pid"`
 	PPID int `json:"ppid,omitempty"`
-	// ForkedFrom is the PID of the process that it was forked from after that had called the runtime, 0 for none. Runtimes fail in such
+	// ForkedFrom is the PID of its parent if that had called the runtime before the fork, otherwise 0. Runtimes fail in such
 	// a process.
 	ForkedFrom int   `json:"forked_from,omitempty"`
 	Start      int64 `json:"start_ns"` // on the clock of Call.Start
-	// End is when the process was found to have ended, at most some tenths of a second later, on the same clock; 0 if nobody has seen that.
-	// The three that follow say how.
+	// End is the time at which the process was found to have ended, at most some tenths of a second late, on the same clock; 0 if unknown.
+	// The next three fields describe the end.
 	End      int64    `json:"end_ns,omitempty"`
-	Killed   bool     `json:"killed,omitempty"` // by a signal, which is 0 where it is not known
+	Killed   bool     `json:"killed,omitempty"` // by a signal, which is 0 if unknown
 	Exe      string   `json:"exe,omitempty"`
 	Argv     []string `json:"argv,omitempty"`
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`
 	Rank     int      `json:"rank,omitempty"`
-	Host     string   `json:"host,omitempty"` // where it is not Meta.Host
-	// Maps are the mappings of code that stacks point into, where stacks were recorded.
+	Host     string   `json:"host,omitempty"` // if not Meta.Host
+	// Maps are the code mappings for stacks, if stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
 }
 
-// Mapping is a part of a file that a process has mapped as code.
+// Mapping is a file range that a process has mapped as code.
 type Mapping struct {
 	Start   uint64 `json:"start"` // address
 	End     uint64 `json:"end"`
@@ -284,18 +284,18 @@ type Merged struct {
 	UUID  string `json:"uuid"`
 	Host  string `json:"host,omitempty"`
 	Rank  int    `json:"rank"`
-	Shift int64  `json:"shift_ns"` // that was added to its times at its beginning
-	// ErrorNS is how far the ends of collectives lie apart from those of the first rank, half of them, or how much what
-	// must come before what leaves open, if that is less: nanoseconds. 0 where nothing but the wall clocks tells.
+	Shift int64  `json:"shift_ns"` // added to its times at its beginning
+	// ErrorNS is half the spread of collectives' ends against the first rank, or the slack that
+	// order leaves, whichever is less: nanoseconds. 0 if only the wall clocks are known.
 	ErrorNS int64 `json:"error_ns,omitempty"`
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`
 }
 
-// RankVariables are those of the environment in which launchers tell a program its rank; the first one that is there counts.
+// RankVariables are the environment variables in which launchers pass the rank; the first one that is set counts.
 var RankVariables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
 
-// A Window is the part of the program's calls that was to be recorded.
+// A Window is the wanted part of the program's calls.
 type Window string
 
 // The windows.
@@ -303,7 +303,7 @@ const (
 	WindowWhole     Window = "whole"
 	WindowRing      Window = "ring"      // the newest calls, kept by a flight recorder
 	WindowSteps     Window = "steps"     // chosen steps
-	WindowArmed     Window = "armed"     // the times at which recording was on
-	WindowAttached  Window = "attached"  // from some moment on: the program ran already
-	WindowExtracted Window = "extracted" // one launch and what it needs
+	WindowArmed     Window = "armed"     // the times with recording on
+	WindowAttached  Window = "attached"  // the program ran already
+	WindowExtracted Window = "extracted" // one launch and its inputs
 )

@@ -12,10 +12,10 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// contentWhole reports whether damage is to what says where a chunk lies, and not to what is in it.
+// contentWhole reports if damage concerns the location of a chunk and not its content.
 func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "content is whole") }
 
-// Open opens a trace by its index. A file without one, because the writer died or the end was cut off, is searched for whole
+// Open opens a trace by its index. A file without an index, because the writer died or the end is missing, is searched for whole
 // chunks; see Recovered. The error is ErrNotTrace, ErrVersion, ErrTruncated or ErrCorrupt, or comes from the file system.
 func Open(path string, _ *ReaderOptions) (*Reader, error) {
 	file, err := container.Open(path)
@@ -67,7 +67,7 @@ func newReader(file *container.File) (*Reader, error) {
 		return nil, err
 	}
 	if r.meta.UUID == "" {
-		// No copy of META is left: what it has of others is taken from these.
+		// No copy of META is left: take its fields from other places.
 		h := file.Header()
 		r.meta.UUID, r.meta.StartWall, r.meta.StartMono = uuidText(h.Session), h.WallNS, h.MonoNS
 		r.meta.API, r.meta.Ended = r.schema.API, "not known: what the trace says of itself is not in it"
@@ -81,7 +81,7 @@ func newReader(file *container.File) (*Reader, error) {
 	return r, r.findHoles()
 }
 
-// findHoles adds gaps where the numbers of the calls show that chunks between them are missing. A file whose end agrees with the rest has all.
+// findHoles adds gaps for missing call numbers between chunks. A file whose end agrees with the rest has none.
 func (r *Reader) findHoles() error {
 	if rec := r.file.Recovery(); rec == nil || rec.LostChunks == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (r *Reader) findHoles() error {
 			return err
 		}
 		if !ok || b.n == 0 {
-			known = known && ok // damage of a chunk is a gap of its own
+			known = known && ok // a damaged chunk has a gap of its own
 			continue
 		}
 		g := Gap{Thread: NoThread, From: last, To: max(last, chunk.entry.TMin), Calls: b.first - next, Reason: FileDamaged}
@@ -111,8 +111,8 @@ func (r *Reader) findHoles() error {
 	return nil
 }
 
-// settleTables makes the tables agree: a thread has a process, and if rows may be missing because a chunk is, threads that calls
-// name have empty ones. After it, load refuses calls of other threads, so that nobody else has to look.
+// settleTables makes the tables consistent: a thread has a process. If a missing chunk may have had rows, threads of calls
+// get empty rows. Later, load refuses calls of other threads, so no other code must check.
 func (r *Reader) settleTables() error {
 	damagedRows := func(what string) {
 		for i := range slices.Backward(r.file.Entries()) {
@@ -141,7 +141,7 @@ func (r *Reader) settleTables() error {
 	return nil
 }
 
-// missingThreads adds empty rows for threads that calls name and that have none.
+// missingThreads adds empty rows for threads of calls without a row.
 func (r *Reader) missingThreads() error {
 	last := int64(len(r.threads)) - 1
 	note := func(t uint64) {
@@ -174,10 +174,10 @@ func (r *Reader) missingThreads() error {
 	return nil
 }
 
-// maxRows bounds the tables of processes and threads: every row is in the file, or was, and takes a few bytes.
+// maxRows bounds the tables of processes and threads: every row is or was in the file, and takes a few bytes.
 func (r *Reader) maxRows() int64 { return min(1<<22, r.file.Size()) }
 
-// readLast gives the last chunk of a type that can be read to use. It is no error when there is none.
+// readLast passes the last readable chunk with a type to use. A missing chunk is no error.
 func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
 	for i := range slices.Backward(r.file.Entries()) {
 		e := &r.file.Entries()[i]
@@ -210,7 +210,7 @@ func (r *Reader) readSchema(b []byte) error {
 	return nil
 }
 
-// readJSON reads a chunk of JSON, which takes many times its length in memory once it is decoded.
+// readJSON reads a JSON chunk, which takes many times its length in memory after decoding.
 func (r *Reader) readJSON(e *container.Entry) ([]byte, error) {
 	if uint64(e.RawLen) > 1<<20+256*uint64(e.StoredLen) {
 		return nil, r.file.Corrupt(e, fmt.Sprintf("%d bytes unpack to %d of JSON", e.StoredLen, e.RawLen))
@@ -255,7 +255,7 @@ func (r *Reader) readDict(raw []byte) error {
 	return nil
 }
 
-// place1 sets row i of a table. Rows before it that are not there, because their chunk was damaged, stay empty.
+// place1 sets row i of a table. Missing earlier rows, from damaged chunks, stay empty.
 func place1[T any](table *[]T, i uint32, limit int64, row T) error {
 	if int64(i) >= limit {
 		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
@@ -285,7 +285,7 @@ func (r *Reader) readGaps(raw []byte) error {
 	}})
 }
 
-// readTables gives each table of a chunk to the function for its kind.
+// readTables passes each table of a chunk to the function for its kind.
 func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error) error {
 	for len(raw) > 0 {
 		t, rest, err := column.NextTable(raw)
@@ -305,7 +305,7 @@ func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error)
 	return nil
 }
 
-// tableColumns decodes a table that is not part of a block.
+// tableColumns decodes a table outside blocks.
 func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
 	words := t.Rows * uint64(len(cols))
 	if t.Rows > maxCalls || !r.mayHold(&r.tableWords, words, maxBlockWords) {
@@ -315,8 +315,8 @@ func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
 	return b.columns(t, cols, int(t.Rows))
 }
 
-// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but what
-// a writer makes has about a byte for each word, but for some that are there anyway.
+// mayHold counts table words outside blocks. A few bytes can claim any number of rows, but a
+// writer needs about a byte for each word, plus a constant.
 func (r *Reader) mayHold(count *uint64, words, anyway uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -324,20 +324,20 @@ func (r *Reader) mayHold(count *uint64, words, anyway uint64) bool {
 	return *count <= anyway+2*uint64(r.file.Size())
 }
 
-// Close closes the file. What the Reader gave stays usable.
+// Close closes the file. Results of the Reader stay usable.
 func (r *Reader) Close() error { return errors.Join(r.file.Close(), r.blobs.close()) }
 
-// Complete reports whether the file was finished by its writer and its index is whole.
+// Complete reports if the writer finished the file and the index is whole.
 func (r *Reader) Complete() bool { return r.file.Recovery() == nil }
 
-// Recovered is nil for a complete file, and else says what was found.
+// Recovered is nil for a complete file, otherwise it describes the file.
 func (r *Reader) Recovered() *Recovery { return r.file.Recovery() }
 
-// Damage returns the damaged places found so far. Chunks are looked at only when they are read: after an iterator has come to its
-// end, Damage names all chunks whose calls it had to leave out.
+// Damage returns the damaged places found so far. Chunks are checked when they are read: at the end of an iterator,
+// Damage lists all chunks whose calls it left out.
 func (r *Reader) Damage() []ErrCorrupt { return append(r.file.Damage(), r.blobs.damage()...) }
 
-// LostCalls returns how many calls the damaged places found so far have cost. It is not known where chunks are missing altogether.
+// LostCalls returns the number of calls in the damaged places found so far. It is unknown for missing chunks.
 func (r *Reader) LostCalls() (calls uint64, known bool) {
 	for _, g := range r.damaged() {
 		calls += g.Calls
@@ -346,7 +346,7 @@ func (r *Reader) LostCalls() (calls uint64, known bool) {
 	return calls, rec == nil || rec.LostChunks == 0
 }
 
-// damaged are the gaps that the damaged places found so far have made.
+// damaged are the gaps for damaged places found so far.
 func (r *Reader) damaged() (gaps []Gap) {
 	for _, d := range r.file.Damage() {
 		if d.Chunk != container.Events || contentWhole(&d) {
@@ -361,7 +361,7 @@ func (r *Reader) damaged() (gaps []Gap) {
 	return gaps
 }
 
-// Unknown counts what was stepped over because it is of a later version, by its name.
+// Unknown counts skipped content from later versions, by its name.
 func (r *Reader) Unknown() map[string]uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -372,7 +372,7 @@ func (r *Reader) Unknown() map[string]uint64 {
 	return m
 }
 
-// readSummaries makes use of the summaries that are whole. What none tells is found by reading the chunk, when there is need.
+// readSummaries uses the whole summaries. Other chunks are read on demand.
 func (r *Reader) readSummaries() error {
 	bySeq := make(map[uint64]*eventChunk, len(r.events))
 	for i := range r.events {
@@ -396,7 +396,7 @@ func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
 	var cols [chunkFields][]uint64
 	var totals [totalFields][]uint64
 	memberSets, handleSets, taskSets := map[uint64][]uint32{}, map[uint64][]Handle{}, map[uint64][]TaskRange{}
-	// sets gives each row of a table, in a column for each word, to the function that adds it to its set.
+	// sets passes each row of a table, a column for each word, to the function that adds it to its set.
 	sets := func(words int, add func(id uint64, m [][]uint64, i int)) func(column.Table) error {
 		return func(t column.Table) error {
 			m := make([][]uint64, 1+words)
@@ -427,7 +427,7 @@ func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
 	if err != nil {
 		return err
 	}
-	// Verify all before any of it is believed.
+	// Verify everything before using any of it.
 	calls, counted := uint64(0), uint64(0)
 	for i, seq := range cols[chunkSeq] {
 		c := bySeq[seq]
@@ -459,7 +459,7 @@ func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
 		c.counted = true
 	}
 	if !whole {
-		// The sums are of chunks that are not all there.
+		// The sums include missing chunks.
 		for _, seq := range cols[chunkSeq] {
 			if c := bySeq[seq]; c != nil {
 				c.counted = false

@@ -21,11 +21,11 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A trace as text, without loss: every chunk with every field of its header that is not derived from others, every
-// table with every column in the encoding that it has. Assemble makes the file again, so that a trace can be written,
-// read and changed by people, kept as a test, and made as no writer would make it. How a chunk was packed is not part
-// of it; offsets and sequence numbers are written as references to chunks, since they differ when the packing does.
-// Checkpoints, index and end are left out and made anew.
+// A trace's lossless text form: every chunk with every independent header field, every
+// table with every column in its encoding. Assemble makes the file again. So traces can be written,
+// read and changed by people, stored as tests, and made in forms that no writer produces. The packing of a chunk is not part
+// of the text. Offsets and sequence numbers are references to chunks, because they depend on the packing.
+// Checkpoints, index and end are left out and made again.
 //
 //	aclt 1.0
 //	session 00112233445566778899aabbccddeeff
@@ -40,7 +40,7 @@ import (
 //
 // A line that begins with # is a comment.
 
-// WriteText writes the trace as text. What is damaged is left out, and named in a comment.
+// WriteText writes the trace as text. Damaged parts are left out, and listed in comments.
 func (r *Reader) WriteText(out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	h := r.file.Header()
@@ -79,13 +79,13 @@ func (r *Reader) WriteText(out io.Writer) error {
 	return w.Flush()
 }
 
-// refs tells numbers that name chunks.
+// refs maps numbers that refer to chunks.
 type refs struct {
 	bySeq   map[uint64]uint64 // to offsets
 	offsets map[uint64]uint64 // to sequence numbers
 }
 
-// of returns what writes the words of a column as references, nil where they are none.
+// of returns a function that writes a column's words as references, nil if they are not references.
 func (r *refs) of(t container.Type, kind, field uint64) column.Ref {
 	switch {
 	case t == container.BlobMap && kind == kindExtents && field == extentChunk:
@@ -145,7 +145,7 @@ func appendChunkHead(dst []byte, e *container.Entry) []byte {
 	return append(dst, '\n')
 }
 
-// appendContent shows the content in the form that suits it, and as bytes where that form would lose something.
+// appendContent writes the content in its natural form, or as bytes if that form would lose information.
 func appendContent(dst []byte, e *container.Entry, raw []byte, refs *refs) []byte {
 	at := len(dst)
 	switch e.Type {
@@ -173,7 +173,7 @@ func appendContent(dst []byte, e *container.Entry, raw []byte, refs *refs) []byt
 	return dst
 }
 
-// back finds the number that a reference was made from.
+// back resolves a reference to its number.
 func (r *refs) back(t container.Type, ref string) (uint64, error) {
 	seq, err := parseRef(ref)
 	if t == container.BlobMap {
@@ -209,7 +209,7 @@ func appendTables(dst []byte, t container.Type, raw []byte, refs *refs) ([]byte,
 		if tb.Rows > maxBlobSize/extentSize {
 			return dst, errBlock
 		}
-		// References are written word by word; more of them than this are left to bytes.
+		// References are written word by word; larger columns are written as bytes.
 		written := 1024 + 8*uint64(tb.Len())
 		dst = fmt.Appendf(dst, "  table %d %d rows %d width %d\n", tb.Kind, tb.ID, tb.Rows, tb.Width)
 		for {
@@ -240,20 +240,20 @@ func appendTables(dst []byte, t container.Type, raw []byte, refs *refs) ([]byte,
 	return dst, nil
 }
 
-// A textChunk is a chunk as text has it.
+// A textChunk is a chunk in text form.
 type textChunk struct {
-	number  uint64 // by which references name it
+	number  uint64 // number in references
 	typ     container.Type
 	codec   container.Codec
 	flags   container.Flags
 	records uint32
 	dropped uint32
 	times   [2]int64
-	line    int // of its head
+	line    int // line of its head
 	lines   []string
 }
 
-// content makes the bytes of the chunk.
+// content makes the chunk's bytes.
 func (c *textChunk) content(resolve func(kind, field uint64, ref string) (uint64, error)) ([]byte, error) {
 	var raw []byte
 	var enc column.Encoder
@@ -315,12 +315,12 @@ func (c *textChunk) content(resolve func(kind, field uint64, ref string) (uint64
 	return raw, nil
 }
 
-// AssembleOptions change what Assemble does; nil stands for the zero value.
+// AssembleOptions change Assemble; nil means the zero value.
 type AssembleOptions struct {
-	Unfinished bool // leave the file as a writer does that died
+	Unfinished bool // leave the file as a dying writer would
 }
 
-// Assemble makes a trace file of its text. The error names the line; after one there is no new file.
+// Assemble makes a trace file from its text. An error names the line; then there is no new file.
 func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	if o == nil {
 		o = &AssembleOptions{}
@@ -357,7 +357,7 @@ func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	return a.w.Finish()
 }
 
-// A lineError names the place of an error in a text.
+// A lineError is an error at a line of a text.
 type lineError struct {
 	line int
 	err  error
@@ -385,7 +385,7 @@ func (a *assembler) take(n int, l string) error {
 			return fmt.Errorf("content without a chunk")
 		}
 		for len(a.chunk.lines) < n-a.chunk.line-1 {
-			a.chunk.lines = append(a.chunk.lines, "") // so that errors name the right line
+			a.chunk.lines = append(a.chunk.lines, "") // keeps line numbers in errors right
 		}
 		a.chunk.lines = append(a.chunk.lines, l)
 		return nil
@@ -424,7 +424,7 @@ func (a *assembler) take(n int, l string) error {
 	return fmt.Errorf("%q is not known", l)
 }
 
-// begin takes the head of a chunk.
+// begin starts a chunk from its head line.
 func (a *assembler) begin(n int, f []string) (err error) {
 	if len(f) < 3 {
 		return fmt.Errorf("a chunk has a number, a type and a codec")
@@ -477,7 +477,7 @@ func (a *assembler) begin(n int, f []string) (err error) {
 	return err
 }
 
-// flush writes the chunk at hand.
+// flush writes the current chunk.
 func (a *assembler) flush() error {
 	c := a.chunk
 	if c == nil {
@@ -485,7 +485,7 @@ func (a *assembler) flush() error {
 	}
 	if a.w == nil {
 		var err error
-		// No checkpoints: when they come depends on the disk, and text is to make the same file every time.
+		// No checkpoints: their times depend on the disk, and a text must always make the same file.
 		if a.w, err = container.Create(a.path, &a.header, &container.Options{CheckpointBytes: math.MaxInt64, CheckpointChunks: math.MaxInt, Whole: !a.o.Unfinished}); err != nil {
 			return err
 		}

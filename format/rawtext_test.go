@@ -30,7 +30,7 @@ func assemble(t testing.TB, text string, o *AssembleOptions) string {
 	return path
 }
 
-// A trace becomes text and a trace again, and nothing is lost: the chunks have the same bytes, though they may lie elsewhere.
+// A trace becomes text and a trace again without loss: the chunks have the same bytes, maybe at other offsets.
 func TestRawText(t *testing.T) {
 	for name, opts := range map[string]*WriterOptions{"lz4": nil, "zstd": {Compression: Zstd}} {
 		path := tempFile(t)
@@ -103,7 +103,7 @@ func TestAssembleErrors(t *testing.T) {
 	}
 }
 
-// FuzzAssemble gives texts that may be anything. What makes a file is read, and its text makes the same file.
+// FuzzAssemble passes arbitrary texts. A text that makes a file is read, and its text makes the same file.
 func FuzzAssemble(f *testing.F) {
 	path, _ := smallTrace(f)
 	text := rawText(f, open(f, path))

@@ -9,7 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// ReaderOptions change what Open does; nil stands for the zero value. There are none yet.
+// ReaderOptions change Open; nil means the zero value. There are none yet.
 type ReaderOptions struct{}
 
 // A Reader reads a trace file.
@@ -23,7 +23,7 @@ type Reader struct {
 	events    []eventChunk
 
 	summaries  []*container.Entry
-	sums       sums // of the chunks that summaries have counted
+	sums       sums // from chunks that summaries have counted
 	countsOnce sync.Once
 	counts     *Counts
 	countsErr  error
@@ -31,41 +31,41 @@ type Reader struct {
 	blobs blobReader
 
 	learnOnce sync.Once
-	learned   []ChunkInfo // of events, from the summaries or from the chunks themselves
+	learned   []ChunkInfo // event chunks, from the summaries or the chunks themselves
 	learnErr  error
 
 	mu         sync.Mutex
-	tableWords uint64 // of tables outside of blocks, so far
-	extents    uint64 // the same of extents of payloads, of which those of zeros cost no file
+	tableWords uint64 // in tables outside blocks, so far
+	extents    uint64 // payload extents, so far; zero extents take no space in the file
 	unknown    map[string]uint64
-	last       *block // the one that Call and DataOf used last
+	last       *block // block that Call and DataOf used last
 	lastAt     int
 }
 
-// eventChunk is an events chunk and what is known of it.
+// eventChunk is an events chunk with its known facts.
 type eventChunk struct {
 	entry   *container.Entry
 	info    ChunkInfo
 	counted bool // its calls are in the Reader's sums
 }
 
-// Path returns the name that the trace was opened by.
+// Path returns the name under which the trace was opened.
 func (r *Reader) Path() string { return r.file.Path() }
 
-// Meta says what was recorded. It must not be changed; nor must the tables below.
+// Meta describes the recording. It must not be changed; nor must the tables below.
 func (r *Reader) Meta() *Meta          { return r.meta }
 func (r *Reader) Schema() *Schema      { return r.schema }
 func (r *Reader) Processes() []Process { return r.processes }
 func (r *Reader) Threads() []Thread    { return r.threads }
 func (r *Reader) Gaps() []Gap          { return r.gaps }
 
-// Version is the version of the format that the file has.
+// Version is the file's format version.
 func (r *Reader) Version() (major, minor uint16) {
 	h := r.file.Header()
 	return h.Major, h.Minor
 }
 
-// Chunks iterates over what is known of the chunks of calls and data, in the order of the file.
+// Chunks iterates over the known facts about chunks of calls and data, in file order.
 func (r *Reader) Chunks() iter.Seq[*ChunkInfo] {
 	return func(yield func(*ChunkInfo) bool) {
 		for i := range r.events {
@@ -76,34 +76,34 @@ func (r *Reader) Chunks() iter.Seq[*ChunkInfo] {
 	}
 }
 
-// blocks are free ones of all readers, so that many open traces hold no more of them than what reads at a time.
+// blocks are free blocks, shared by all readers: many open traces need only as many as read at a time.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// A BlobFile is the file that has the contents of a trace's payloads, where the trace has none.
+// A BlobFile is the file with a trace's payload contents, if they are not in the trace.
 type BlobFile struct {
-	Path      string    // where it is, or should be
+	Path      string    // actual or expected path
 	Size      int64     // in bytes
-	Recovered *Recovery // nil for a whole file, else what was found
-	Err       error     // why it can't be read, nil where it can
+	Recovered *Recovery // nil for a whole file, otherwise its description
+	Err       error     // reason why it is unreadable, nil if readable
 }
 
-// A blobReader resolves blobs. The table is read when the first of them is asked for.
+// A blobReader resolves blobs. The table is read when the first one is requested.
 type blobReader struct {
 	r    *Reader
 	maps []*container.Entry
 
 	find   sync.Once
-	beside *BlobFile                      // nil where the payloads are in the trace
-	file   *container.File                // what has the contents: the trace, or its blob file, nil where that can't be read
-	chunks map[int64]*container.Entry     // of this file, by their offsets
-	opened atomic.Pointer[container.File] // the blob file, for those who do not need it opened
+	beside *BlobFile                      // nil if the payloads are in the trace
+	file   *container.File                // file with the contents: the trace, or its blob file; nil if unreadable
+	chunks map[int64]*container.Entry     // chunks of this file, by offset
+	opened atomic.Pointer[container.File] // the blob file, for readers that do not need it opened
 
 	once  sync.Once
 	err   error
-	table []blobEntry // by BlobID-1; size and extents are empty for those whose chunk is damaged
+	table []blobEntry // by BlobID-1; size and extents are empty if the chunk is damaged
 
 	mu      sync.Mutex
-	chunk   *container.Entry // the one unpacked last
+	chunk   *container.Entry // last unpacked chunk
 	content []byte
 }
 

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Schema describes the functions of an API, so that a trace can be read by a program that has never heard of them.
+// A Schema describes an API's functions, so programs without that API's model can read the trace.
 type Schema struct {
 	API       string                       `json:"api"`
 	Functions []Function                   `json:"functions"`
 	Enums     map[string]map[string]string `json:"enums,omitempty"` // type, value in decimal, name
-	// Handles are the kinds of handles that Param.Handle names and by which chunks are indexed, such as "stream".
+	// Handles are the handle kinds for Param.Handle, by which chunks are indexed, such as "stream".
 	Handles []string `json:"handles,omitempty"`
 
 	byID   []*Function
-	status []bool // by id, whether the function returns a status
+	status []bool // by id: the function returns a status
 }
 
 // A Function is one entry point of the API.
@@ -24,7 +24,7 @@ type Function struct {
 	Name  string `json:"name"`
 	Ret   string `json:"ret"`   // C type
 	Words int    `json:"words"` // argument words of a call, at most MaxWords
-	// Pending is the code with which a question is answered as long as what it asks about is not complete: that is no failure.
+	// Pending is the code that a query returns while its object is not complete: that is no failure.
 	// 0 for none.
 	Pending int32   `json:"pending,omitempty"`
 	Params  []Param `json:"params,omitempty"`
@@ -36,16 +36,16 @@ type Param struct {
 	Type  string `json:"type"` // C type
 	Word  int    `json:"word"` // number of its first word
 	Words int    `json:"words"`
-	Role  string `json:"role,omitempty"` // given a meaning by the API model, none here
-	// Handle is 1 and the place in Schema.Handles of the kind of handle that the first word is, 0 for none.
+	Role  string `json:"role,omitempty"` // defined by the API model, unused here
+	// Handle is 1 + the index in Schema.Handles for the first word's handle kind, 0 for none.
 	Handle int `json:"handle,omitempty"`
 }
 
-// MaxWords bounds the argument words of a function.
+// MaxWords bounds a function's argument words.
 const MaxWords = 1024
 
-// Func returns the function with the id, or nil. It may be called from several goroutines once the Schema is no longer changed and
-// has been handed to Create or comes from a Reader.
+// Func returns the function with the id, or nil. It is safe for several goroutines once the Schema no longer changes and
+// was passed to Create or comes from a Reader.
 func (s *Schema) Func(id uint16) *Function {
 	if int(id) < len(s.byID) {
 		return s.byID[id]
@@ -53,7 +53,7 @@ func (s *Schema) Func(id uint16) *Function {
 	return nil
 }
 
-// params returns the parameters of the function with the id; none where the schema has no such function, as in a trace that is copied.
+// params returns the function's parameters; none if the schema has no such function, as in a copied trace.
 func (s *Schema) params(id uint16) []Param {
 	if f := s.Func(id); f != nil {
 		return f.Params
@@ -71,7 +71,7 @@ func (s *Schema) FuncByName(name string) *Function {
 	return nil
 }
 
-// FuncName returns the name of the function, or one made from its id where the schema has none.
+// FuncName returns the function's name, or one made from its id if the schema has none.
 func (s *Schema) FuncName(id uint16) string {
 	if f := s.Func(id); f != nil {
 		return f.Name
@@ -79,35 +79,35 @@ func (s *Schema) FuncName(id uint16) string {
 	return fmt.Sprintf("function#%d", id)
 }
 
-// HandleKind returns what Param.Handle has for a kind of handles, 0 where the trace has none of it.
+// HandleKind returns the value of Param.Handle for a handle kind, 0 if the trace has none.
 func (s *Schema) HandleKind(name string) int { return slices.Index(s.Handles, name) + 1 }
 
-// Failed reports whether ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
+// Failed reports if ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
 // calling convention leaves the upper ones undefined.
 func (f *Function) Failed(ret uint64) bool {
 	return uint32(ret) != 0 && uint32(ret) != uint32(f.Pending) && f.status()
 }
 
-// failed is Function.Failed of the function with the id.
+// failed is Function.Failed by id.
 func (s *Schema) failed(id uint16, ret uint64) bool {
 	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id] && s.Func(id).Failed(ret)
 }
 
-// ownParams is the first number of a parameter that is none of the function's: see SPEC.md, section 5.3.
+// ownParams is the recorder's first own parameter number: see SPEC.md, section 5.3.
 const ownParams = 248
 
-// has reports whether a parameter may have outputs. A schema may leave out the parameters of a function.
+// has reports if a parameter may have outputs. A schema may leave out a function's parameters.
 func (f *Function) has(param uint8) bool {
 	return int(param) < len(f.Params) || param >= ownParams || len(f.Params) == 0
 }
 
-// status tells by its name whether a return type is a status: aclError, rtError_t, CUresult, aclnnStatus.
+// status reports if a return type is a status, by its name: aclError, rtError_t, CUresult, aclnnStatus.
 func (f *Function) status() bool {
 	t := strings.ToLower(f.Ret)
 	return !strings.Contains(t, "*") && (strings.Contains(t, "error") || strings.Contains(t, "result") || strings.Contains(t, "status"))
 }
 
-// index prepares the Schema for Func, and refuses one that contradicts itself.
+// index prepares the Schema for Func, and refuses an inconsistent one.
 func (s *Schema) index() error {
 	if len(s.Handles) > anyHandle {
 		return fmt.Errorf("schema: %d kinds of handles, at most %d are possible", len(s.Handles), anyHandle)

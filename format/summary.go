@@ -8,11 +8,11 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that the call has made,
+// TaskParam is the parameter number for the recorder's own output with the runtime's ids of the call's task,
 // stream << 32 | task.
 const TaskParam = 254
 
-// info tells what the block contains, which lies in the chunk e.
+// info describes the block in chunk e.
 func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
 	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(len(b.rowCall)), late: b.late}
 	if b.n > 0 && b.threads == 0 {
@@ -23,7 +23,7 @@ func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
 	for len(b.handles) <= len(s.Handles) {
 		b.handles = append(b.handles, distinct{})
 	}
-	for _, f := range b.used { // ascending, since encode has sorted them
+	for _, f := range b.used { // ascending, because encode has sorted them
 		c.Funcs = append(c.Funcs, uint32(f.id))
 		for _, p := range s.params(f.id) {
 			if p.Handle == 0 || p.Word >= f.args.Width() {
@@ -50,7 +50,7 @@ func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
 	return c
 }
 
-// handlesOf lists what was collected by kind.
+// handlesOf lists the collected handles by kind.
 func handlesOf(kinds []distinct) []Handle {
 	var handles []Handle
 	for kind := range kinds {
@@ -68,7 +68,7 @@ func handlesOf(kinds []distinct) []Handle {
 	return handles
 }
 
-// threadsOf lists the threads of calls, ascending.
+// threadsOf lists the calls' threads, ascending.
 func threadsOf(calls []uint32) []uint32 {
 	var threads []uint32
 	for i, t := range calls {
@@ -99,14 +99,14 @@ func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
 	return tasks
 }
 
-// A summaryWriter collects what a summary says of the events chunks since the one before.
+// A summaryWriter collects a summary of the events chunks since the previous one.
 type summaryWriter struct {
 	chunks []ChunkInfo
 	totals []FuncCount // by function
 	enc    column.Encoder
 }
 
-// add takes in a block that has been written.
+// add counts a written block.
 func (s *summaryWriter) add(b *blockWriter, schema *Schema, e *container.Entry) {
 	s.chunks = append(s.chunks, b.info(schema, e))
 	for _, f := range b.used {
@@ -128,7 +128,7 @@ func (s *summaryWriter) total(id uint16) *FuncCount {
 	return &s.totals[id]
 }
 
-// outcome counts what did not end well.
+// outcome counts failed and unfinished calls.
 func (s *summaryWriter) outcome(schema *Schema, id uint16, flags CallFlags, ret uint64) {
 	if flags&Unfinished != 0 {
 		s.totals[id].Unfinished++
@@ -142,7 +142,7 @@ func (s *summaryWriter) reset() {
 	clear(s.totals)
 }
 
-// encode makes the content of a summary. Chunks repeat the same sets over and over, so each set is written once.
+// encode makes a summary's content. Chunks repeat the same sets, so each set is written once.
 func (s *summaryWriter) encode() []byte {
 	var cols [chunkFields][]uint64
 	var members, handles, tasks table
@@ -197,12 +197,12 @@ func (s *summaryWriter) encode() []byte {
 	return s.enc.End()
 }
 
-// A rowSet is the rows of a set, word after word.
+// A rowSet is a set's rows, word after word.
 type rowSet []uint64
 
 func (s *rowSet) add(row ...uint64) { *s = append(*s, row...) }
 
-// A table is sets that are numbered in the order in which they come.
+// A table is a list of sets, numbered in order of arrival.
 type table struct {
 	known map[string]uint64
 	cols  [][]uint64 // the number of the set, then its rows

@@ -53,7 +53,7 @@ func largeTrace(t testing.TB, calls int, end bool) string {
 	return path
 }
 
-// A large file that is cut anywhere reads as exactly the whole chunks before, also where it is opened from a checkpoint.
+// A large file that is cut anywhere reads as exactly the whole chunks before, also if opened from a checkpoint.
 func TestTruncationOfLarge(t *testing.T) {
 	places := 100
 	if soak() {
@@ -194,7 +194,7 @@ func TestKilledWriter(t *testing.T) {
 		if len(r.Damage()) != 0 {
 			t.Errorf("kill %d: damage %v", i, r.Damage())
 		}
-		// The end of what is there may be half a chunk, and nothing else.
+		// The file may end with half a chunk, and nothing else.
 		report, err := Check(path, nil)
 		if err != nil || len(report.Problems) != 1 || report.Problems[0].Remedy != fmt.Sprintf("whole chunks, readable as they are: %d", report.Chunks) {
 			t.Errorf("kill %d: %+v, %v", i, report, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each segment of a flight recorder kept the working memory of its Writer. A Writer that hands it to the next one writes all that it was given,
+// Each segment of a flight recorder kept its Writer's buffers. A Writer that passes them to the next one writes all its data,
 // and takes data of its calls afterwards.
 func TestTakeOver(t *testing.T) {
 	r := newRandom(7)

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// Compression is how a Writer packs chunks.
+// Compression is the packing of chunks by a Writer.
 type Compression uint8
 
 const (
@@ -30,52 +30,52 @@ func (c Compression) codec() container.Codec {
 	return container.LZ4
 }
 
-// WriterOptions change what Create does; nil stands for the zero value.
+// WriterOptions change Create; nil means the zero value.
 type WriterOptions struct {
 	Compression Compression
-	// BlobFile is a second file, for the contents of payloads, so that the trace itself stays small; empty to have them in the trace.
+	// BlobFile is a second file for payload contents, to keep the trace small; empty to store them in the trace.
 	BlobFile string
-	// Whole has the trace get its name when Close has written all of it, for what nobody reads while it grows: until then,
-	// and after an error or Abort, an older file of that name is as it was. Proof, where it is not nil, is called before
-	// that with the name that the file has, and its error is one of Close.
+	// Whole: the trace gets its name when Close has written everything, for files that nobody reads while they grow. Until then,
+	// and after an error or Abort, an older file stays. Proof, if not nil, is called before
+	// that with the file's current name; Close returns its error.
 	Whole bool
 	Proof func(path string) error
 
 	container *container.Options
 }
 
-// A Writer writes a trace file. It belongs to one goroutine at a time, but for payloads (Blob, Blobber, Hasher, Named)
-// and Size, which any may use meanwhile.
+// A Writer writes a trace file. It belongs to one goroutine at a time. Payload functions (Blob, Blobber, Hasher, Named)
+// and Size may be called from any goroutine meanwhile.
 type Writer struct {
 	file   *container.Writer
 	codec  container.Codec
 	schema *Schema
 	blobs  *blobWriter
-	beside *blobFileWriter // nil where the payloads are in the trace
+	beside *blobFileWriter // nil if the payloads are in the trace
 	enc    column.Encoder
 
 	next      uint64   // index of the next call
-	stored    []BlobID // of the call at hand, for its data that is too long to lie among the calls
+	stored    []BlobID // blobs of the current call's data
 	block     *blockWriter
 	raw       []byte
 	meta      []byte
 	schemaRaw []byte
 	procs     []Process
 	threads   []Thread
-	newProcs  []uint32 // changed since the last dict chunk
+	newProcs  []uint32 // rows changed since the last dict chunk
 	newThread []uint32
 	gaps      []Gap
 	dropped   uint64
-	lost      uint64 // calls that could not be written
-	full      bool   // the last block found no room: the gap that stands for it may grow
+	lost      uint64 // unwritten calls
+	full      bool   // the last block found no space: its gap may grow
 	summary   summaryWriter
-	whole     bool // or nothing
+	whole     bool // all or nothing
 	closed    bool
 }
 
 var errClosed = errors.New("trace writer is closed")
 
-// Create makes the trace file, readable by its owner only; an older file of that name is replaced. It fails when
+// Create makes the trace file, readable by its owner only; an older file with the name is replaced. It fails if
 // another Writer has the file open. meta may be changed later by SetMeta; schema must not be changed any more.
 func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writer, error) {
 	if opts == nil {
@@ -146,7 +146,7 @@ func (w *Writer) append(t container.Type, raw []byte, records int) error {
 	return err
 }
 
-// SetMeta replaces what was recorded, where and how. UUID and the start times keep the values that Create was given.
+// SetMeta replaces the description of the recording. UUID and start times keep their values from Create.
 func (w *Writer) SetMeta(m *Meta) error {
 	if w.closed {
 		return errClosed
@@ -171,7 +171,7 @@ func (w *Writer) setMeta(m *Meta) error {
 	return nil
 }
 
-// Process appends to the process table and returns the index of the row.
+// Process appends to the process table and returns the row's index.
 func (w *Writer) Process(p Process) (uint32, error) {
 	if w.closed {
 		return 0, errClosed
@@ -195,7 +195,7 @@ func (w *Writer) UpdateProcess(i uint32, p Process) error {
 	return nil
 }
 
-// Thread appends to the thread table and returns the index of the row.
+// Thread appends to the thread table and returns the row's index.
 func (w *Writer) Thread(t Thread) (uint32, error) {
 	if w.closed {
 		return 0, errClosed
@@ -222,9 +222,9 @@ func (w *Writer) UpdateThread(i uint32, t Thread) error {
 	return nil
 }
 
-// Call adds a call with its data and returns the index that it was given, which is also set in c. The calls of one
-// thread must come in the order of their start, those that enclose others behind them. A call that contradicts the
-// schema is refused. When the file can't be written, the error is returned, the calls of the block are counted as a
+// Call adds a call with its data and returns its new index, which is also set in c. The calls of one
+// thread must come in the order of their start, except that a call follows the calls that it encloses. A call that contradicts the
+// schema is refused. If the file can't be written, Call returns the error, the block's calls become a
 // gap, and the Writer goes on.
 func (w *Writer) Call(c *Call) (uint64, error) {
 	f := w.schema.Func(c.Func)
@@ -254,13 +254,13 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	return index, nil
 }
 
-// inline reports whether d has content that lies among the calls, and is in order.
+// inline reports if d is valid and has content short enough for the block.
 func (d *Data) inline() bool {
 	n := len(d.Bytes)
 	return uint(n-1) < InlineLimit && uint64(n) == d.Len && d.Blob == 0
 }
 
-// callStored is Call for data of which some may not lie among the calls.
+// callStored is Call for data that may be too long for the block.
 func (w *Writer) callStored(c *Call, f *Function) (uint64, error) {
 	w.stored = w.stored[:0]
 	for i := range c.Data {
@@ -282,11 +282,11 @@ func (w *Writer) callStored(c *Call, f *Function) (uint64, error) {
 	return c.Index, w.rest(c, 0)
 }
 
-// rest adds the data of a call from the i-th on, and ends the block where that is full.
+// rest adds a call's data from the i-th piece on, and ends the block if it is full.
 func (w *Writer) rest(c *Call, i int) (err error) {
 	stored := w.stored
 	for ; i < len(c.Data); i++ {
-		// A call with thousands of buffers may fill the block; what follows is then data of an earlier chunk.
+		// A call with thousands of buffers may fill the block; the rest is then data of an earlier chunk.
 		if w.block.words >= blockWords {
 			err = errors.Join(err, w.flushBlock())
 		}
@@ -315,7 +315,7 @@ func ascending(outs []Out) bool {
 	return true
 }
 
-// refused says what is wrong with a call.
+// refused returns the error in a call.
 func (w *Writer) refused(c *Call) error {
 	f := w.schema.Func(c.Func)
 	switch {
@@ -333,7 +333,7 @@ func (w *Writer) refused(c *Call) error {
 	return fmt.Errorf("call of %s on thread %d, which is not in the table", f.Name, c.Thread)
 }
 
-// Data adds data to a call that was given before, such as the result of an asynchronous copy.
+// Data adds data to an earlier call, such as the result of an asynchronous copy.
 func (w *Writer) Data(d *Data) error {
 	if w.closed {
 		return errClosed
@@ -356,7 +356,7 @@ func (w *Writer) Data(d *Data) error {
 	return nil
 }
 
-// store checks d and returns its blob, which it makes of content that is too long to lie among the calls.
+// store checks d and returns its blob; content that is too long for the block becomes one.
 func (w *Writer) store(d *Data) (BlobID, error) {
 	if len(d.Bytes) == 0 {
 		if d.Blob > BlobID(w.blobs.known()) {
@@ -376,10 +376,10 @@ func (w *Writer) store(d *Data) (BlobID, error) {
 	return w.blobs.put(d.Bytes)
 }
 
-// Blob stores a payload and returns its name. The same content is stored once.
+// Blob stores a payload and returns its id. Equal content is stored once.
 func (w *Writer) Blob(b []byte) (BlobID, error) { return w.blobs.put(b) }
 
-// Gap notes that calls are missing.
+// Gap records missing calls.
 func (w *Writer) Gap(g Gap) error {
 	if w.closed {
 		return errClosed
@@ -396,10 +396,10 @@ func (w *Writer) addGap(g Gap) {
 // Calls returns the number of calls so far.
 func (w *Writer) Calls() uint64 { return w.next }
 
-// Lost returns how many of them could not be written.
+// Lost returns the number of unwritten calls.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Size returns the length of the file so far, in bytes, with that of its blob file.
+// Size returns the file's length so far, in bytes, including its blob file.
 func (w *Writer) Size() int64 {
 	n := w.file.Size()
 	if w.beside != nil {
@@ -408,8 +408,8 @@ func (w *Writer) Size() int64 {
 	return n
 }
 
-// TakeOver gives w, which has no call yet, the working memory of a Writer of the same schema: up to some 50 MiB if calls have small
-// payloads. What that one was given is written out. Few calls should follow there; data of its calls may.
+// TakeOver gives w, which has no call yet, the buffers of a Writer with the same schema: up to about 50 MiB if calls have small
+// payloads. The other Writer flushes its content. Few calls should follow there; data of its calls may.
 func (w *Writer) TakeOver(from *Writer) error {
 	err := from.Flush()
 	from.block, w.block = w.block, from.block
@@ -419,7 +419,7 @@ func (w *Writer) TakeOver(from *Writer) error {
 	return err
 }
 
-// Flush writes all that was given so far: it survives the death of the process from here on, though not a loss of power.
+// Flush writes all data so far: from then on it survives the death of the process, but not a loss of power.
 func (w *Writer) Flush() error {
 	if w.closed {
 		return errClosed
@@ -427,7 +427,7 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// Sync is Flush, and waits until the storage device has it all.
+// Sync is Flush, and waits until the storage device has all data.
 func (w *Writer) Sync() error {
 	err := w.Flush()
 	if w.beside != nil {
@@ -440,7 +440,7 @@ func (w *Writer) flush() error {
 	return errors.Join(w.flushBlock(), w.flushTables())
 }
 
-// flushTables writes what blocks refer to; it comes before them in the file, so that a file that was cut off resolves all that it holds.
+// flushTables writes the tables that blocks refer to. They come first, so a truncated file resolves all its content.
 func (w *Writer) flushTables() error {
 	return errors.Join(w.blobs.flush(), w.flushDict(), w.flushGaps())
 }
@@ -472,12 +472,12 @@ func (w *Writer) flushBlock() error {
 	return errors.Join(err, e2)
 }
 
-// lose accounts for a block that could not be written.
+// lose records a block that could not be written.
 func (w *Writer) lose(b *blockWriter) {
 	w.full = true
 	w.lost += uint64(b.n)
 	tMin, tMax := b.times()
-	// On a disk that stays full one gap grows, instead of a list of them.
+	// On a disk that stays full one gap grows, instead of a list of gaps.
 	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {
 		g := &w.gaps[n-1]
 		g.From, g.To = min(g.From, tMin), max(g.To, tMax)
@@ -488,7 +488,7 @@ func (w *Writer) lose(b *blockWriter) {
 	w.addGap(Gap{Thread: NoThread, From: tMin, To: tMax, Calls: uint64(b.n), Reason: WriteFailed})
 }
 
-// dict is the content of a dict chunk: rows of the two tables, each with its index. A later row replaces an earlier one.
+// dict is a dict chunk's content: rows of the two tables, each with its index. A later row replaces an earlier one.
 type dict struct {
 	Processes []dictRow[Process] `json:"processes,omitempty"`
 	Threads   []dictRow[Thread]  `json:"threads,omitempty"`
@@ -555,18 +555,18 @@ func (w *Writer) flushGaps() error {
 	return nil
 }
 
-// Close writes what is left, the summary and the index, and closes the file. The file is readable even when that fails,
+// Close writes pending data, the summary and the index, and closes the file. The file is readable even after an error,
 // unless it was to be Whole.
 func (w *Writer) Close() error {
 	if w.closed {
 		return errClosed
 	}
 	w.closed = true
-	// What is lost now for want of room is in a gap below. What follows has room that was kept for it.
+	// Calls lost now for lack of space are in a gap below. The end has reserved space.
 	lost := w.flush()
 	w.file.Closing()
 	w.full = false
-	// These are in the file already. A second copy costs little, and without them all else would be hard to read.
+	// These are in the file already. A second copy costs little, and everything else depends on them.
 	w.newProcs, w.newThread = upTo(len(w.procs)), upTo(len(w.threads))
 	err := errors.Join(w.flushDict(), w.flushGaps(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
 		w.append(container.Meta, w.meta, 1), w.flushSummary())
@@ -580,7 +580,7 @@ func (w *Writer) Close() error {
 	return errors.Join(lost, err)
 }
 
-// Abort closes the file as it is, without what was not flushed, and removes it where it was to be Whole.
+// Abort closes the file without unflushed data, and removes it if it was to be Whole.
 func (w *Writer) Abort() error {
 	if w.closed {
 		return errClosed
@@ -605,7 +605,7 @@ func upTo(n int) []uint32 {
 	return s
 }
 
-// flushSummary writes what a reader would otherwise have to read events for.
+// flushSummary writes a summary, which saves readers from reading events.
 func (w *Writer) flushSummary() error {
 	if len(w.summary.chunks) == 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package column packs vectors of 64-bit words, and lists of byte strings, into the smallest of a few
+// Package column packs 64-bit word vectors, and lists of byte strings, into the smallest of a few
 // encodings, and groups such columns into tables.
 //
-// It is the schema-agnostic half of the trace format: a table is a kind, an id, a number of rows and columns
+// It is the schema-agnostic half of the trace format: a table is a kind, an id, a row count and columns
 // with field numbers, and the meaning of a field is unknown here. A column carries its encoding
 // and its length in bytes, so a reader can skip unknown encodings and fields.
 //
@@ -26,10 +26,10 @@ const (
 	Fixed64   Encoding = 4  // eight bytes a row
 	Uvarint   Encoding = 5  // uvarint base, then a uvarint a row: base + it, modulo 2^64
 	Delta     Encoding = 6  // uvarint first value, then a column of the rows-1 differences, modulo 2^64
-	RunLength Encoding = 7  // uvarint number of runs, a column of values, a column of lengths
+	RunLength Encoding = 7  // uvarint run count, a value column, a length column
 	Bytes     Encoding = 8  // a column of lengths, then the byte strings without gaps
-	Presence  Encoding = 9  // uvarint number of present rows, a bitmap (bit i%8 of byte i/8), a column of their values
-	Dict      Encoding = 10 // uvarint number of values, a column of values, a column of positions among them
+	Presence  Encoding = 9  // uvarint count of present rows, a bitmap (bit i%8 of byte i/8), a column with their values
+	Dict      Encoding = 10 // uvarint value count, a value column, a column with positions in it
 )
 
 func (e Encoding) String() string {
@@ -66,7 +66,7 @@ func (c Column) Const() (uint64, bool) {
 	return v, n > 0 && n == len(c.Body)
 }
 
-// A Table is a set of columns of one length, found but not yet decoded.
+// A Table is a set of equally long columns, found but not yet decoded.
 type Table struct {
 	Kind  uint64
 	ID    uint64

@@ -10,7 +10,7 @@ type Decoder struct {
 	scratch [maxDepth][2][]uint64
 }
 
-// Words decodes the n rows of c into dst, which has at least as many. Absent rows of a Presence column are set to zero.
+// Words decodes c's n rows into dst, which has at least as many. Absent rows in a Presence column are set to zero.
 // The error is ErrMalformed, or ErrUnknown for an encoding of a later version; dst is then undefined.
 func (d *Decoder) Words(dst []uint64, n int, c Column) error {
 	if n == 0 {
@@ -22,7 +22,7 @@ func (d *Decoder) Words(dst []uint64, n int, c Column) error {
 	return d.words(dst[:n], c, 0)
 }
 
-// Present returns the bitmap of the rows that have a value, and the column of these values; a nil bitmap means all n.
+// Present returns the bitmap of rows with a value, and the column with these values; a nil bitmap means all n.
 func (d *Decoder) Present(c Column, n int) (bitmap []byte, inner Column, count int, err error) {
 	if c.Enc != Presence {
 		return nil, c, n, nil

@@ -12,7 +12,7 @@ type Encoder struct {
 	diff  []uint64
 	index []byte // positions in a dictionary
 	dict  [dictSlots]uint64
-	slot  [dictSlots]uint16 // 1 + position in values, 0 when free
+	slot  [dictSlots]uint16 // 1 + position in values, 0 if free
 	value []uint64
 	count []uint64
 	table []byte
@@ -21,7 +21,7 @@ type Encoder struct {
 	dst  []byte
 }
 
-// dictSlots keeps the table of a dictionary at most half full: positions are one byte, so 256 values at most.
+// dictSlots keeps a dictionary's table at most half full: positions are one byte, so there are at most 256 values.
 const (
 	dictSlots = 512
 	dictMax   = 256
@@ -46,8 +46,8 @@ func (e *Encoder) End() []byte {
 	return dst
 }
 
-// Words adds a column of words to the open table; v has as many as the table has rows. A column of zeros is left
-// out: a reader takes a missing column for zeros, and most fields of most tables are never used.
+// Words adds a word column to the open table; v has one word a row. A column with only zeros is left
+// out: a reader reads a missing column as zeros, and most fields of most tables are unused.
 func (e *Encoder) Words(field uint64, v []uint64) {
 	lo, hi := span(v)
 	e.words(field, v, lo, hi)
@@ -68,13 +68,13 @@ func (e *Encoder) Constant(field, x uint64) {
 	}
 }
 
-// Column adds a column of the words at a place in rows, of which the table has as many.
+// Column adds the words at an index in rows as a column; rows has the table's length.
 func (e *Encoder) Column(field uint64, r *Rows, at int) {
 	v, lo, hi := r.column(at)
 	e.words(field, v, lo, hi)
 }
 
-// Sparse adds a column that has a value only in the rows listed (ascending), for a table of n rows.
+// Sparse adds a column with values only in the listed rows (ascending), for a table with n rows.
 func (e *Encoder) Sparse(field uint64, n int, rows []uint32, v []uint64) {
 	e.table = binary.AppendUvarint(e.table, field)
 	if len(rows) == n {
@@ -93,7 +93,7 @@ func (e *Encoder) Sparse(field uint64, n int, rows []uint32, v []uint64) {
 	})
 }
 
-// Strings adds a column of byte strings: lens has one length a row, data holds them without gaps.
+// Strings adds a byte string column: lens has one length a row, data the strings without gaps.
 func (e *Encoder) Strings(field uint64, lens []uint64, data []byte) {
 	e.table = binary.AppendUvarint(e.table, field)
 	e.table = e.nested(e.table, Bytes, func(dst []byte) []byte {
@@ -101,14 +101,14 @@ func (e *Encoder) Strings(field uint64, lens []uint64, data []byte) {
 	})
 }
 
-// Append appends one column without a field number, in the encoding that looks smallest.
+// Append appends one column without a field number, in the encoding estimated as smallest.
 func (e *Encoder) Append(dst []byte, v []uint64) []byte {
 	lo, hi := span(v)
 	return e.appendSpan(dst, v, lo, hi)
 }
 
-// appendSpan chooses by the range of the values, which one pass gives exactly, and by a sample of 64 for what would need more: runs,
-// steady steps and few distinct values are looked for only where the sample shows them.
+// appendSpan chooses by the value range, exact from one pass, and by a sample of 64: runs,
+// steady steps and few distinct values are searched only if the sample has them.
 func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 	if len(v) == 0 {
 		return append(dst, byte(Const), 1, 0)
@@ -116,7 +116,7 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 	if lo == hi {
 		return appendConst(dst, lo)
 	}
-	// Values around zero, as differences are, have a small range only when they are taken as signed.
+	// Values around zero, such as differences, have a small range only as signed numbers.
 	if hi-lo > 1<<63 {
 		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
 			lo, hi = uint64(l), uint64(h)
@@ -140,13 +140,13 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 		}
 	}
 	if width >= 4 {
-		// 256 values show some 57 different ones in a sample of 64.
+		// 256 values show about 57 different ones in a sample of 64.
 		if s.distinct()*16 <= s.n*15 {
 			if out, ok := e.dictionary(dst, v); ok {
 				return out
 			}
 		}
-		// A few far values among many near ones: a length for each value is then less than the width of the farthest.
+		// A few far values among many near ones: a length for each value is then shorter than the farthest one's width.
 		if size := uvarintSize(v, lo); size*5 < len(v)*width*3 {
 			return appendUvarints(dst, v, lo, size)
 		}
@@ -157,7 +157,7 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 // nested appends a column whose body is written by f, which may append other columns.
 func (e *Encoder) nested(dst []byte, enc Encoding, f func([]byte) []byte) []byte {
 	at := len(dst)
-	// The length is known only after the body; five bytes are enough for it and are closed up when it is shorter.
+	// The length is known only after the body; five bytes are reserved, and closed up if it is shorter.
 	dst = append(dst, byte(enc), 0, 0, 0, 0, 0)
 	dst = f(dst)
 	size := uint64(len(dst) - at - 6)
@@ -238,7 +238,7 @@ func (e *Encoder) dictionary(dst []byte, v []uint64) ([]byte, bool) {
 	}), true
 }
 
-// find returns the slot of x, searched for from h on, or a free one and 0.
+// find returns the slot of x, searched from h on, or a free one and 0.
 func (e *Encoder) find(x, h uint64) (uint64, uint16) {
 	for ; ; h = (h + 1) % dictSlots {
 		if s := e.slot[h]; s == 0 || e.dict[h] == x {
@@ -247,7 +247,7 @@ func (e *Encoder) find(x, h uint64) (uint64, uint16) {
 	}
 }
 
-// appendPlain appends a column inside a column: only encodings that hold no further one.
+// appendPlain appends a column inside a column: only encodings without nested columns.
 func appendPlain(dst []byte, v []uint64) []byte {
 	lo, hi := span(v)
 	if hi-lo > 1<<63 {
@@ -334,15 +334,15 @@ func appendFor(dst []byte, v []uint64, base uint64, width int) []byte {
 	return dst
 }
 
-// shape is what a sample of a column shows.
+// shape describes a column's sample.
 type shape struct {
 	seen [64]uint64
 	n    int
 	runs int
-	step uint64 // range of the differences between neighbours, taken as signed
+	step uint64 // range of signed differences between neighbours
 }
 
-// sample looks at eight stretches of eight neighbours, spread evenly.
+// sample reads eight runs of eight neighbours, evenly spread.
 func sample(v []uint64) shape {
 	const stretches, length = 8, 8
 	s := shape{}
@@ -365,12 +365,12 @@ func sample(v []uint64) shape {
 		}
 	}
 	s.step = uint64(hi - lo)
-	// Stretches begin runs of their own; a column in one run shows eight, so count from there.
+	// Each run begins a run of its own; a constant column shows eight, so subtract these.
 	s.runs -= stretches - 1
 	return s
 }
 
-// distinct is the number of different values in the sample.
+// distinct is the sample's number of different values.
 func (s *shape) distinct() int {
 	n := 0
 	for i, x := range s.seen[:s.n] {
@@ -381,7 +381,7 @@ func (s *shape) distinct() int {
 	return n
 }
 
-// span returns the extremes of v. Four of each at a time, since each waits for the one before.
+// span returns v's extremes, with four independent chains, because each comparison waits for the previous one.
 func span(v []uint64) (lo, hi uint64) {
 	if len(v) == 0 {
 		return 0, 0
@@ -437,7 +437,7 @@ func uvarintSize(v []uint64, base uint64) int {
 	return n
 }
 
-// extend lengthens dst by n bytes, whose content the caller sets, and returns them too.
+// extend lengthens dst by n bytes, which the caller sets, and also returns these.
 func extend(dst []byte, n int) (all, added []byte) {
 	at := len(dst)
 	if cap(dst)-at < n {

@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// Rows takes rows of words, as calls come, and keeps them as columns, as Encoder.Column writes them. Most words of most
-// calls are the same in all rows of a block: such a column takes no memory. Rows become columns a tile at a time, while
+// Rows takes word rows, one a call, and stores them as columns for Encoder.Column. Most words are
+// equal in all rows of a block: such a column takes no memory. Rows become columns a tile at a time, while
 // they are in the processor's cache.
 type Rows struct {
 	width int
-	used  int      // words of the tile
-	tile  []uint64 // the rows that are not in the columns, one after another, and memory for more
+	used  int      // words in the tile
+	tile  []uint64 // rows that are not in the columns yet, one after another, with spare capacity
 	n     int      // rows in the columns
 	first []uint64 // the first row
-	fixed []int    // the words that are as in the first row so far
+	fixed []int    // words that equal the first row's so far
 	vary  []varying
-	spare [][]uint64 // memory of columns that are not used
-	size  int        // rows that a column has memory for
+	spare [][]uint64 // memory of unused columns
+	size  int        // row capacity of a column
 }
 
 type varying struct {
@@ -28,17 +28,17 @@ type varying struct {
 }
 
 const (
-	leastTile = 2  // rows that there is memory for at first; much data comes once
+	leastTile = 2  // initial row capacity; much data comes only once
 	tileRows  = 16 // rows that become columns at once
 )
 
-// MakeRows is for rows of width words.
+// MakeRows returns Rows with width words a row.
 func MakeRows(width int) Rows { return Rows{width: width} }
 
-// Width is the number of words of a row.
+// Width is the number of words in a row.
 func (r *Rows) Width() int { return r.width }
 
-// Next adds a row and returns it to be filled, which is to be done before the next call of anything.
+// Next adds a row and returns it. The caller fills it before any other call.
 func (r *Rows) Next() []uint64 {
 	at := r.used
 	r.used = at + r.width
@@ -48,7 +48,7 @@ func (r *Rows) Next() []uint64 {
 	return r.tile[at:r.used]
 }
 
-// room is Next where the tile is full.
+// room is Next for a full tile.
 func (r *Rows) room() []uint64 {
 	if r.used -= r.width; r.used < tileRows*r.width {
 		tile := make([]uint64, max(r.used*4, leastTile*r.width))
@@ -61,7 +61,7 @@ func (r *Rows) room() []uint64 {
 	return r.tile[r.used-r.width : r.used]
 }
 
-// turn makes columns of the rows in the tile.
+// turn moves the tile's rows into the columns.
 func (r *Rows) turn() {
 	tile, n := r.tile[:r.used], r.n
 	if len(tile) == 0 {
@@ -91,8 +91,8 @@ func (r *Rows) turn() {
 	}
 }
 
-// gather sets dst to word k of each row of a tile of rows of some width, of which there are as many, and returns the
-// extremes of these and of lo and hi.
+// gather sets dst to word k of each row in a tile with the given width, one row for each element of dst, and returns the
+// extremes of these values, lo and hi.
 func gather(dst, tile []uint64, k, width int, lo, hi uint64) (uint64, uint64) {
 	_ = tile[k+(len(dst)-1)*width]
 	from, at, step := unsafe.Pointer(unsafe.SliceData(tile)), uintptr(k)*8, uintptr(width)*8
@@ -105,8 +105,8 @@ func gather(dst, tile []uint64, k, width int, lo, hi uint64) (uint64, uint64) {
 	return lo, hi
 }
 
-// spread gives a column to each word that is the same no longer. That is rare, and what decides a call's cost is to see
-// that nothing is new: four words are looked at in one go.
+// spread gives a column to each word that no longer equals the first row's. That is rare, so the check decides a call's
+// cost: it compares four words at a time.
 func (r *Rows) spread(tile []uint64, n int) {
 	left := r.fixed[:0]
 	for rest := r.fixed; len(rest) > 0; {
@@ -129,11 +129,11 @@ func (r *Rows) spread(tile []uint64, n int) {
 	r.fixed = left
 }
 
-// alike reports whether four words are in all rows of a tile as in the first row.
+// alike reports if four words equal the first row's in all rows of a tile.
 func alike(tile, first []uint64, at [4]int) bool {
 	a, b, c, d := at[0], at[1], at[2], at[3]
 	fa, fb, fc, fd := first[a], first[b], first[c], first[d]
-	// The look at the bounds of first is one for the rows too, which are as long.
+	// One bounds check serves first and the rows, which have the same length.
 	size, end := uintptr(len(first))*8, uintptr(len(tile))*8
 	rows := unsafe.Pointer(unsafe.SliceData(tile))
 	for row := uintptr(0); row < end; row += size {
@@ -146,7 +146,7 @@ func alike(tile, first []uint64, at [4]int) bool {
 	return true
 }
 
-// begin gives a word a column, in which n rows are as the first.
+// begin gives a word a column, with n rows equal to the first.
 func (r *Rows) begin(at, n int) {
 	var values []uint64
 	if k := len(r.spare); k > 0 {
@@ -161,8 +161,8 @@ func (r *Rows) begin(at, n int) {
 	r.vary = append(r.vary, varying{at, values, was, was})
 }
 
-// column returns the words at a place in the rows, and their extremes: one word for all where they are alike, none
-// where there is no row. They are valid until Reset.
+// column returns the words at an index, and their extremes: one word if all rows are equal, none
+// without rows. They are valid until Reset.
 func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
 	r.turn()
 	if r.n == 0 {
@@ -176,16 +176,16 @@ func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
 	return r.first[at : at+1], r.first[at], r.first[at]
 }
 
-// Column returns the words at a place in the rows: one for all where they are alike, none where there is no row. They
+// Column returns the words at an index: one if all rows are equal, none without rows. They
 // are valid until Reset.
 func (r *Rows) Column(at int) []uint64 {
 	values, _, _ := r.column(at)
 	return values
 }
 
-// Decider finds the word, from one place up to another, that decides most of the others: it has few values in the rows,
-// and in those that have the same there the others are alike. It returns its place, the number of its values, and how
-// many words it decides; no words where there is none. It looks at some hundred rows.
+// Decider finds, in a range of words, the word that decides most others: it has few values,
+// and rows with an equal value also agree in the others. It returns its index, its number of values, and the
+// number of decided words; 0 decided words if there is none. It reads about a hundred rows.
 func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
 	const rows, candidates = 512, 8
 	r.turn()
@@ -214,7 +214,7 @@ func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
 	return at, values, decided
 }
 
-// classes numbers the values of a column by their first appearance, of which there must be at most most, which is at most 8.
+// classes numbers a column's values by first appearance. There must be at most most of them, which is at most 8.
 func classes(class []uint8, values []uint64, most int) (n int, ok bool) {
 	var known [8]uint64
 	for i := range class {
@@ -232,7 +232,7 @@ func classes(class []uint8, values []uint64, most int) (n int, ok bool) {
 	return n, true
 }
 
-// decides reports whether rows of one class have one value.
+// decides reports if equal classes have equal values.
 func decides(class []uint8, values []uint64) bool {
 	var value [8]uint64
 	var known [8]bool
@@ -255,7 +255,7 @@ func (r *Rows) Row(dst []uint64, i int) {
 	}
 }
 
-// Reset takes all rows away. Their memory stays.
+// Reset removes all rows and keeps their memory.
 func (r *Rows) Reset() {
 	r.n, r.used = 0, 0
 	for i := range r.vary {
@@ -265,7 +265,7 @@ func (r *Rows) Reset() {
 	r.vary = r.vary[:0]
 }
 
-// PutBytes sets words to the bytes of b, little-endian, the last word filled up with zeros. There are as many words as b needs.
+// PutBytes sets words to the bytes of b, little-endian, the last word filled up with zeros. words has the needed length.
 func PutBytes(words []uint64, b []byte) {
 	if len(words) == 0 {
 		return

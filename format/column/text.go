@@ -150,7 +150,7 @@ func (e Encoding) name() string {
 	return fmt.Sprintf("encoding:%d", uint8(e))
 }
 
-// ParseText appends the column of n rows that a text describes, without a field number. resolve returns the value of a word
+// ParseText appends the n-row column that a text describes, without a field number. resolve returns the value for a word
 // that is not a number; nil resolves none.
 func (e *Encoder) ParseText(dst []byte, text string, n int, resolve func(string) (uint64, error)) ([]byte, error) {
 	p := textParser{e: e, rest: text, resolve: resolve}

@@ -95,13 +95,13 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	return dst
 }
 
-// The upper bits of a frame's raw length hold the logarithm of the number of planes.
+// The upper bits of a frame's raw length hold the plane count's logarithm.
 const (
 	planesShift = 28
 	maxPlanes   = 3
 )
 
-// lanes returns the logarithm of the best number of planes for numbers with noisy lower bytes: 2 if one byte in four
+// lanes returns the logarithm of the best plane count for numbers with noisy lower bytes: 2 if one byte in four
 // is nearly constant in a sample, else 1.
 func lanes(b []byte) int {
 	const sample = 1 << 10

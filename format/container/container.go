@@ -1,5 +1,5 @@
 // Package container is the outer layer of a trace file: a file header, then chunks, each with a 64-byte header
-// that has its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index
+// that has its own checksum, the stored bytes' checksum, a sequence number and a session tag. An index
 // and an end close the file; checkpoints hold parts of the index. The package knows no events: a chunk is a
 // type, a range of times and bytes.
 //
@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	// FileHeaderLen is the length of the header of a version 1 file; a later minor version may write a longer one.
+	// FileHeaderLen is a version 1 file's header length; a later minor version may write a longer one.
 	FileHeaderLen = 64
 	// HeaderLen is the length of a chunk header.
 	HeaderLen = 64
@@ -92,7 +92,7 @@ type FileHeader struct {
 	Compat   uint32 // features that a reader may ignore
 	Session  [16]byte
 	WallNS   int64 // nanoseconds since 1970 UTC at the moment MonoNS was read
-	MonoNS   int64 // nanoseconds of CLOCK_MONOTONIC; origin of times in the file
+	MonoNS   int64 // nanoseconds of CLOCK_MONOTONIC; origin of all times in the file
 
 	length uint32
 }
@@ -110,7 +110,7 @@ type Header struct {
 	Seq       uint64 // number of the chunk in the file, from 0; a hole means lost chunks
 	TMin      int64  // nanoseconds; earliest and latest time in the chunk
 	TMax      int64
-	Records   uint32 // number of calls in an events chunk, of rows or entries in other chunks
+	Records   uint32 // calls in an events chunk, rows or entries in other chunks
 	Shard     uint32 // reserved for the producer, 0
 	Tag       uint32
 	Dropped   uint32 // calls known to be lost since the previous chunk, at most 2^32-1

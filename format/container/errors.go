@@ -15,7 +15,7 @@ func (e *ErrNotTrace) Error() string {
 	return fmt.Sprintf("%s: not an acltrace trace: found %s", e.Path, e.Found)
 }
 
-// ErrVersion is returned for a file of a newer major version, or one that needs a feature of a later release.
+// ErrVersion is returned for a newer major version, or for a file that needs a later release's feature.
 type ErrVersion struct {
 	Path     string
 	Major    uint16

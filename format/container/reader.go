@@ -235,7 +235,7 @@ func (f *File) readIndex() string {
 	le := binary.LittleEndian
 	end := b[HeaderLen:]
 	off, chunks, total, size := le.Uint64(end), le.Uint32(end[8:]), le.Uint64(end[16:]), le.Uint64(end[24:])
-	// Every entry needs a chunk of at least a header, which bounds the claims of a hostile end.
+	// Every entry needs a chunk with at least a header, which bounds a hostile end's claims.
 	if size != uint64(f.size) || off < uint64(f.header.length) || off > uint64(at) || total > uint64(f.size)/HeaderLen || uint64(chunks) > total {
 		return "the end contradicts the file"
 	}

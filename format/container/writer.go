@@ -61,7 +61,7 @@ type Writer struct {
 	o          Options
 	lastOff    int64 // offset of the last checkpoint, 0 for none
 	covered    int   // entries in checkpoints
-	coveredOff int64 // length of the file at the start of the last checkpoint
+	coveredOff int64 // file length at the start of the last checkpoint
 	syncing    bool
 	syncErr    error
 	background sync.WaitGroup
@@ -197,7 +197,7 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	return e, nil
 }
 
-// Space kept for the end of the file, for the last chunks of a writer of events, and for each chunk's entry;
+// Space kept for the file's end, for an event writer's last chunks, and for each chunk's entry;
 // and the size of one reservation.
 const (
 	endRoom   = 256 << 10

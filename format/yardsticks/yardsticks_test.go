@@ -20,8 +20,8 @@ import (
 // events is how many calls a round has: more than any of the three buffers.
 const events = 1 << 17
 
-// head is the length of a call as a structure: what every call has, room for ten words, and an address and a length of
-// the argument block behind it.
+// head is the length of a call as a structure: the fields of every call, room for ten words, and address and length of
+// the argument block after it.
 const head = 8*6 + 10*8 + 8*2
 
 func appendRecord(b []byte, c *format.Call) []byte {
@@ -50,7 +50,7 @@ func appendRecord(b []byte, c *format.Call) []byte {
 	return b
 }
 
-// readRecord gives back what appendRecord has put in, into memory that is used again. block returns the argument block.
+// readRecord returns appendRecord's input, in reused memory. block returns the argument block.
 func readRecord(r []byte, c *format.Call, block func(n int) []byte) {
 	le := binary.LittleEndian
 	c.Start, c.End = int64(le.Uint64(r)), int64(le.Uint64(r[8:]))
@@ -203,7 +203,7 @@ func readMCAP(b *testing.B, path string, use func(*format.Call)) {
 	}
 }
 
-// made returns the calls of a round and how many of them are launches.
+// made returns a round's calls and how many of them are launches.
 func made(shape string) (calls []format.Call, launches int) {
 	s := stream.Shapes[shape](stream.Schema())
 	calls = make([]format.Call, events)
