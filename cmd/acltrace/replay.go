@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/report"
@@ -62,7 +63,7 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 			if err := p.check(c.Flags(), m); err != nil {
 				return err
 			}
-			if p.backend == "virtual" {
+			if backend.New(p.backend, m).Clock() == backend.VirtualClock {
 				return a.simulate(args[0], m, &p.virtual, p.asJSON)
 			}
 			if p.planOnly {
@@ -130,26 +131,27 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 		}
 		return nil
 	}
-	switch p.backend {
-	case "sim":
-	case "virtual":
+	kind := backend.KindOf(p.backend, m)
+	switch {
+	case kind.Name == backend.VirtualName:
 		p.virtual.Limits = p.o.Limits
 		if f.Changed("pace") {
 			p.virtual.Pace = p.o.Pace
 		}
-		return changed("has no meaning with --backend virtual: there are times, and no contents",
-			"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust", "poison", "max-memory")
-	case replay.Null:
-		p.o.Backend = p.backend
-		err = changed("has no meaning with --backend null: no library is called", "place", "verify", "kernels", "tolerance", "strict", "trust", "poison")
-	default:
-		p.o.Backend, err = library(p.backend, m)
+	case p.backend != backend.SimulatorName:
+		if p.o.Backend, err = library(p.backend, m); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if err := changed("has no meaning with --backend "+kind.Name+": "+kind.Because, kind.Excludes...); err != nil {
 		return err
 	}
-	if err := changed("is for --backend virtual", "model", "base", "seed", "output"); err != nil {
-		return err
+	for i := range backend.Kinds {
+		if k := &backend.Kinds[i]; k != kind {
+			if err := changed("is for --backend "+k.Name, k.Options...); err != nil {
+				return err
+			}
+		}
 	}
 	if p.tolerance != "" {
 		if p.o.Tolerance, err = verify.ParseTolerance(p.tolerance); err != nil {
@@ -192,17 +194,17 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 }
 
 // library is the path of what a backend names: the runtime of this machine, or a library by its own path.
-func library(backend string, m *api.Model) (string, error) {
-	of := slices.IndexFunc(runtimes.All, func(m *api.Model) bool { return m.Backend == backend })
+func library(name string, m *api.Model) (string, error) {
+	of := slices.IndexFunc(runtimes.All, func(m *api.Model) bool { return m.Backend == name })
 	switch {
 	case of < 0:
-		return backend, nil
+		return name, nil
 	case runtimes.All[of] != m:
-		return "", usage("--backend %s: the trace is one of %s", backend, m.Name)
+		return "", usage("--backend %s: the trace is one of %s", name, m.Name)
 	}
 	path, err := detect.Library(m, os.Environ())
 	if err != nil {
-		return "", fmt.Errorf("--backend %s: %w", backend, err)
+		return "", fmt.Errorf("--backend %s: %w", name, err)
 	}
 	return path, nil
 }

@@ -1,36 +1,55 @@
-// Package backend holds the libraries that a plan can be played on.
+// Package backend describes everything that a trace can be replayed on.
 //
-// A Backend states what the compiler and a replay must know of a library before they use it. There are three: the runtime's simulator, a
-// library of the user's, and Null, which calls nothing. Package compile asks for placement, package replay for the library and for trust.
-// Virtual time is no backend: replay/whatif schedules tasks of a timeline and makes no calls.
+// A Backend is an implementation of the contract below: the runtime's simulator, a shared library, nothing at all, or a simulation in virtual
+// time. Each is in a file of its own, with its entry of the table of Kinds. To add one, write such a file and register it in the table.
 //
-// This package loads no library and starts no process.
+// The command line takes names and conflicting options from the table. Package compile asks a Backend for its placement, package replay
+// for the library, trust and clock. This package loads no library, starts no process and reads no trace.
 package backend
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
-// A Backend is a library with the traced runtime's interface. Its methods return the same values at every call.
+// A Backend executes the calls of a plan, or schedules them. Its methods return the same values at every call.
+//
+// Clock: on a RealClock the player makes each call, and a replay returns once all of them have. On a VirtualClock no call is made: package
+// whatif computes when each call and task would begin and end, and none of the other methods is called.
+//
+// Placement: recorded addresses are in arguments and payloads. A backend that places allocations where they were needs no
+// relocation. Otherwise the compiler relocates the words that it knows to be addresses.
+//
+// Environment: each process of the player sets the variables before it loads the library. They may name only files of the replay's folder.
+//
+// Trust: kernels and calls of a trace are a stranger's code. Without NeedsTrust the backend promises that all of them run in the
+// player's sandbox.
 type Backend interface {
+	// Clock returns the clock that the calls run by.
+	Clock() Clock
 	// Library returns the absolute path of the shared library for the player, or NullName.
 	Library() (string, error)
 	// Placement returns how the library puts device memory at wanted addresses.
 	Placement() Placement
-	// NeedsTrust reports whether calls and kernels of a trace would run on a device with the user's rights. Such a replay needs the user's
-	// word, and has no sandbox.
+	// Environment returns the variables that Placement needs, NAME=value. The first recorded address of device memory is low; move asks
+	// for other addresses than the recorded ones.
+	Environment(low uint64, move bool) []string
+	// NeedsTrust reports whether calls and kernels of a trace would run on a device with the user's rights.
 	NeedsTrust() bool
 	// Computes reports whether calls have effects. Without effects there is no memory to fill and no result to compare.
 	Computes() bool
-	// Environment returns the variables that Placement needs in each process of the player, NAME=value. The first recorded address of
-	// device memory is low; move asks for other addresses than the recorded ones.
-	Environment(low uint64, move bool) []string
 }
+
+// Clock is the clock of a replay.
+type Clock int
+
+// The clocks.
+const (
+	RealClock    Clock = iota // of the machine
+	VirtualClock              // computed by a cost model
+)
 
 // Placement is how a library puts device memory at wanted addresses.
 type Placement int
@@ -38,27 +57,40 @@ type Placement int
 // The ways of placement.
 const (
 	Nowhere Placement = iota // it does not
-	ByList                   // the player knows how, given a list of the recorded addresses (player/place.h); it can't move memory
+	ByList                   // the player does it, given a list of the recorded addresses (player/place.h); it can't move memory
 	ByCall                   // the player asks for an address before each allocation (aclsim/place.h)
 )
 
-// NullName is the name of Null on the command line and for the player.
-const NullName = "null"
+// A Kind is a row of the table of backends.
+type Kind struct {
+	Name     string   // on the command line, "" for a kind that is named by a path
+	Options  []string // replay options for this kind alone
+	Excludes []string // replay options without meaning for it
+	Because  string   // why they have none
 
-// New returns the backend of a name: the path of a library, NullName, or "" for the simulator of the model's runtime.
-func New(name string, m *api.Model) Backend {
-	switch {
-	case name == NullName:
-		return Null{}
-	case name == "" || artifacts.Simulates(m, name):
-		return Simulator{m, name}
-	}
-	return Library{name}
+	takes func(name string, m *api.Model) bool // for names besides Name, may be nil
+	make  func(name string, m *api.Model) Backend
 }
 
-// Check returns an error if the library of a backend does not exist. The simulator is part of the program.
+// Kinds are all backends. The first one that takes a name has it.
+var Kinds = []Kind{simulatorKind, virtualKind, nullKind, libraryKind}
+
+// KindOf returns the kind of backend that a name stands for.
+func KindOf(name string, m *api.Model) *Kind {
+	for i := range Kinds {
+		if k := &Kinds[i]; k.Name != "" && name == k.Name || k.takes != nil && k.takes(name, m) {
+			return k
+		}
+	}
+	return nil // never: libraryKind takes every name
+}
+
+// New returns the backend of a name: that of a kind, the path of a library, or "" for the simulator of the model's runtime.
+func New(name string, m *api.Model) Backend { return KindOf(name, m).make(name, m) }
+
+// Check returns an error if the library that a name stands for does not exist. The simulator is part of the program.
 func Check(name string) error {
-	if name == "" || name == NullName {
+	if name == "" || KindOf(name, nil).Name == name {
 		return nil
 	}
 	if _, err := os.Stat(name); err != nil {
@@ -66,76 +98,3 @@ func Check(name string) error {
 	}
 	return nil
 }
-
-// Simulator is the simulator of a runtime.
-type Simulator struct {
-	Model *api.Model
-	Path  string // of another build of the simulator, "" for the one of this program
-}
-
-// Library implements Backend.
-func (s Simulator) Library() (string, error) {
-	if s.Path != "" {
-		return filepath.Abs(s.Path)
-	}
-	return artifacts.Path(s.Model.Simulator.Library)
-}
-
-// Placement implements Backend.
-func (s Simulator) Placement() Placement { return ByCall }
-
-// NeedsTrust implements Backend.
-func (s Simulator) NeedsTrust() bool { return false }
-
-// Computes implements Backend.
-func (s Simulator) Computes() bool { return true }
-
-// moveBy is the distance by which all device memory is moved.
-const moveBy = 0x10000000000
-
-// Environment implements Backend. It also removes the user's own list of addresses.
-func (s Simulator) Environment(low uint64, move bool) []string {
-	sim := &s.Model.Simulator
-	env := []string{sim.Place + "="}
-	if move {
-		const unit = 2 << 20
-		env = append(env, fmt.Sprintf("%s=%#x", sim.Base, low/unit*unit+moveBy))
-	}
-	return env
-}
-
-// Library is a library of the user's, as that of a device.
-type Library struct{ Path string }
-
-// Library implements Backend.
-func (l Library) Library() (string, error) { return filepath.Abs(l.Path) }
-
-// Placement implements Backend.
-func (l Library) Placement() Placement { return ByList }
-
-// NeedsTrust implements Backend.
-func (l Library) NeedsTrust() bool { return true }
-
-// Computes implements Backend.
-func (l Library) Computes() bool { return true }
-
-// Environment implements Backend.
-func (l Library) Environment(uint64, bool) []string { return nil }
-
-// Null calls no library: each function is one of the player's that returns 0 at once.
-type Null struct{}
-
-// Library implements Backend.
-func (Null) Library() (string, error) { return NullName, nil }
-
-// Placement implements Backend.
-func (Null) Placement() Placement { return Nowhere }
-
-// NeedsTrust implements Backend.
-func (Null) NeedsTrust() bool { return false }
-
-// Computes implements Backend.
-func (Null) Computes() bool { return false }
-
-// Environment implements Backend.
-func (Null) Environment(uint64, bool) []string { return nil }

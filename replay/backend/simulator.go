@@ -1,0 +1,63 @@
+package backend
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// SimulatorName is the name of the Simulator on the command line.
+const SimulatorName = "sim"
+
+var simulatorKind = Kind{
+	Name:  SimulatorName,
+	takes: func(name string, m *api.Model) bool { return name == "" || m != nil && artifacts.Simulates(m, name) },
+	make: func(name string, m *api.Model) Backend {
+		if name == SimulatorName {
+			name = ""
+		}
+		return Simulator{m, name}
+	},
+}
+
+// Simulator is the simulator of a runtime. It emulates the calls, and runs kernels of kernel libraries, in the player's sandbox.
+type Simulator struct {
+	Model *api.Model
+	Path  string // of another build of the simulator, "" for the one of this program
+}
+
+// Clock implements Backend.
+func (s Simulator) Clock() Clock { return RealClock }
+
+// Library implements Backend.
+func (s Simulator) Library() (string, error) {
+	if s.Path != "" {
+		return filepath.Abs(s.Path)
+	}
+	return artifacts.Path(s.Model.Simulator.Library)
+}
+
+// Placement implements Backend.
+func (s Simulator) Placement() Placement { return ByCall }
+
+// moveBy is the distance by which all device memory is moved.
+const moveBy = 0x10000000000
+
+// Environment implements Backend. It also removes the user's own list of addresses.
+func (s Simulator) Environment(low uint64, move bool) []string {
+	sim := &s.Model.Simulator
+	env := []string{sim.Place + "="}
+	if move {
+		const unit = 2 << 20
+		env = append(env, fmt.Sprintf("%s=%#x", sim.Base, low/unit*unit+moveBy))
+	}
+	return env
+}
+
+// NeedsTrust implements Backend.
+func (s Simulator) NeedsTrust() bool { return false }
+
+// Computes implements Backend.
+func (s Simulator) Computes() bool { return true }

@@ -1,0 +1,42 @@
+package backend
+
+import (
+	"errors"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// VirtualName is the name of Virtual on the command line.
+const VirtualName = "virtual"
+
+var virtualKind = Kind{
+	Name:    VirtualName,
+	Options: []string{"model", "base", "seed", "output"},
+	Excludes: []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
+		"poison", "max-memory"},
+	Because: "there are times, and no contents",
+	make:    func(string, *api.Model) Backend { return Virtual{} },
+}
+
+// Virtual schedules the calls and tasks of a trace in virtual time (package whatif), on a device that a cost model describes. It makes no call.
+type Virtual struct{}
+
+// Clock implements Backend.
+func (Virtual) Clock() Clock { return VirtualClock }
+
+// Library implements Backend: there is none.
+func (Virtual) Library() (string, error) {
+	return "", errors.New("backend: a replay in virtual time has no library")
+}
+
+// Placement implements Backend.
+func (Virtual) Placement() Placement { return Nowhere }
+
+// Environment implements Backend.
+func (Virtual) Environment(uint64, bool) []string { return nil }
+
+// NeedsTrust implements Backend.
+func (Virtual) NeedsTrust() bool { return false }
+
+// Computes implements Backend.
+func (Virtual) Computes() bool { return false }
