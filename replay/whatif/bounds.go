@@ -50,7 +50,7 @@ const resolution = 40
 // known if the model replaces the duration.
 func (v *runner) factor(t *task) (f float64, known bool) {
 	if t.kind == api.Kernel {
-		s := &v.p.shapes[t.shape]
+		s := &v.p.kernels.shapes[t.shape]
 		if s.given {
 			return 0, false
 		}
@@ -86,9 +86,9 @@ func (v *runner) compare() (s sharing) {
 	for k := range model.NumCopyKinds {
 		one(v.base.Copies[k].Engines, v.model.Copies[k].Engines)
 	}
-	for i := range v.p.shapes {
-		h := &v.p.shapes[i]
-		name, blocks := v.p.kernels[h.kernel].name, max(h.blocks, 1)
+	for i := range v.p.kernels.shapes {
+		h := &v.p.kernels.shapes[i]
+		name, blocks := v.p.kernels.all[h.kernel].name, max(h.blocks, 1)
 		was, is := v.base.Demand(v.base.Rule(name), blocks), v.model.Demand(v.model.Rule(name), blocks)
 		s.less = s.less || is.Cube > was.Cube || is.Vector > was.Vector
 		s.more = s.more || is.Cube < was.Cube || is.Vector < was.Vector
@@ -106,7 +106,7 @@ func (v *runner) limit() error {
 	b.sharing = v.compare()
 	v.brackets()
 	// A program that asks again and again learns of an end by the next question.
-	polling := int64(float64(v.p.polling) * max(1, b.maxF))
+	polling := int64(float64(v.p.waits.polling) * max(1, b.maxF))
 	b.err += polling
 	point := v.rep.VirtualNS
 	if v.model == v.base && v.scale == 1 {
@@ -303,7 +303,7 @@ func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 	default:
 		b.high[g.last] = v.asDevice(last, g.max*float64(by-first.issued))
 	}
-	if !b.unbounded && g.synced && v.blocked(p.waited[last.by]) {
+	if !b.unbounded && g.synced && v.blocked(p.waits.took[last.by]) {
 		idle := v.base.Host.Sync + v.base.Launch.Latency + int64(g.n)*v.base.Launch.Overhead
 		rest := float64(last.by - p.calls.at(int(last.call)).end - idle)
 		b.low[g.last] = v.asDevice(last, max(0, g.min*rest+min(0, g.min-slow)*apart))
@@ -314,7 +314,7 @@ func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 // asDevice is the duration of a task as virtual.Op.Device has it: the machine scales kernels.
 func (v *runner) asDevice(t *task, d float64) int64 {
 	if t.kind == api.Kernel {
-		if f := v.p.shapes[t.shape].scale; f > 0 {
+		if f := v.p.kernels.shapes[t.shape].scale; f > 0 {
 			d /= f
 		}
 	}
@@ -433,7 +433,7 @@ func (v *runner) dilate() (lo, hi int64) {
 
 	// What a way from one task to the next takes besides them: a wait and a launch for each time that it leads through a thread.
 	more := func(n int, d float64) float64 { return float64(n) * max(0, d) }
-	waits := len(p.blocks)
+	waits := len(p.waits.blocks)
 	latency, sync := float64(is.Launch.Latency-was.Launch.Latency), float64(is.Host.Sync-was.Host.Sync)
 	now, then := float64(is.Launch.Overhead), float64(was.Launch.Overhead)
 	most += given + more(waits+1, latency) + more(waits, sync) + more(tasks, now-min(1, v.bounds.minF)*then)
@@ -491,7 +491,7 @@ func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks i
 				w.min, w.max = f, f
 			} else {
 				w.min = 0
-				given += float64(p.shapes[t.shape].fixed)
+				given += float64(p.kernels.shapes[t.shape].fixed)
 			}
 			if t.measured {
 				w.from, w.to = max(t.issued, t.from-off), t.to+off
@@ -517,17 +517,17 @@ func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks i
 // tasks it has.
 func (v *runner) graphFactors(t *task) (least, most, given float64, tasks int) {
 	least, most = 1, 1
-	n, ok := v.p.runs[t.call]
+	n, ok := v.p.graphs.runs[t.call]
 	if !ok {
 		return
 	}
-	for _, lane := range v.p.graphs[n].lanes {
+	for _, lane := range v.p.graphs.all[n].lanes {
 		for i := range lane {
 			op := &lane[i]
 			f := 1.0
 			switch op.Kind {
 			case virtual.Kernel:
-				name, blocks := v.p.kernels[op.Kernel].name, max(op.Blocks, 1)
+				name, blocks := v.p.kernels.all[op.Kernel].name, max(op.Blocks, 1)
 				was, is := v.base.Rule(name), v.model.Rule(name)
 				if is.Duration != 0 {
 					given += float64(v.model.KernelTime(is, blocks, 0))
@@ -565,7 +565,7 @@ func (v *runner) waits() []edge {
 		}
 	}
 	slices.Sort(issued)
-	for _, w := range p.blocks {
+	for _, w := range p.waits.blocks {
 		from, to := w.from, w.to-v.base.Host.Sync
 		if !w.own && !v.blocked(w.to-w.from) {
 			continue

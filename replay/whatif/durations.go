@@ -31,9 +31,9 @@ type shape struct {
 // fit says what the model that is played makes of the kernels.
 func (v *runner) fit(m *model.Model) {
 	v.playing = m
-	for i := range v.p.shapes {
-		s := &v.p.shapes[i]
-		name, blocks := v.p.kernels[s.kernel].name, max(s.blocks, 1)
+	for i := range v.p.kernels.shapes {
+		s := &v.p.kernels.shapes[i]
+		name, blocks := v.p.kernels.all[s.kernel].name, max(s.blocks, 1)
 		was, is := v.base.Rule(name), m.Rule(name)
 		s.base, s.rows, s.given = v.base.KernelTime(was, blocks, 0), 1, is.Duration != 0
 		s.scale, s.fixed = scaleOf(is), m.KernelTime(is, blocks, 0)
@@ -58,7 +58,7 @@ func (v *runner) baseTime(t *task) int64 {
 	if t.kind != api.Kernel {
 		return v.modelTime(t, v.base)
 	}
-	s := &v.p.shapes[t.shape]
+	s := &v.p.kernels.shapes[t.shape]
 	if s.n > 0 {
 		return s.sum / s.n
 	}
@@ -92,7 +92,7 @@ func (v *runner) durations() {
 	}
 	for i := range p.tasks.n {
 		if t := p.tasks.at(i); t.measured && t.kind == api.Kernel {
-			s := &p.shapes[t.shape]
+			s := &p.kernels.shapes[t.shape]
 			s.n, s.sum = s.n+1, s.sum+t.to-t.from
 		}
 	}
@@ -115,7 +115,7 @@ func (v *runner) durations() {
 			begin = max(begin, free)
 		}
 		// Where the program has hardly waited, the device may have been done long before.
-		if p.tasks.at(int(last)).open || !v.blocked(p.waited[end]) {
+		if p.tasks.at(int(last)).open || !v.blocked(p.waits.took[end]) {
 			return
 		}
 		parts = parts[:0]
@@ -275,8 +275,8 @@ func (v *runner) measure() error {
 	if err != nil {
 		return err
 	}
-	for i := range p.shapes {
-		p.shapes[i].n, p.shapes[i].sum = 0, 0
+	for i := range p.kernels.shapes {
+		p.kernels.shapes[i].n, p.kernels.shapes[i].sum = 0, 0
 	}
 	for i := range p.tasks.n {
 		t := p.tasks.at(i)
@@ -284,7 +284,7 @@ func (v *runner) measure() error {
 			t.known = t.over - t.began
 		}
 		if t.measured && t.kind == api.Kernel {
-			s := &p.shapes[t.shape]
+			s := &p.kernels.shapes[t.shape]
 			s.n, s.sum = s.n+1, s.sum+t.known
 		}
 	}
@@ -295,7 +295,7 @@ func (v *runner) measure() error {
 // from. The scale of a kernel's rule is applied by the machine; a copy takes longer as the model's copies take longer
 // than those of the base, a kernel as its blocks run in more rows on the model's cores.
 func (v *runner) duration(t *task) int64 {
-	n, s, known := &v.rep.Durations, &v.p.shapes[t.shape], t.known
+	n, s, known := &v.rep.Durations, &v.p.kernels.shapes[t.shape], t.known
 	switch {
 	case t.kind == api.Kernel && s.given, known == unknown && (t.kind != api.Kernel || s.n == 0):
 		n.Modelled++

@@ -14,42 +14,77 @@ import (
 	"github.com/acltrace/acltrace/timeline/graph"
 )
 
-// program is a trace as the scheduler of virtual time plays it: what each of its threads does, op by op. One walk through the trace makes
-// it; how long its tasks take is decided behind that. What there is many of holds no pointers. Streams have the numbers of their lanes.
+// A program is a trace as the scheduler of virtual time plays it: the ops of each thread. One walk through the trace makes it, and the
+// durations of tasks are decided afterwards. Lists with an element for each call or task hold no pointers. Streams have the numbers of their
+// lanes.
 type program struct {
-	walk        *timeline.Walk
-	calls       list[call]
-	tasks       list[task]
-	threads     []*thread
-	byThread    map[uint32]*thread // of the trace
-	numbers     map[int]int32      // of events, or flags, by object
-	events      int32
-	flags       int32
-	kernels     []kernel
-	names       map[string]int32 // of kernels
-	shapes      []shape
-	graphs      []graphOps
-	made        map[*timeline.Object]int32          // of graphs, as they are now
-	asked       map[timeline.HostFunction][]hostRun // that are to come, in the order of time
-	captured    map[uint64]timeline.HostFunction    // by the call that put it into a graph
-	waited      map[int64]int64                     // by the end of a wait, what it took
-	syncs       []deviceSync
-	odd         map[string]int  // index into unsupported, by function
-	oddNodes    map[uint64]bool // calls whose tasks have none in graphs, which may be told of again and again
-	unsupported []compile.Unsupported
-	extra       uint64          // tasks that are no task's
-	apart       bool            // default streams wait for no others
-	put         []uint64        // tasks, by lane
-	joins       map[[2]int]join // by the lanes of the stream that is waited for and the one that waits
-	lanes       []span          // of the tasks of each lane, as they were recorded
-	records     map[int32]int32 // the latest task that records an event, by event
-	sources     map[int32]int32 // the task that records what a task waits for
-	runs        map[int32]int32 // graphs, by the call that ran them
-	blocks      []wait          // in which threads did nothing else
-	polling     int64           // between the last two questions of all that ended with "complete"
-	untimed     bool            // the trace does not say how long some task took
-	between     bool            // it says how long it was between two events around some task
-	nested      bool            // some call is not what its function says
+	walk     *timeline.Walk
+	calls    list[call]
+	tasks    list[task]
+	threads  []*thread
+	byThread map[uint32]*thread // of the trace
+	kernels  kernelTable
+	graphs   graphTable
+	hosts    hostFunctions
+	ids      ids
+	order    streamOrder
+	waits    waitTimes
+	left     leftOut
+	lanes    []span // recorded times of the tasks of each lane
+	extra    uint64 // ops that are no task's
+	untimed  bool   // some task has no recorded duration
+	between  bool   // some task has the time between two events around it
+	nested   bool   // some call is not what its function says
+}
+
+// kernelTable has the kernels of launches, and their shapes.
+type kernelTable struct {
+	all     []kernel
+	numbers map[string]int32 // by name
+	shapes  []shape
+}
+
+// graphTable has the executed graphs.
+type graphTable struct {
+	all     []graphOps
+	current map[*timeline.Object]int32 // the graph as it is now
+	runs    map[int32]int32            // by the call that ran it
+}
+
+// hostFunctions connects runs of host functions with the tasks that call them.
+type hostFunctions struct {
+	expected map[timeline.HostFunction][]hostRun // in the order of time
+	captured map[uint64]timeline.HostFunction    // by the call that put it into a graph
+}
+
+// ids numbers events and flags.
+type ids struct {
+	byObject      map[int]int32
+	events, flags int32
+}
+
+// streamOrder is the order between tasks of different streams.
+type streamOrder struct {
+	apart   bool            // default streams do not wait for other streams
+	put     []uint64        // tasks, by lane
+	joins   map[[2]int]join // by the lane that is waited for and the lane that waits
+	records map[int32]int32 // latest task that records an event, by event
+	sources map[int32]int32 // task that records what a task waits for
+}
+
+// waitTimes are the recorded waits of threads.
+type waitTimes struct {
+	took    map[int64]int64 // nanoseconds, by the end of the wait
+	devices []deviceSync
+	blocks  []wait
+	polling int64 // sum of the times between the last two polls of each object that became complete
+}
+
+// leftOut are the calls that take their time on the host and do nothing else.
+type leftOut struct {
+	calls  []compile.Unsupported
+	byFunc map[string]int  // index into calls
+	nodes  map[uint64]bool // calls with tasks that a graph can't have; each is reported once
 }
 
 // span is the time from the begin of something to the end of the last of it.
@@ -201,9 +236,14 @@ func tagged(tag uint64) (call, task int, again bool) {
 // newProgram makes the program of a trace.
 func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 	w := timeline.NewWalk(r, m, nil)
-	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
-		asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
-		apart: m.NonBlocking == 0, joins: map[[2]int]join{}, waited: map[int64]int64{}, runs: map[int32]int32{}, records: map[int32]int32{}, sources: map[int32]int32{}, odd: map[string]int{}, oddNodes: map[uint64]bool{}, unsupported: []compile.Unsupported{}}
+	p := &program{
+		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
+		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},
+		hosts: hostFunctions{map[timeline.HostFunction][]hostRun{}, map[uint64]timeline.HostFunction{}},
+		order: streamOrder{apart: m.NonBlocking == 0, joins: map[[2]int]join{}, records: map[int32]int32{}, sources: map[int32]int32{}},
+		waits: waitTimes{took: map[int64]int64{}},
+		left:  leftOut{calls: []compile.Unsupported{}, byFunc: map[string]int{}, nodes: map[uint64]bool{}},
+	}
 	p.kernel("", 0)
 	err := w.Run(&timeline.Visitor{
 		Call: p.call,
@@ -227,7 +267,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 			if n := g.Size(); uint64(len(tasks)) < n {
 				return fmt.Errorf("a graph of %d tasks, %d of which are copies of others: too many to simulate", n, n-uint64(len(tasks)))
 			}
-			p.made[o] = p.graph(o.Process, tasks)
+			p.graphs.current[o] = p.graph(o.Process, tasks)
 			return nil
 		},
 	})
@@ -238,7 +278,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 		p.lane(i)
 	}
 	p.done()
-	for _, g := range p.graphs {
+	for _, g := range p.graphs.all {
 		for _, h := range g.hosts {
 			if h.n > 0 {
 				h.op.Device = h.sum / h.n
@@ -268,7 +308,7 @@ func (p *program) done() {
 		if !t.open {
 			*at = min(*at, t.to)
 		}
-		if r, ok := p.sources[int32(i)]; ok {
+		if r, ok := p.order.sources[int32(i)]; ok {
 			if by, ok := records[r]; !ok || *at < by {
 				records[r] = *at
 			}
@@ -346,7 +386,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	case h.Fn == nil || h.Failed():
 	case h.Fn.Task == api.HostFunc:
 		if fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args); ok {
-			p.captured[h.Index] = fn
+			p.hosts.captured[h.Index] = fn
 		}
 	case h.Waits >= 0:
 		p.wait(th, c, op, h)
@@ -397,7 +437,7 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 	switch h.Fn.Sync {
 	case api.SyncDevice:
 		op.Kind, op.Host = virtual.SyncDevice, virtual.Auto
-		p.syncs = append(p.syncs, deviceSync{op, p.process(h.Thread), int(h.Waits)})
+		p.waits.devices = append(p.waits.devices, deviceSync{op, p.process(h.Thread), int(h.Waits)})
 	case api.SyncStream:
 		op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, virtual.Auto
 	case api.SyncEvent:
@@ -405,18 +445,18 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 	default:
 		return
 	}
-	p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
+	p.waits.took[c.end] = max(p.waits.took[c.end], c.end-c.start)
 	p.block(th, c.start, c.end, false)
 }
 
 // block notes that a thread has waited.
 func (p *program) block(th *thread, from, to int64, own bool) {
 	th.epoch++
-	p.blocks = append(p.blocks, wait{from, to, own})
+	p.waits.blocks = append(p.waits.blocks, wait{from, to, own})
 }
 
 func (p *program) syncEvent(op *virtual.Op, object int32) {
-	if n, ok := p.numbers[int(object)]; ok {
+	if n, ok := p.ids.byObject[int(object)]; ok {
 		op.Kind, op.Object, op.Host = virtual.SyncEvent, n, virtual.Auto
 	}
 }
@@ -437,14 +477,14 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if n := len(th.polls); n > 1 {
 		period = p.calls.at(int(i)).start - p.calls.at(int(th.polls[n-2])).start
 	}
-	p.polling += max(period, took)
+	p.waits.polling += max(period, took)
 	for n, k := range th.polls {
 		c := p.calls.at(int(k))
 		op := th.ops.at(int(c.op))
 		switch {
 		case n > 0:
 			op.Gap, op.Host = 0, 0
-			p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
+			p.waits.took[c.end] = max(p.waits.took[c.end], c.end-c.start)
 		case h.Fn.Sync == api.PollStream:
 			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, took+period/2
 		default:
@@ -477,20 +517,20 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	case api.HostFunc:
 		op.Kind = virtual.HostFunc
 	case api.GraphRun:
-		n, ok := p.made[k.Object]
+		n, ok := p.graphs.current[k.Object]
 		if !ok {
 			p.strange(k, "the trace does not show what the graph holds")
 			break
 		}
 		op.Kind, op.Object = virtual.RunGraph, n
-		p.runs[i] = n
-		g := &p.graphs[n]
+		p.graphs.runs[i] = n
+		g := &p.graphs.all[n]
 		p.extra += g.extra
 		if !g.ran {
 			g.ran, g.device = true, p.walk.Lanes[k.Lane].Device
 		}
 		for _, h := range g.hosts {
-			p.asked[h.fn] = append(p.asked[h.fn], hostRun{task: -1, graph: h})
+			p.hosts.expected[h.fn] = append(p.hosts.expected[h.fn], hostRun{task: -1, graph: h})
 		}
 	case api.System:
 	default:
@@ -515,27 +555,27 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 func (p *program) defaultStream(th *thread, k *timeline.Task) {
 	lanes := p.walk.Lanes
 	to := lanes[k.Lane]
-	if p.apart || to.Synchronous || to.Stream != nil && to.Stream.NonBlocking {
+	if p.order.apart || to.Synchronous || to.Stream != nil && to.Stream.NonBlocking {
 		return
 	}
-	for len(p.put) < len(lanes) {
-		p.put = append(p.put, 0)
+	for len(p.order.put) < len(lanes) {
+		p.order.put = append(p.order.put, 0)
 	}
-	p.put[k.Lane]++
+	p.order.put[k.Lane]++
 	for i, from := range lanes {
 		if (from.Stream == nil) == (to.Stream == nil) || from.Synchronous || from.Process != to.Process || from.Device != to.Device || from.Stream != nil && from.Stream.NonBlocking {
 			continue
 		}
-		j, ok := p.joins[[2]int{i, k.Lane}]
+		j, ok := p.order.joins[[2]int{i, k.Lane}]
 		if !ok {
-			j = join{event: p.events}
-			p.events++
+			j = join{event: p.ids.events}
+			p.ids.events++
 		}
-		if j.put == p.put[i] {
+		if j.put == p.order.put[i] {
 			continue
 		}
-		j.put = p.put[i]
-		p.joins[[2]int{i, k.Lane}] = j
+		j.put = p.order.put[i]
+		p.order.joins[[2]int{i, k.Lane}] = j
 		*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(i), Object: j.event}
 		*th.ops.add() = virtual.Op{Kind: virtual.WaitEvent, Stream: int32(k.Lane), Object: j.event}
 		p.extra += 2
@@ -554,9 +594,9 @@ func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 	if !ok {
 		return
 	}
-	*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(k.Lane), Object: p.events}
-	p.asked[fn] = append(p.asked[fn], hostRun{task: int32(k.Index), thread: th.id, op: uint64(th.ops.n) + 1, event: p.events})
-	p.events++
+	*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(k.Lane), Object: p.ids.events}
+	p.hosts.expected[fn] = append(p.hosts.expected[fn], hostRun{task: int32(k.Index), thread: th.id, op: uint64(th.ops.n) + 1, event: p.ids.events})
+	p.ids.events++
 	p.extra++
 }
 
@@ -565,11 +605,11 @@ func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	c.kind = inTask
 	p.nested = true
 	fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args)
-	if !ok || len(p.asked[fn]) == 0 {
+	if !ok || len(p.hosts.expected[fn]) == 0 {
 		return
 	}
-	run := p.asked[fn][0]
-	p.asked[fn] = p.asked[fn][1:]
+	run := p.hosts.expected[fn][0]
+	p.hosts.expected[fn] = p.hosts.expected[fn][1:]
 	took := max(c.end-c.start, 0)
 	if run.graph != nil {
 		run.graph.n, run.graph.sum = run.graph.n+1, run.graph.sum+took
@@ -600,42 +640,42 @@ func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 // number gives an event, or a flag, its number: one to what several processes share.
 func (p *program) number(o *timeline.Object, next *int32) int32 {
 	id := o.Exported().ID
-	n, ok := p.numbers[id]
+	n, ok := p.ids.byObject[id]
 	if !ok {
 		n = *next
 		*next++
-		p.numbers[id] = n
+		p.ids.byObject[id] = n
 	}
 	return n
 }
 
 // kernel is the number of a kernel's name, and that of its launches with so many blocks.
 func (p *program) kernel(name string, blocks uint32) (n, shaped int32) {
-	n, ok := p.names[name]
+	n, ok := p.kernels.numbers[name]
 	if !ok {
-		n = int32(len(p.kernels))
-		p.names[name] = n
-		p.kernels = append(p.kernels, kernel{name: name, shapes: map[uint32]int32{}, last: -1})
+		n = int32(len(p.kernels.all))
+		p.kernels.numbers[name] = n
+		p.kernels.all = append(p.kernels.all, kernel{name: name, shapes: map[uint32]int32{}, last: -1})
 	}
-	k := &p.kernels[n]
-	if k.last < 0 || p.shapes[k.last].blocks != blocks {
+	k := &p.kernels.all[n]
+	if k.last < 0 || p.kernels.shapes[k.last].blocks != blocks {
 		if k.last, ok = k.shapes[blocks]; !ok {
-			k.last = int32(len(p.shapes))
+			k.last = int32(len(p.kernels.shapes))
 			k.shapes[blocks] = k.last
-			p.shapes = append(p.shapes, shape{kernel: n, blocks: blocks})
+			p.kernels.shapes = append(p.kernels.shapes, shape{kernel: n, blocks: blocks})
 		}
 	}
 	return n, k.last
 }
 
 func (p *program) strange(t *timeline.Task, reason string) {
-	n, ok := p.odd[t.Fn.Name]
+	n, ok := p.left.byFunc[t.Fn.Name]
 	if !ok {
-		n = len(p.unsupported)
-		p.odd[t.Fn.Name] = n
-		p.unsupported = append(p.unsupported, compile.Unsupported{Func: t.Fn.Name, Reason: reason, Call: t.Call})
+		n = len(p.left.calls)
+		p.left.byFunc[t.Fn.Name] = n
+		p.left.calls = append(p.left.calls, compile.Unsupported{Func: t.Fn.Name, Reason: reason, Call: t.Call})
 	}
-	p.unsupported[n].Calls++
+	p.left.calls[n].Calls++
 }
 
 // mark is for tasks that put streams in order.
@@ -645,16 +685,16 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 		p.strange(k, "what it sets or waits for is not in the trace")
 	case k.Object.Kind == api.Notify:
 		op.Kind = map[api.Task]virtual.Kind{api.Record: virtual.SetFlag, api.Wait: virtual.TakeFlag, api.Reset: virtual.ClearFlag}[k.Kind]
-		op.Object = p.number(k.Object, &p.flags)
+		op.Object = p.number(k.Object, &p.ids.flags)
 	case k.Object.Kind != api.Event:
 		p.strange(k, fmt.Sprintf("a %s has no counterpart", k.Object.Kind))
 	case k.Kind == api.Record:
-		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.events)
-		p.records[op.Object] = int32(k.Index)
+		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.ids.events)
+		p.order.records[op.Object] = int32(k.Index)
 	case k.Kind == api.Wait:
-		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.events)
-		if r, ok := p.records[op.Object]; ok {
-			p.sources[int32(k.Index)] = r
+		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.ids.events)
+		if r, ok := p.order.records[op.Object]; ok {
+			p.order.sources[int32(k.Index)] = r
 		}
 	}
 }
@@ -665,8 +705,8 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	lane, crossed := graph.Lanes(len(inside), func(i int) []int { return inside[i].After })
 	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
 	strange := func(k *timeline.Task, reason string) {
-		if !p.oddNodes[k.Call] {
-			p.oddNodes[k.Call] = true
+		if !p.left.nodes[k.Call] {
+			p.left.nodes[k.Call] = true
 			p.strange(k, reason)
 		}
 	}
@@ -692,7 +732,7 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 			op.Kind, op.Copy = virtual.Copy, copyKind(k)
 		case api.HostFunc:
 			op.Kind = virtual.HostFunc
-			if fn, ok := p.captured[k.Call]; ok {
+			if fn, ok := p.hosts.captured[k.Call]; ok {
 				hosts[[2]int{n, len(g.lanes[n])}] = fn
 			}
 		case api.System:
@@ -721,8 +761,8 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	for at, fn := range hosts {
 		g.hosts = append(g.hosts, &hostOp{op: &g.lanes[at[0]][at[1]], fn: fn})
 	}
-	p.graphs = append(p.graphs, g)
-	return int32(len(p.graphs) - 1)
+	p.graphs.all = append(p.graphs.all, g)
+	return int32(len(p.graphs.all) - 1)
 }
 
 // copyKind is the model's kind of a copy, by its name.

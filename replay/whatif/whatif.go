@@ -270,7 +270,7 @@ func (v *runner) run() error {
 	}
 	v.bounds.err = max(original-v.recordedNS(), v.recordedNS()-original)
 	v.rep.RecordedNS = v.recordedNS()
-	v.rep.Tasks, v.rep.VirtualNS, v.rep.Unsupported = sum.Tasks-v.p.extra, sum.End(), v.p.unsupported
+	v.rep.Tasks, v.rep.VirtualNS, v.rep.Unsupported = sum.Tasks-v.p.extra, sum.End(), v.p.left.calls
 	for i, l := range v.p.walk.Lanes {
 		if !l.Synchronous {
 			v.rep.Streams = append(v.rep.Streams, Stream{Stream: l.Name, Process: l.Process, Device: l.Device, Tasks: l.Tasks, BusyNS: sum.Busy[i],
@@ -355,19 +355,19 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 		return nil, err
 	}
 	// The program has the numbers that the machine gives out.
-	for i := range p.kernels {
-		mach.Kernel(p.kernels[i].name)
+	for i := range p.kernels.all {
+		mach.Kernel(p.kernels.all[i].name)
 	}
 	for _, l := range p.walk.Lanes {
 		mach.AddStream(int(v.device(l.Process, l.Device)), 0)
 	}
-	for range p.events {
+	for range p.ids.events {
 		mach.AddEvent()
 	}
-	for range p.flags {
+	for range p.ids.flags {
 		mach.AddFlag()
 	}
-	for _, g := range p.graphs {
+	for _, g := range p.graphs.all {
 		if _, err := mach.AddGraph(int(v.device(g.process, g.device)), g.lanes); err != nil {
 			return nil, err
 		}
@@ -401,7 +401,7 @@ func (v *runner) number() {
 			v.devices[k] = n
 		}
 	}
-	for _, s := range v.p.syncs {
+	for _, s := range v.p.waits.devices {
 		s.op.Object = v.device(s.process, s.device)
 	}
 }
