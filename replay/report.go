@@ -185,15 +185,6 @@ type Lateness struct {
 	Last int64 `json:"last_ns"`
 }
 
-// lateness makes a Lateness of that of each call; last is that of the last call.
-func lateness(late []int64, last int64) *Lateness {
-	if len(late) == 0 {
-		return nil
-	}
-	slices.Sort(late)
-	return &Lateness{P50: late[len(late)/2], P99: late[len(late)*99/100], Max: late[len(late)-1], Last: last}
-}
-
 // StreamTime is the time of a stream on the host: from the first call that names it to the end of the last.
 type StreamTime struct {
 	Stream       string  `json:"stream"`
@@ -204,7 +195,7 @@ type StreamTime struct {
 	Late        *Lateness `json:"late,omitempty"`
 	from, to    int64
 	first, last uint64
-	late        []int64
+	late        lateTimes
 	lastLate    int64
 }
 
@@ -301,7 +292,7 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 	o := &outcome{
 		mapped: b,
 		header: &plan.View[plan.ResultHeader](b, 0, 1)[0], threads: plan.View[plan.ResultThread](b, h.ResThreads, h.Threads.Count),
-		slots: plan.View[uint64](b, h.ResSlots, h.Slots), insts: plan.View[plan.Result](b, h.ResInstructions, h.Instructions.Count),
+		slots: plan.View[uint64](b, h.ResSlots, h.Slots), insts: plan.View[plan.Result](b, h.ResInstructions, h.Instructions),
 		details: plan.View[plan.Detail](b, h.ResDetails, (h.ResKernels-h.ResDetails)/56), log: log,
 	}
 	for i := range min(uint64(o.header.Kernels), plan.KernelNames) {
@@ -584,7 +575,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	streams := make([]StreamTime, len(p.Streams))
 	h := o.header
 	ns := o.nsPerCount()
-	var late []int64
+	var late lateTimes
 	var lastLate int64
 	var result resultState
 	verifies := p.o.Verify
@@ -618,7 +609,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 				r.Replayed++
 				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(in.At)
 				if p.Scale > 0 {
-					late = append(late, behind)
+					late.add(behind)
 				}
 				if res.End > end {
 					lastLate = behind
@@ -652,7 +643,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	if end <= start || ns == 0 {
 		return
 	}
-	r.Pace.Late = lateness(late, lastLate)
+	r.Pace.Late = late.lateness(lastLate)
 	scale := p.Scale
 	if scale == 0 {
 		scale = 1
@@ -665,7 +656,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			s.Stream, s.RecordedNS, s.ReplayedNS = p.Streams[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
 			s.ErrorPercent = errorPercent(s.RecordedNS, s.ReplayedNS, scale)
 			if p.Scale > 0 {
-				s.Late = lateness(s.late, s.lastLate)
+				s.Late = s.late.lateness(s.lastLate)
 			}
 			r.Streams = append(r.Streams, *s)
 		}
@@ -674,7 +665,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 
 // isLate adds the lateness of a call that was added.
 func (s *StreamTime) isLate(res *plan.Result, late int64) {
-	s.late = append(s.late, late)
+	s.late.add(late)
 	if res.End == s.last {
 		s.lastLate = late
 	}

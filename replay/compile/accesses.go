@@ -120,8 +120,8 @@ func (p *callCompiler) parts(item uint32, s rows) []part {
 func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
-		if q.CopyDesc != nil && len(p.arrays[i]) == api.CopyTo {
-			o, off, _ := p.state.Find(p.owner(), p.arrays[i][api.CopyFrom-1])
+		if q.CopyDesc != nil && len(p.data.arrays[i]) == api.CopyTo {
+			o, off, _ := p.state.Find(p.owner(), p.data.arrays[i][api.CopyFrom-1])
 			return o, off
 		}
 		if q.Role != api.Reads {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -131,24 +130,36 @@ func (p *callCompiler) compile(g *group) error {
 // instruction makes the call itself, and in p.reused.words its operands.
 func (p *callCompiler) instruction() (plan.Instruction, error) {
 	c, f := p.c, p.f
-	p.reused.words = slices.Grow(p.reused.words[:0], int(f.Words))[:f.Words]
-	clear(p.reused.words)
+	words := slices.Grow(p.reused.words[:0], int(f.Words))[:f.Words]
+	clear(words)
+	p.reused.words = words
 	for i := range f.Params {
+		q := &f.Params[i]
+		if p.facts.immediate[i] {
+			for k := q.Word; k < q.Word+q.Words; k++ {
+				words[k] = imm(c.Args[k])
+			}
+			continue
+		}
 		ops, err := p.param(i)
 		if err != nil {
 			return plan.Instruction{}, err
 		}
-		copy(p.reused.words[f.Params[i].Word:], ops)
-	}
-	p.addTokens()
-	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts(f))}
-	if f.Ret.Makes() && c.Ret != 0 {
-		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects.operands[u.Object] == (plan.Operand{}) {
-			in.RetSlot = p.newSlot(u.Object)
-			in.Flags |= plan.InstStop
+		if words[q.Word] = ops[0]; len(ops) > 1 {
+			copy(words[q.Word:], ops)
 		}
 	}
-	if p.ok && f.RetError && p.facts(f).makes {
+	p.addTokens()
+	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts)}
+	if f.Ret.Makes() && c.Ret != 0 {
+		if u, ok := p.e.Use(timeline.RetParam); ok {
+			if op, _ := p.objects.operands.get(u.Object); op == (plan.Operand{}) {
+				in.RetSlot = p.newSlot(u.Object)
+				in.Flags |= plan.InstStop
+			}
+		}
+	}
+	if p.ok && f.RetError && p.facts.makes {
 		in.Flags |= plan.InstStop
 	}
 	if f.RetVolatile {
@@ -181,7 +192,7 @@ func (p *callCompiler) place(g *group) {
 	p.order(g)
 	g.stream = p.lane(p.e)
 	if p.f.Task == api.Kernel && p.ok {
-		g.kernel = cmp.Or(p.e.Kernel, p.f.Name)
+		g.kernel = p.kernel()
 		if p.f.Stream >= 0 {
 			g.on = streamOf(p.e)
 		}
@@ -194,16 +205,35 @@ func (p *callCompiler) place(g *group) {
 	}
 }
 
+// kernel returns the number of the name of the kernel that the call launches.
+func (p *callCompiler) kernel() uint32 {
+	name := cmp.Or(p.e.Kernel, p.f.Name)
+	if len(p.e.Uses) == 0 {
+		return p.Kernel(name)
+	}
+	o := p.e.Uses[0].Object // the function
+	known, ok := p.known.kernels.get(o)
+	if !ok || known.name != name {
+		known = numberedName{name, p.Kernel(name)}
+		p.known.kernels.set(o, known)
+	}
+	return known.number
+}
+
 // reset makes the state that of a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
-		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, at: at, pieces: e.Call.Data,
+		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, facts: p.factsOf(e.Fn), at: at, data: callData{pieces: e.Call.Data},
+		caller:  p.procs[p.Threads[at.thread].Process].process,
 		regions: p.regions[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
 		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
 		relo: p.relo[:0], reused: reused{p.reused.words, p.reused.param, p.reused.relocs[:0]},
 	}
+	if len(p.late) == 0 {
+		return
+	}
 	if late, ok := p.late[e.Call.Index]; ok {
-		p.pieces = slices.Concat(p.pieces, late)
+		p.data.pieces = slices.Concat(p.data.pieces, late)
 		if p.see == nil {
 			delete(p.late, e.Call.Index)
 		}
@@ -215,14 +245,15 @@ func (p *compiler) lane(e *timeline.Event) int {
 	if e.Fn.Stream < 0 {
 		return -1
 	}
-	i, ok := p.ordering.laneOf[e.Stream]
+	i, ok := p.ordering.laneOf.get(e.Stream)
 	if !ok {
 		i = len(p.Streams)
 		name := "default stream"
 		if e.Stream != nil {
 			name = fmt.Sprintf("stream#%d", e.Stream.ID)
 		}
-		p.ordering.laneOf[e.Stream], p.Streams = i, append(p.Streams, name)
+		p.ordering.laneOf.set(e.Stream, i)
+		p.Streams = append(p.Streams, name)
 	}
 	return i
 }
@@ -242,13 +273,12 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	if f.Sync != api.PollStream && f.Sync != api.PollEvent || !p.ok {
 		return words
 	}
-	out := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Out })
+	out, complete := p.facts.polled, p.facts.complete
 	if out < 0 || p.c.Args[f.Params[out].Word] == 0 {
 		return words
 	}
-	complete, known := p.Model.Complete(strings.TrimRight(f.Params[out].Type, "*"))
 	v, has := p.stored(out)
-	if !known || !has {
+	if !has {
 		return words
 	}
 	key := pollKey{fn: f.ID}

@@ -58,9 +58,9 @@ func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *
 	p := &compiler{
 		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit)}, Writer: w,
 		r: r, o: o, dir: dir, state: timeline.NewState(m).Read(r), late: map[uint64][]format.Data{},
-		thread: map[uint32]int{}, process: map[uint32]int{},
+		process: map[uint32]int{},
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
-		visible: newVisibleState(), known: make([]*facts, 1<<16),
+		visible: newVisibleState(), known: known{facts: make([]*facts, 1<<16)},
 	}
 	p.accesses, p.flow = access.New(p.state, r), access.NewFlow()
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
@@ -98,7 +98,7 @@ func (p *compiler) compile() error {
 	p.look = p.newLookahead()
 	defer p.look.stop()
 	cc := &callCompiler{compiler: p, reused: reused{param: make([]plan.Operand, 0, maxWords)}}
-	for c, err := range p.r.CallsByStart(nil) {
+	for c, err := range p.calls(nil) {
 		if err != nil {
 			return err
 		}
@@ -186,5 +186,5 @@ func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (la
 
 // look returns the view of the current call.
 func (p *callCompiler) look() *Look {
-	return &Look{Event: p.e, OK: p.ok, Regions: p.regions, Data: p.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
+	return &Look{Event: p.e, OK: p.ok, Regions: p.regions, Data: p.data.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

@@ -50,16 +50,19 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 // in a live device allocation gets a relocation; those that the runtime reads are listed for the report. The relocations are valid until the
 // next call is compiled.
 func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
-	if at, ok := p.pointers.payloads[d.Blob]; ok && d.Blob != 0 {
-		return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
+	if d.Blob != 0 {
+		if at, ok := p.pointers.payloads[d.Blob]; ok {
+			return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
+		}
 	}
 	at, err := p.Align()
 	if err != nil {
 		return plan.Operand{}, nil, err
 	}
 	op := plan.Operand{Slot: plan.SlotData, Addend: at}
-	s := scan{d: d, at: at, addresses: addresses, reaches: p.reachesHost(d), first: len(p.reused.relocs)}
-	if p.paramOf(d).Role != api.Image && p.objects.tokens.byWord != nil {
+	q := p.paramOf(d)
+	s := scan{d: d, q: q, at: at, addresses: addresses, reaches: p.reachesHost(q), first: len(p.reused.relocs)}
+	if q.Role != api.Image && p.objects.tokens.byWord != nil {
 		s.most = p.objects.tokens.most
 	}
 	if d.Blob == 0 {
@@ -70,7 +73,7 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 		return op, nil, p.inBlob(d, err)
 	}
 	// A copy leaves what it reads as it is; argument blocks are patched.
-	if role := p.paramOf(d).Role; d.Blob != 0 && !s.suspect && (role == api.Reads || role == api.Writes) {
+	if d.Blob != 0 && !s.suspect && (q.Role == api.Reads || q.Role == api.Writes) {
 		p.pointers.payloads[d.Blob] = at
 	}
 	return op, slices.Clip(p.reused.relocs[s.first:]), nil
@@ -124,11 +127,11 @@ func (p *callCompiler) blob(s *scan) error {
 }
 
 // reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
-func (p *callCompiler) reachesHost(d *format.Data) bool {
+func (p *callCompiler) reachesHost(q *api.Param) bool {
 	if p.f.Task != api.Kernel {
 		return false
 	}
-	switch p.paramOf(d).Role {
+	switch q.Role {
 	case api.Args, api.ArgArray, api.Packed, api.Struct:
 		return true
 	}
@@ -146,15 +149,15 @@ func (p *callCompiler) zeroCopy(o *timeline.Object) {
 
 // relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
 // there as an address is the same address, even when its allocation is gone by then.
-func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc, bool) {
-	q := p.paramOf(d)
+func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
+	d, q, at := s.d, s.q, s.at
 	if d.Dir == format.DirOut {
 		if op, ok := p.pointers.copied[w]; ok {
 			return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 		}
 	}
 	o, in, op, ok := p.allocation(q, w)
-	if !ok || o.Kind.OnHost() && !p.reachesHost(d) {
+	if !ok || o.Kind.OnHost() && !s.reaches {
 		return plan.Reloc{}, false
 	}
 	evidence := ByRange
@@ -177,7 +180,9 @@ func (p *callCompiler) relocation(d *format.Data, w, off, at uint64) (plan.Reloc
 			how = access.Points
 		}
 		p.access(o, 0, 0, how)
-		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
+		if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
+			p.listRelocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
+		}
 	}
 	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 }
@@ -203,7 +208,7 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 	if !ok {
 		return nil, 0, plan.Operand{}, false
 	}
-	if op, ok = p.objects.operands[o]; ok && inside && o.Kind == api.Device && o.Parent == nil {
+	if op, ok = p.objects.operands.get(o); ok && inside && o.Kind == api.Device && o.Parent == nil {
 		*recent = found{w, o, op}
 	}
 	return o, in, op, ok
@@ -211,18 +216,34 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 
 // layout is what the binary of the kernel that is launched says of its arguments.
 func (p *callCompiler) layout() []kernelbin.Arg {
-	if !p.kernel.read {
-		p.kernel = kernelArgs{p.state.Arguments(p.e), true}
+	if p.args != nil {
+		return p.args.args
 	}
-	return p.kernel.args
+	for _, u := range p.e.Uses {
+		if o := u.Object; o.Kind == api.Function && o.Parent != nil {
+			known, ok := p.known.layouts.get(o)
+			if !ok || known.kernel != p.e.Kernel {
+				known = &layout{p.e.Kernel, p.state.Arguments(p.e)}
+				p.known.layouts.set(o, known)
+			}
+			p.args = known
+			return p.args.args
+		}
+	}
+	p.args = &layout{p.e.Kernel, p.state.Arguments(p.e)}
+	return p.args.args
 }
 
 func (p *compiler) relocated(r Relocated, w uint64) {
-	p.Found.Relocations++
-	if len(p.Found.Relocated) < MaxListed {
-		r.Value = hexWord(w)
-		p.Found.Relocated = append(p.Found.Relocated, r)
+	if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
+		p.listRelocated(r, w)
 	}
+}
+
+// listRelocated adds a relocated word to the findings.
+func (p *compiler) listRelocated(r Relocated, w uint64) {
+	r.Value = hexWord(w)
+	p.Found.Relocated = append(p.Found.Relocated, r)
 }
 
 // memoryParam describes the content of host-visible memory, which belongs to no parameter.

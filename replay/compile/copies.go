@@ -53,7 +53,7 @@ func (p *callCompiler) deviceArgs(i int) {
 			continue
 		}
 		p.access(o, 0, 0, access.Names)
-		to, made := p.objects.operands[o]
+		to, made := p.objects.operands.get(o)
 		to.Addend += in
 		switch {
 		case !made || p.pointers.copied[w] == to:
@@ -106,7 +106,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		addr := p.c.Args[p.f.Params[i].Word]
 		if item > 0 {
-			addr = p.arrays[i][item-1]
+			addr = p.data.arrays[i][item-1]
 		}
 		if own {
 			op, own = p.region(addr, s.span()), false // each run of the graph reads it
@@ -173,7 +173,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	}
 	addr := p.c.Args[p.f.Params[i].Word]
 	if item > 0 {
-		addr = p.arrays[i][item-1]
+		addr = p.data.arrays[i][item-1]
 	}
 	switch {
 	case !own:

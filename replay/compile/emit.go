@@ -168,7 +168,7 @@ func (p *compiler) writeNext(t int) bool {
 	pr.window[0] = nil
 	pr.window = pr.window[1:]
 	pr.base++
-	p.used = append(p.used, g)
+	p.look.used = append(p.look.used, g)
 	return true
 }
 
@@ -185,36 +185,36 @@ func (p *compiler) clock(pr *Thread, g *group) {
 		}
 	}
 	in := &g.insts[k]
-	if pr.clocked == nil {
-		pr.clocked = map[int]int{}
+	if pr.clocked[0] == 0 {
 		in.Flags |= plan.InstStart | plan.InstEnd
 	}
 	switch {
 	case p.Scale > 0:
 		in.Flags |= plan.InstEnd
-	case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.TimeLaunches:
+	case g.fn.Sync != api.NoSync, g.kernel != 0 && p.o.TimeLaunches:
 		in.Flags |= plan.InstStart | plan.InstEnd
 	}
-	if _, ok := pr.clocked[g.stream]; !ok {
+	for len(pr.clocked) < g.stream+2 {
+		pr.clocked = append(pr.clocked, 0)
+	}
+	if pr.clocked[g.stream+1] == 0 {
 		in.Flags |= plan.InstStart
 	}
 	at := pr.out.Count() + k
-	pr.clocked[g.stream], pr.clocked[-1] = at, at
-	call := plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream)}
-	if g.kernel != "" {
-		call.Kernel = p.Kernel(g.kernel)
-	}
-	pr.out.Play(call)
+	pr.clocked[g.stream+1], pr.clocked[0] = at+1, at+1
+	pr.out.Play(plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream), Kernel: g.kernel})
 }
 
 // clockLast has the player read its clock after the last call of each stream.
 func (p *compiler) clockLast() {
 	for t := range p.Threads {
 		pr := &p.Threads[t]
-		for _, i := range pr.clocked {
-			in := pr.out.At(i)
-			in.Flags |= plan.InstEnd
-			pr.out.Set(i, in)
+		for _, n := range pr.clocked {
+			if n > 0 {
+				in := pr.out.At(n - 1)
+				in.Flags |= plan.InstEnd
+				pr.out.Set(n-1, in)
+			}
 		}
 	}
 }

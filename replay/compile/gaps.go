@@ -93,14 +93,15 @@ func (p *callCompiler) markGaps() {
 		return
 	}
 	var live []*timeline.Object
-	for o := range p.objects.operands {
-		if o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
+	for i := range p.objects.operands.byID {
+		o := p.objects.operands.byID[i].object
+		if o != nil && o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
 			live = append(live, o)
 		}
 	}
-	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.ID, b.ID) })
 	for _, o := range live {
-		p.before = append(p.before, p.mark(p.objects.operands[o], o.Size, code))
+		op, _ := p.objects.operands.get(o)
+		p.before = append(p.before, p.mark(op, o.Size, code))
 	}
 }
 

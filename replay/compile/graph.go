@@ -224,8 +224,8 @@ func memoryOf(o *timeline.Object) string {
 
 // pieceAt is what the call at hand, a run of a graph, has found or left at an address.
 func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
-	for k := range p.pieces {
-		if d := &p.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
+	for k := range p.data.pieces {
+		if d := &p.data.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
 			return d
 		}
 	}

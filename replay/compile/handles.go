@@ -66,7 +66,7 @@ func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 
 // object is the operand for a handle of an object.
 func (p *callCompiler) object(o *timeline.Object) plan.Operand {
-	if op, ok := p.objects.operands[o]; ok {
+	if op, ok := p.objects.operands.get(o); ok {
 		return op
 	}
 	if op, ok := p.shareable(o); ok {

@@ -115,7 +115,7 @@ func (p *compiler) hostFunctions() error {
 
 // exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
 func (p *callCompiler) exception() (skip bool) {
-	if !p.facts(p.f).exceptions {
+	if !p.facts.exceptions {
 		return false
 	}
 	h := p.objects.exceptionHandlers[p.owner()]

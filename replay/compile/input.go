@@ -14,8 +14,8 @@ import (
 // fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
 func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
-	for k := range p.pieces {
-		d := &p.pieces[k]
+	for k := range p.data.pieces {
+		d := &p.data.pieces[k]
 		if int(d.Param) != i || d.Item == 0 {
 			continue
 		}
@@ -158,8 +158,8 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 	var words []byte
 	var relocs []plan.Reloc
-	for k := range p.pieces {
-		d := &p.pieces[k]
+	for k := range p.data.pieces {
+		d := &p.data.pieces[k]
 		if int(d.Param) != i || d.Item <= base || d.Dir != format.DirIn {
 			continue
 		}
@@ -263,7 +263,7 @@ func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 
 // array64 is the n words of an array that the call was given; nil where they are not in the trace.
 func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
-	if ws := p.arrays[i]; ws != nil && uint64(len(ws)) == n {
+	if ws := p.data.arrays[i]; ws != nil && uint64(len(ws)) == n {
 		return ws, nil
 	}
 	d := p.find(i, 0, format.DirIn)
@@ -281,10 +281,10 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	for k := range ws {
 		ws[k] = binary.LittleEndian.Uint64(b[8*k:])
 	}
-	if p.arrays == nil {
-		p.arrays = map[int][]uint64{}
+	if p.data.arrays == nil {
+		p.data.arrays = map[int][]uint64{}
 	}
-	p.arrays[i] = ws
+	p.data.arrays[i] = ws
 	return ws, nil
 }
 

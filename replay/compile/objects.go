@@ -11,7 +11,7 @@ import (
 
 // objects maps the recorded handles and addresses to operands of the plan.
 type objects struct {
-	operands  map[*timeline.Object]plan.Operand
+	operands  perObject[plan.Operand]
 	former    map[objectKey]plan.Operand // of the last object with the handle, alive or not
 	regions   map[memoryKey]region       // scratch memory in place of program memory that the runtime keeps using
 	buffers   map[*timeline.Object][]buffer
@@ -28,7 +28,7 @@ type objects struct {
 
 func newObjects(m *api.Model) objects {
 	return objects{
-		operands: map[*timeline.Object]plan.Operand{}, former: map[objectKey]plan.Operand{}, regions: map[memoryKey]region{},
+		former: map[objectKey]plan.Operand{}, regions: map[memoryKey]region{},
 		buffers: map[*timeline.Object][]buffer{}, ownMemory: map[uint32]*timeline.Object{}, hostMaps: map[memoryKey]int{},
 		contexts: newContexts(m), numbered: map[numberPlace]*numbered{}, reporters: map[uint64]int{},
 		exceptionHandlers: map[uint32]*exceptionHandler{},

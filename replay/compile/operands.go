@@ -24,7 +24,7 @@ func (p *compiler) newSlot(o *timeline.Object) uint32 {
 }
 
 func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
-	p.objects.operands[o] = op
+	p.objects.operands.set(o, op)
 	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 
@@ -34,25 +34,25 @@ func (p *compiler) constant(kind api.Object, w uint64) bool {
 }
 
 // owner is the process that makes the call.
-func (p *callCompiler) owner() uint32 { return p.procs[p.Threads[p.at.thread].Process].process }
+func (p *callCompiler) owner() uint32 { return p.caller }
 
 func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 
 // find returns the data of a parameter.
 func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
-	if len(p.pieces) > 32 && p.index == nil {
+	if len(p.data.pieces) > 32 && p.data.index == nil {
 		// A batch has thousands.
-		p.index = make(map[pieceKey]*format.Data, len(p.pieces))
-		for k := range slices.Backward(p.pieces) {
-			d := &p.pieces[k]
-			p.index[pieceKey{int(d.Param), d.Item, d.Dir}] = d
+		p.data.index = make(map[pieceKey]*format.Data, len(p.data.pieces))
+		for k := range slices.Backward(p.data.pieces) {
+			d := &p.data.pieces[k]
+			p.data.index[pieceKey{int(d.Param), d.Item, d.Dir}] = d
 		}
 	}
-	if p.index != nil {
-		return p.index[pieceKey{param, item, dir}]
+	if p.data.index != nil {
+		return p.data.index[pieceKey{param, item, dir}]
 	}
-	for k := range p.pieces {
-		if d := &p.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
+	for k := range p.data.pieces {
+		if d := &p.data.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
 			return d
 		}
 	}

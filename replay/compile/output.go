@@ -33,7 +33,7 @@ func (p *callCompiler) output(i int, q *api.Param) (plan.Operand, error) {
 
 // objectOutput is where the call stores the handle of an object: a slot if the object is new, otherwise memory that is compared.
 func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (plan.Operand, error) {
-	if known, ok := p.objects.operands[o]; ok {
+	if known, ok := p.objects.operands.get(o); ok {
 		op := p.temporary(8)
 		at, err := p.Put(make([]byte, 8))
 		if err != nil {

@@ -152,7 +152,8 @@ func (p *callCompiler) descriptor(w uint64) plan.Operand {
 
 // exports follows memory that the current call maps or exports.
 func (p *callCompiler) exports() {
-	if !p.ok {
+	made := slices.ContainsFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Created == p.c.Index })
+	if !p.ok || !made && p.f.Shares != api.Export {
 		return
 	}
 	var memory *timeline.Object // that the call gives away or maps

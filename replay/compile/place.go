@@ -22,7 +22,7 @@ import (
 // placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
 // allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
 func (p *callCompiler) placement() {
-	if p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
+	if !p.facts.places || p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
 		return
 	}
 	for i := range p.f.Params {
@@ -125,7 +125,7 @@ func (p *callCompiler) poison() {
 		for k := range f.Params {
 			switch q := &f.Params[k]; {
 			case q.Role == api.Fills:
-				ops[q.Word] = p.objects.operands[o]
+				ops[q.Word], _ = p.objects.operands.get(o)
 			case k == value:
 				ops[q.Word] = plan.Operand{Slot: plan.SlotPoison}
 			case k == int(f.Stream):

@@ -91,7 +91,7 @@ func (p *Plan) Print(w io.Writer) error {
 	}
 	f := p.File
 	line("plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
-		p.Found.Calls, f.Header.Instructions.Count, len(p.Threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
+		p.Found.Calls, f.Count(), len(p.Threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
 	for _, u := range p.Found.Unsupported {
 		line("unsupported: %s\n", &u)
 	}

@@ -42,12 +42,13 @@ func newPointers() pointers {
 // scan is the search of data for words that mean something else in the replay.
 type scan struct {
 	d         *format.Data
-	at        uint64 // of the data in the plan's
-	addresses bool   // it may hold device addresses
-	reaches   bool   // it may hold addresses of host memory
-	most      uint64 // bytes of the longest token, 0 if there are none
-	first     int    // relocation of it in callCompiler.reused
-	suspect   bool   // a word may be an address, or a token
+	q         *api.Param // that the data belongs to
+	at        uint64     // of the data in the plan's
+	addresses bool       // it may hold device addresses
+	reaches   bool       // it may hold addresses of host memory
+	most      uint64     // bytes of the longest token, 0 if there are none
+	first     int        // relocation of it in callCompiler.reused
+	suspect   bool       // a word may be an address, or a token
 }
 
 // rows is an extent of memory: len bytes in rows of width bytes, pitch bytes apart.

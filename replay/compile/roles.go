@@ -343,7 +343,7 @@ func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 			continue
 		}
 		at := plan.Operand{Slot: s, Addend: u.Offset}
-		known, ok := p.objects.operands[u.Object]
+		known, ok := p.objects.operands.get(u.Object)
 		if !ok {
 			p.load(p.newSlot(u.Object), at)
 			continue
@@ -445,7 +445,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 		pitch := max(at(s.side.Pitch, 0), width)
 		starts[k] = at(fields[k], 0) + at(s.side.X, 0) + pitch*(at(s.side.Y, 0)+at(s.side.Rows, 0)*at(s.side.Z, 0))
 	}
-	p.arrays = map[int][]uint64{i: starts} // by item
+	p.data.arrays = map[int][]uint64{i: starts} // by item
 	for k, s := range sides {
 		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostEnd && kind != api.DeviceEnd && kind != api.UnifiedEnd {
 			continue

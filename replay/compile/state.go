@@ -27,7 +27,7 @@ type compiler struct {
 	accesses *access.Tracker
 	flow     *access.Flow
 	late     map[uint64][]format.Data // data recorded after its call, by call
-	thread   map[uint32]int           // index into Plan.Threads, by the trace's thread
+	thread   []int                    // index into Plan.Threads, by the trace's thread
 	process  map[uint32]int           // index into Plan.procs, by the trace's process
 
 	objects  objects
@@ -39,28 +39,46 @@ type compiler struct {
 	gaps     gaps
 	hosts    []*hostLaunch
 
+	sorted     bool // the calls of the file are in the order of their starts
 	look       lookahead
-	used       []*group // for reuse
-	known      []*facts // by api.ID
-	sinceEmits int      // calls compiled since the last emit
+	known      known
+	sinceEmits int // calls compiled since the last emit
 
 	see func(*Look) error // called for every call, may be nil
+}
+
+// known are facts that were looked up before.
+type known struct {
+	facts   []*facts                // by api.ID
+	layouts perObject[*layout]      // by the function of a kernel
+	kernels perObject[numberedName] // of the last launch with the object
+}
+
+// numberedName is a name with its number in the plan.
+type numberedName struct {
+	name   string
+	number uint32
+}
+
+// layout is the arguments of a kernel as its binary declares them, by its function.
+type layout struct {
+	kernel string
+	args   []kernelbin.Arg
 }
 
 // callCompiler compiles one call.
 type callCompiler struct {
 	*compiler
-	e  *timeline.Event
-	c  *format.Call
-	f  *api.Func
-	at place
-	ok bool // the call succeeded
+	e      *timeline.Event
+	c      *format.Call
+	f      *api.Func
+	facts  *facts // of f
+	at     place
+	caller uint32 // process of the trace that makes the call
+	ok     bool   // the call succeeded
 
-	// The recorded data of the call.
-	pieces []format.Data
-	index  map[pieceKey]*format.Data // if there are many pieces
-	arrays map[int][]uint64          // the arrays read so far, by parameter
-	kernel kernelArgs
+	data callData
+	args *layout // of the kernel; nil until the first call of layout
 
 	// What the call does.
 	regions []access.Region
@@ -82,10 +100,11 @@ type callCompiler struct {
 	reused  reused
 }
 
-// kernelArgs are the arguments that the binary of a kernel declares, read when they are needed first.
-type kernelArgs struct {
-	args []kernelbin.Arg // nil if the binary declares none
-	read bool
+// callData is the recorded data of the call.
+type callData struct {
+	pieces []format.Data
+	index  map[pieceKey]*format.Data // if there are many pieces
+	arrays map[int][]uint64          // the arrays read so far, by parameter
 }
 
 // reused is memory that the next call uses again.
@@ -111,13 +130,6 @@ type pollKey struct {
 	object *timeline.Object
 }
 
-// facts are properties of a function that every call needs.
-type facts struct {
-	makes      bool  // it stores handles or addresses that later calls need
-	exceptions bool  // it sets the exception handler, or reads an exception
-	retBits    uint8 // compared bits of the returned value, unless the function makes an object and returned none
-}
-
 // A Look is the compiler's view of one call. It is valid until the next call.
 type Look struct {
 	Event   *timeline.Event
@@ -134,15 +146,15 @@ type Look struct {
 // ordering determines which calls must wait for calls of other threads.
 type ordering struct {
 	streams     map[memoryKey][]task
-	laneOf      map[*timeline.Object]int // index into Plan.Streams
-	allocSpans  map[uint32][]allocSpan   // by process
+	laneOf      perObject[int]         // index into Plan.Streams
+	allocSpans  map[uint32][]allocSpan // by process
 	inFlight    map[*timeline.Object][]inFlightCopy
 	resultWaits []resultWait // by time
 }
 
 func newOrdering() ordering {
 	return ordering{
-		streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{}, allocSpans: map[uint32][]allocSpan{},
+		streams: map[memoryKey][]task{}, allocSpans: map[uint32][]allocSpan{},
 		inFlight: map[*timeline.Object][]inFlightCopy{},
 	}
 }

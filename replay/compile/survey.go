@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -13,8 +14,8 @@ func widened(w api.Window, at, size uint64) api.Window {
 	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
 }
 
-// survey learns what must be known before the first call is compiled: the threads with their calls, the data that
-// comes long after its call, and where device memory was.
+// survey collects what the first call needs: the threads, the order and times of the calls, the data that was recorded after its call,
+// and where device memory was. It reads few columns of all calls, and whole calls only of the functions that make or map memory.
 func (p *compiler) survey() error {
 	f := &p.Found
 	complete := p.r.Completeness()
@@ -23,58 +24,8 @@ func (p *compiler) survey() error {
 		return err
 	}
 	p.gaps, f.Scope = newGaps(complete), complete.Scope()
-	p.pointers.window, p.pointers.addressed, p.pointers.pinned = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
-	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
-		if err != nil {
-			return err
-		}
-		fn := p.Model.Func(api.ID(c.Func))
-		f.Calls++
-		if fn != nil && (fn.Composite || fn.Annotation) {
-			continue
-		}
-		if f.To == 0 || c.Start < f.From {
-			f.From = c.Start
-		}
-		f.To = max(f.To, c.End)
-		f.Longest = max(f.Longest, c.End-c.Start)
-		if fn == nil {
-			continue
-		}
-		if fn.PollsCallbacks {
-			pr := &p.Threads[p.thread[c.Thread]]
-			if pr.polls == nil {
-				pr.polls = map[*api.Func]bool{}
-			}
-			pr.polls[fn] = true
-		}
-		for i := range fn.Params {
-			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && len(c.Args) == int(fn.Words) {
-				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pointers.pinned = widened(p.pointers.pinned, c.Args[q.Word], n)
-			}
-		}
-		for _, o := range c.Outs {
-			if int(o.Param) >= len(fn.Params) {
-				continue
-			}
-			q := &fn.Params[o.Param]
-			if slices.Contains(p.Model.Numbers, q.Object) {
-				p.objects.counted++
-			}
-			if len(c.Args) == int(fn.Words) && q.Role == api.New && q.Object == api.Host {
-				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pointers.pinned = widened(p.pointers.pinned, o.Value, n)
-			}
-			if len(c.Args) != int(fn.Words) || !q.Role.Makes() || !placeable(q.Object) && q.Object != api.Mapped && q.Object != api.Owned {
-				continue
-			}
-			n, _ := q.Size.Bytes(fn, c.Args)
-			p.pointers.addressed = widened(p.pointers.addressed, o.Value, n)
-			if placeable(q.Object) {
-				p.pointers.window = widened(p.pointers.window, o.Value, n)
-			}
-		}
+	if err := p.surveyMemory(); err != nil {
+		return err
 	}
 	for d, err := range p.r.Data(&format.DataFilter{Late: true}) {
 		if err != nil {
@@ -109,24 +60,116 @@ func (p *compiler) survey() error {
 // placeable reports whether objects of the kind are ranges of device addresses.
 func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
 
-// cast finds the threads that have calls, those of one process beside each other.
-func (p *compiler) cast() error {
-	threads, ps := p.r.Threads(), p.r.Processes()
-	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
+// surveyMemory finds the ranges of addresses of device memory, of memory that kernels may reach, and of pinned memory, and counts the
+// objects of api.Model.Numbers.
+func (p *compiler) surveyMemory() error {
+	none := api.Window{From: ^uint64(0)}
+	p.pointers.window, p.pointers.addressed, p.pointers.pinned = none, none, none
+	var funcs []uint16
+	for i := range p.Model.Funcs {
+		if fn := &p.Model.Funcs[i]; !fn.Composite && !fn.Annotation && slices.ContainsFunc(fn.Params, p.givesAddresses) {
+			funcs = append(funcs, uint16(fn.ID))
+		}
+	}
+	if len(funcs) == 0 {
+		return nil
+	}
+	for c, err := range p.r.Calls(&format.Filter{NoData: true, Funcs: funcs}) {
 		if err != nil {
 			return err
 		}
-		if int(c.Thread) >= len(threads) {
-			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
+		fn := p.Model.Func(api.ID(c.Func))
+		whole := len(c.Args) == int(fn.Words)
+		for i := range fn.Params {
+			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && whole {
+				n, _ := q.Size.Bytes(fn, c.Args)
+				p.pointers.pinned = widened(p.pointers.pinned, c.Args[q.Word], n)
+			}
 		}
-		if fn := p.Model.Func(api.ID(c.Func)); fn != nil && fn.Annotation {
-			continue // nothing is played
-		}
-		if _, ok := p.thread[c.Thread]; !ok {
-			p.thread[c.Thread] = 0
-			p.Threads = append(p.Threads, Thread{thread: c.Thread, TID: p.r.Threads()[c.Thread].TID, pollsAt: -1})
+		for _, o := range c.Outs {
+			if int(o.Param) < len(fn.Params) {
+				p.surveyOut(fn, &fn.Params[o.Param], c, o.Value, whole)
+			}
 		}
 	}
+	return nil
+}
+
+// givesAddresses reports whether surveyMemory needs the calls with a parameter.
+func (p *compiler) givesAddresses(q api.Param) bool {
+	return q.Object == api.Registered && q.Role == api.Map || slices.Contains(p.Model.Numbers, q.Object) ||
+		q.Role == api.New && q.Object == api.Host || q.Role.Makes() && addressed(q.Object)
+}
+
+// surveyOut notes a value that a call has stored; whole reports whether the call has all its arguments.
+func (p *compiler) surveyOut(fn *api.Func, q *api.Param, c *format.Call, v uint64, whole bool) {
+	if slices.Contains(p.Model.Numbers, q.Object) {
+		p.objects.counted++
+	}
+	if !whole {
+		return
+	}
+	n, _ := q.Size.Bytes(fn, c.Args)
+	if q.Role == api.New && q.Object == api.Host {
+		p.pointers.pinned = widened(p.pointers.pinned, v, n)
+	}
+	if q.Role.Makes() && addressed(q.Object) {
+		p.pointers.addressed = widened(p.pointers.addressed, v, n)
+		if placeable(q.Object) {
+			p.pointers.window = widened(p.pointers.window, v, n)
+		}
+	}
+}
+
+// addressed reports whether payload words may be addresses in objects of the kind.
+func addressed(kind api.Object) bool {
+	return placeable(kind) || kind == api.Mapped || kind == api.Owned
+}
+
+// cast finds the threads that have calls, those of one process next to each other, and the times of the calls.
+func (p *compiler) cast() error {
+	threads, ps := p.r.Threads(), p.r.Processes()
+	f := &p.Found
+	p.sorted = true
+	last, seen := int64(math.MinInt64), make([]int, len(threads)) // 1 + the index in p.Threads
+	for b, err := range p.r.Batches(nil, format.FuncColumn|format.StartColumn|format.DurColumn|format.ThreadColumn) {
+		if err != nil {
+			return err
+		}
+		f.Calls += uint64(b.N)
+		for i, start := range b.Start {
+			if start < last {
+				p.sorted = false
+			}
+			last = start
+			fn, thread := p.Model.Func(api.ID(b.Func[i])), b.Thread[i]
+			if int(thread) >= len(threads) {
+				return fmt.Errorf("call %d is of thread %d, which the trace does not describe", b.First+uint64(i), thread)
+			}
+			if fn != nil && fn.Annotation {
+				continue // nothing is played
+			}
+			if seen[thread] == 0 {
+				p.Threads = append(p.Threads, Thread{thread: thread, TID: threads[thread].TID, pollsAt: -1, clocked: make([]int, 1)})
+				seen[thread] = len(p.Threads)
+			}
+			if fn != nil && fn.Composite {
+				continue
+			}
+			if f.To == 0 || start < f.From {
+				f.From = start
+			}
+			f.To, f.Longest = max(f.To, start+b.Dur[i]), max(f.Longest, b.Dur[i])
+			if fn != nil && fn.PollsCallbacks {
+				pr := &p.Threads[seen[thread]-1]
+				if pr.polls == nil {
+					pr.polls = map[*api.Func]bool{}
+				}
+				pr.polls[fn] = true
+			}
+		}
+	}
+	p.thread = make([]int, len(threads))
 	order := map[uint32]int{} // of a process, by its first call
 	for _, t := range p.Threads {
 		if _, ok := order[threads[t.thread].Process]; !ok {
@@ -160,41 +203,4 @@ func sortedKeys(m map[string]uint64) []string {
 	}
 	sort.Strings(keys)
 	return keys
-}
-
-// makes reports whether a call stores handles or addresses that later calls need.
-func Makes(f *api.Func) bool {
-	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
-		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
-	})
-}
-
-// retBits is how many bits of the returned value must come again.
-func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
-	if f.Ret.Makes() && c.Ret == 0 {
-		return 64
-	}
-	return facts.retBits
-}
-
-// facts returns those of a function, which are collected once.
-func (p *compiler) facts(f *api.Func) *facts {
-	known := p.known[f.ID]
-	if known == nil {
-		known = &facts{makes: Makes(f), retBits: comparedBits(f)}
-		for i := range f.Params {
-			q := &f.Params[i]
-			known.exceptions = known.exceptions || q.Object == api.Exception
-		}
-		p.known[f.ID] = known
-	}
-	return known
-}
-
-func comparedBits(f *api.Func) uint8 {
-	switch {
-	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
-		return 0
-	}
-	return uint8(8 * f.RetWidth)
 }

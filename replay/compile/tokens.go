@@ -44,7 +44,7 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 			continue
 		}
 		s.suspect = true
-		if r, ok := p.relocation(s.d, w, off+k, s.at); ok {
+		if r, ok := p.relocation(s, w, off+k); ok {
 			p.reused.relocs = append(p.reused.relocs, r)
 		}
 	}
@@ -80,7 +80,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 			say: Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(w), Evidence: ByHandle}}
 		for n, kind := range kinds {
 			o := p.state.Known(p.owner(), kind, w)
-			op, ok := p.objects.operands[o]
+			op, ok := p.objects.operands.get(o)
 			if _, was := p.objects.former[objectKey{p.owner(), kind, w}]; !was {
 				at.not[n] = true
 			} else if ok && o != nil { // else it is gone, and the kernel does not look at it

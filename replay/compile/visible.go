@@ -68,8 +68,8 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 	if len(p.visible.of) == 0 {
 		return nil
 	}
-	for k := range p.pieces {
-		d := &p.pieces[k]
+	for k := range p.data.pieces {
+		d := &p.data.pieces[k]
 		if d.Param != api.MemoryParam || d.Dir != dir {
 			continue
 		}

@@ -38,7 +38,7 @@ type Thread struct {
 	count  uint64             // instructions laid out
 	known  []int              // by thread: calls of it that have been played for sure
 
-	clocked map[int]int // by stream, and -1 for all: number of the instruction of the last call
+	clocked []int // 1 + the number of the instruction of the last call, 0 if there is none: of any stream, then by stream
 }
 
 // A group is what becomes of one call: what is stored before it, the call, and what is compared after it.
@@ -51,7 +51,7 @@ type group struct {
 	event      uint64 // handle of the event of either
 	unready    bool   // it asked, and was told that not all is complete
 	on         uint64 // number of the stream that its task goes to
-	kernel     string // that it launches, "" for none
+	kernel     uint32 // number of the name of the kernel that it launches, 0 for none
 	insts      []plan.Instruction
 	waits      []wait             // before the group
 	order      []wait             // before the group, for calls that had ended
@@ -137,61 +137,122 @@ func (p *compiler) waitFor(at place) wait {
 // written is the number of instructions up to the first call of the window.
 func (pr *Thread) written() uint64 { return uint64(pr.out.Count()) }
 
-// lookahead reads the calls of a trace into the windows.
-type lookahead struct {
-	next func() (*format.Call, error, bool)
-	stop func()
-	at   int64 // start of the last call that was read
+// calls iterates over the calls in the order of their starts.
+func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
+	if p.sorted {
+		return p.r.Calls(f)
+	}
+	return p.r.CallsByStart(f)
 }
 
+// A header is what a window holds of a call that is not compiled yet.
+type header struct {
+	fn         *api.Func
+	call       uint64
+	start, end int64
+	thread     int    // index into Plan.Threads
+	names      uint64 // as in group
+	event      uint64 // as in group
+	unready    bool   // as in group
+}
+
+// lookahead reads the headers of a trace into the windows, some at a time.
+type lookahead struct {
+	next func() ([]header, error, bool)
+	stop func()
+	some []header // read, and in no window yet
+	used []*group // for reuse
+	at   int64    // start of the last call in a window
+}
+
+// aheadCalls is how many headers are read at a time.
+const aheadCalls = 128
+
 func (p *compiler) newLookahead() lookahead {
-	next, stop := iter.Pull2(p.r.CallsByStart(&format.Filter{NoData: true}))
-	return lookahead{next, stop, math.MinInt64}
+	next, stop := iter.Pull2(p.headers())
+	return lookahead{next: next, stop: stop, at: math.MinInt64}
+}
+
+// headers iterates over the headers of all calls. A slice is valid until the next one.
+func (p *compiler) headers() iter.Seq2[[]header, error] {
+	return func(yield func([]header, error) bool) {
+		some := make([]header, 0, aheadCalls)
+		for c, err := range p.calls(&format.Filter{NoData: true}) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			some = append(some, p.header(c))
+			if len(some) == aheadCalls {
+				if !yield(some, nil) {
+					return
+				}
+				some = some[:0]
+			}
+		}
+		if len(some) > 0 {
+			yield(some, nil)
+		}
+	}
+}
+
+func (p *compiler) header(c *format.Call) header {
+	fn := p.Model.Func(api.ID(c.Func))
+	h := header{fn: fn, call: c.Index, start: c.Start, end: c.End, thread: p.thread[c.Thread]}
+	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
+		if fn.Stream >= 0 {
+			h.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
+		}
+		if fn.Event >= 0 {
+			h.event = c.Args[fn.Params[fn.Event].Word]
+		}
+		h.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
+	}
+	return h
 }
 
 // ahead reads all calls that start at a time or earlier, and one more.
 func (p *compiler) ahead(until int64) error {
 	for p.look.at <= until {
-		c, err, ok := p.look.next()
-		if !ok {
-			p.look.at = math.MaxInt64
-			return nil
+		if len(p.look.some) == 0 {
+			some, err, ok := p.look.next()
+			if !ok {
+				p.look.at = math.MaxInt64
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			p.look.some = some
 		}
-		if err != nil {
-			return err
-		}
-		p.look.at = c.Start
-		fn := p.Model.Func(api.ID(c.Func))
-		if fn != nil && (fn.Composite || fn.Annotation) {
+		h := &p.look.some[0]
+		p.look.some = p.look.some[1:]
+		p.look.at = h.start
+		if h.fn != nil && (h.fn.Composite || h.fn.Annotation) {
 			continue
 		}
-		t := p.thread[c.Thread]
-		pr := &p.Threads[t]
-		if fn != nil && fn.Sync != api.NoSync {
+		pr := &p.Threads[h.thread]
+		if h.fn != nil && h.fn.Sync != api.NoSync {
 			pr.syncs = append(pr.syncs, pr.read())
 		}
-		if fn != nil && fn.Task == api.Record && fn.Graph < 0 {
+		if h.fn != nil && h.fn.Task == api.Record && h.fn.Graph < 0 {
 			pr.records = append(pr.records, pr.read())
 		}
-		pr.window = append(pr.window, p.newGroup(fn, c))
+		pr.window = append(pr.window, p.newGroup(h))
 	}
 	return nil
 }
 
-func (p *compiler) newGroup(fn *api.Func, c *format.Call) *group {
-	g := &group{}
-	if n := len(p.used); n > 0 {
-		g, p.used = p.used[n-1], p.used[:n-1]
+func (p *compiler) newGroup(h *header) *group {
+	var g *group
+	if n := len(p.look.used); n > 0 {
+		g, p.look.used = p.look.used[n-1], p.look.used[:n-1]
+	} else {
+		g = &group{}
 	}
-	*g = group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1, insts: g.insts[:0]}
-	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
-		if fn.Stream >= 0 {
-			g.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
-		}
-		if fn.Event >= 0 {
-			g.event = c.Args[fn.Params[fn.Event].Word]
-		}
-		g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
+	*g = group{
+		call: h.call, fn: h.fn, start: h.start, end: h.end, stream: -1, names: h.names, event: h.event, unready: h.unready,
+		insts: g.insts[:0], waits: g.waits[:0], order: g.order[:0], late: g.late[:0], lateWaits: g.lateWaits[:0],
 	}
 	return g
 }

@@ -1,10 +1,12 @@
 package plan
 
 import (
-	"cmp"
+	"errors"
 	"iter"
 	"os"
-	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api"
 )
@@ -16,9 +18,10 @@ type File struct {
 	Funcs   []*api.Func // by Instruction.Fn
 	Kernels []string    // by PlayedCall.Kernel - 1
 
-	mapped      []byte
+	index       []byte
 	threads     []Thread
-	first, rest [][instructionPart]byte // the two parts of the instructions
+	mapped      [][]byte // to be unmapped
+	first, rest []instructionPart
 	ops         []packedOperand
 	relocs      []Reloc
 	written     []*ThreadWriter // for the calls
@@ -32,23 +35,60 @@ func open(path string, h *Header) (*File, error) {
 		return nil, err
 	}
 	defer f.Close()
-	w := &File{Header: *h, Path: path}
-	if w.mapped, err = syscall.Mmap(int(f.Fd()), 0, int(h.Size), syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
-		return nil, &os.PathError{Op: "map", Path: path, Err: err}
+	w := &File{Header: *h, Path: path, index: make([]byte, h.Size-h.Index)}
+	if _, err := f.ReadAt(w.index, int64(h.Index)); err != nil {
+		return nil, err
 	}
-	w.threads = View[Thread](w.mapped, h.Threads.Offset, h.Threads.Count)
-	w.first = View[[instructionPart]byte](w.mapped, h.Instructions.Offset, h.Instructions.Count)
-	w.rest = View[[instructionPart]byte](w.mapped, h.Rest.Offset, h.Rest.Count)
-	w.ops = View[packedOperand](w.mapped, h.Ops.Offset, h.Ops.Count)
-	w.relocs = View[Reloc](w.mapped, h.Relocs.Offset, h.Relocs.Count)
+	w.threads = View[Thread](w.index, h.Threads.Offset, h.Threads.Count)
+	if err := errors.Join(mapList(w, f, &h.First, &w.first), mapList(w, f, &h.Rest, &w.rest), mapList(w, f, &h.Ops, &w.ops), mapList(w, f, &h.Relocs, &w.relocs)); err != nil {
+		return nil, &os.PathError{Op: "map", Path: path, Err: errors.Join(err, w.unmap())}
+	}
 	return w, nil
 }
 
+// mapList maps the extents of a list one behind the other.
+func mapList[T any](w *File, f *os.File, t *table, list *[]T) error {
+	extents, size := View[extent](w.index, t.Offset, t.Count), uint64(0)
+	for _, e := range extents {
+		size += e.Size
+	}
+	if size == 0 {
+		return nil
+	}
+	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	w.mapped = append(w.mapped, b)
+	at := b
+	for _, e := range extents {
+		if _, err := unix.MmapPtr(int(f.Fd()), int64(e.Offset), unsafe.Pointer(&at[0]), uintptr(e.Size), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+			return err
+		}
+		at = at[e.Size:]
+	}
+	*list = View[T](b, 0, size/uint64(elemSize[T]()))
+	return nil
+}
+
+func (f *File) unmap() error {
+	var errs []error
+	for _, b := range f.mapped {
+		errs = append(errs, unix.Munmap(b))
+	}
+	f.mapped, f.first, f.rest, f.ops, f.relocs = nil, nil, nil, nil, nil
+	return errors.Join(errs...)
+}
+
 // Close gives back what the file has of the system. Its header, functions and kernels can still be read.
-func (f *File) Close() error {
-	err := syscall.Munmap(f.mapped)
-	f.mapped, f.threads, f.first, f.rest, f.ops, f.relocs = nil, nil, nil, nil, nil, nil
-	return cmp.Or(err, f.parts.close())
+func (f *File) Close() error { return errors.Join(f.unmap(), f.parts.close()) }
+
+// Count returns the number of instructions of all threads.
+func (f *File) Count() (n uint64) {
+	for _, t := range f.threads {
+		n += t.Count
+	}
+	return n
 }
 
 // Thread returns where the instructions of a thread are.
@@ -62,9 +102,8 @@ func (f *File) At(i int) *Instruction {
 }
 
 func (f *File) load(in []Instruction, i int) {
-	b := Bytes(in)
-	copy(b, f.first[i][:])
-	copy(b[instructionPart:], f.rest[i][:])
+	parts := in[0].parts()
+	parts[0], parts[1] = f.first[i], f.rest[i]
 }
 
 // Operand returns an operand by its number.

@@ -26,8 +26,9 @@ type PlayedCall struct {
 
 const (
 	magic   = "ACLTPLAN"
-	version = 15
-	dataAt  = 4096 // offset of the data; the header has the page before
+	version = 16
+
+	headerSize = 4096 // the extents follow
 )
 
 // Slots that every plan has. Two slots for each thread and one for each process follow from SlotThreads on, then those that calls fill.
@@ -110,14 +111,17 @@ const (
 	KernelName  = 64 // bytes
 )
 
+// table is a number of rows at an offset in the index.
 type table struct{ Offset, Count uint64 }
 
-// Header is the first page of a plan, with the places of the tables in it and in the results.
+// Header is the first page of a plan, with the places of the tables in its index and in the results.
 type Header struct {
-	Magic                              [8]byte
-	Version, Checksum                  uint32
-	Size, Data, Scratch, Shared, Slots uint64
-	Zeros                              uint64
+	Magic                        [8]byte
+	Version, Checksum            uint32
+	Size, Index                  uint64 // of the file; offset of the index, which is its end
+	Data, Scratch, Shared, Slots uint64
+	Zeros                        uint64
+	Instructions, RelocCount     uint64 // with the padding of each thread
 	HeaderTables
 	UntilNS            uint64
 	Paced, Tolerance   uint32
@@ -126,11 +130,10 @@ type Header struct {
 	ResultPlaces
 }
 
-// HeaderTables are the tables of a plan.
+// HeaderTables are the tables of a plan. Those of extents say where the long lists are in the file.
 type HeaderTables struct {
-	Names, Functions, Processes, Threads table
-	Instructions, Rest, Ops, Relocs      table
-	Reasons, Doubts, Maps                table
+	DataExtents, First, Rest, Ops, Relocs                       table // of extents
+	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
 }
 
 // ResultPlaces are the offsets of the tables in the results of a run, and the size of these.
@@ -205,8 +208,10 @@ func (in *Instruction) OfResult() bool {
 	return in.Op == OpCheck && (in.Want == CheckResult || in.Want == CheckLength)
 }
 
-// instructionPart is the size of either part.
-const instructionPart = 32
+// instructionPart is one of the two parts.
+type instructionPart [32]byte
+
+func (in *Instruction) parts() *[2]instructionPart { return (*[2]instructionPart)(unsafe.Pointer(in)) }
 
 // ResultHeader is the first page of the results of a run.
 type ResultHeader struct {
@@ -251,7 +256,8 @@ type Detail struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [328]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [368]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(Function{})]byte{}

@@ -1,20 +1,24 @@
 package plan
 
 import (
-	"io"
+	"hash/crc32"
 	"os"
 	"slices"
+	"sort"
 	"unsafe"
 )
 
-// A spoolFile is the temporary file that the spools of one plan share. It has no name. A plan that is only looked at has none.
+// A spoolFile takes the extents of several spools. The plan's own file is one; a temporary file without a name is another. A plan that is only
+// looked at has neither.
 type spoolFile struct {
 	file *os.File
-	size int64
+	size int64 // a multiple of the page size
 	err  error // the first one; later calls do nothing
+
+	checked bool // its extents have checksums
 }
 
-// create makes the file in a folder. It is gone when it is closed.
+// create makes a file without a name in a folder. It is gone when it is closed.
 func (f *spoolFile) create(dir string) (err error) {
 	if f.file, err = os.CreateTemp(dir, "plan-parts-"); err != nil {
 		return err
@@ -29,77 +33,158 @@ func (f *spoolFile) close() error {
 	return f.file.Close()
 }
 
-// spoolChunk is how many elements a spool collects in memory before it writes them.
-const spoolChunk = 512
-
-// A spool is a list of any length of which only the end is in memory. Elements are structures without pointers.
-type spool[T any] struct {
-	in     *spoolFile
-	chunks []int64 // offsets in the file
-	tail   []T
+// append writes an extent at the end of the file, padded to whole pages.
+func (f *spoolFile) append(b []byte) extent {
+	if pad := -len(b) & (pageSize - 1); pad > 0 {
+		b = append(b[:len(b):len(b)], make([]byte, pad)...)
+	}
+	e := extent{Offset: uint64(f.size), Size: uint64(len(b))}
+	if f.checked {
+		e.Checksum = crc32.Checksum(b, castagnoli)
+	}
+	f.write(b, f.size)
+	f.size += int64(len(b))
+	return e
 }
 
-func (s *spool[T]) count() int { return spoolChunk*len(s.chunks) + len(s.tail) }
+func (f *spoolFile) write(b []byte, at int64) {
+	if f.err == nil && f.file != nil {
+		_, f.err = f.file.WriteAt(b, at)
+	}
+}
+
+func (f *spoolFile) read(b []byte, at int64) {
+	if f.err == nil && f.file != nil {
+		_, f.err = f.file.ReadAt(b, at)
+	}
+}
+
+// An extent is a part of a spool in a file: whole pages, which the player maps one behind the other.
+type extent struct {
+	Offset, Size uint64
+	Checksum, _  uint32 // CRC32C of its bytes
+}
+
+const pageSize = 4096
+
+// A spool is a list of any length, of which only the end is in memory. Elements are structures without pointers, of a multiple of four bytes,
+// or bytes.
+type spool[T any] struct {
+	in      *spoolFile
+	extents []extent // written
+	firsts  []int    // number of the first element of each
+	start   int      // number of the first element of tail
+	tail    []T
+	full    int          // elements of tail at which it is written
+	changed map[int]bool // extents whose checksum is not that of their bytes
+}
+
+// An extent has between firstExtent and lastExtent elements: few in a short plan, and many in a long one, since the player maps each by
+// itself. Such numbers of elements are whole pages.
+const (
+	firstExtent  = 1 << 10
+	lastExtent   = 1 << 16
+	extentsAlike = 8  // extents of a size before the size doubles
+	bytesUnit    = 64 // bytes that count as one element
+)
+
+func elemSize[T any]() int {
+	var t T
+	return int(unsafe.Sizeof(t))
+}
+
+func (s *spool[T]) count() int { return s.start + len(s.tail) }
 
 // add appends elements and returns the number of the first one.
 func (s *spool[T]) add(vs ...T) int {
 	first := s.count()
 	for len(vs) > 0 {
-		n := min(len(vs), spoolChunk-len(s.tail))
-		s.tail = append(s.tail, vs[:n]...)
-		vs = vs[n:]
-		if len(s.tail) == spoolChunk {
-			s.chunks = append(s.chunks, s.in.size)
-			s.in.write(Bytes(s.tail))
-			s.tail = s.tail[:0]
-		}
+		vs = vs[copy(s.next(len(vs)), vs):]
 	}
 	return first
 }
 
-func (f *spoolFile) write(b []byte) {
-	if f.err == nil && f.file != nil {
-		_, f.err = f.file.WriteAt(b, f.size)
+// next appends up to n elements, at least one, and returns them for the caller to set before the next call.
+func (s *spool[T]) next(n int) []T {
+	if len(s.tail) == s.full {
+		s.flush()
+		s.full = min(firstExtent<<(len(s.extents)/extentsAlike), lastExtent)
+		if elemSize[T]() == 1 {
+			s.full *= bytesUnit
+		}
 	}
-	f.size += int64(len(b))
+	from := len(s.tail)
+	n = min(n, s.full-from)
+	s.tail = slices.Grow(s.tail, n)[:from+n]
+	return s.tail[from:]
 }
 
-// place returns where an element is in the file, false if it is in memory.
-func (s *spool[T]) place(i int) (int64, bool) {
-	if i/spoolChunk == len(s.chunks) {
-		return 0, false
+// flush writes the tail.
+func (s *spool[T]) flush() {
+	if len(s.tail) == 0 {
+		return
 	}
-	var t T
-	return s.chunks[i/spoolChunk] + int64(i%spoolChunk)*int64(unsafe.Sizeof(t)), true
+	s.extents, s.firsts = append(s.extents, s.in.append(Bytes(s.tail))), append(s.firsts, s.start)
+	s.start += len(s.tail)
+	s.tail = s.tail[:0]
+}
+
+// place returns the extent of an element and its offset in the file. The element is not in the tail.
+func (s *spool[T]) place(i int) (n int, at int64) {
+	n = sort.SearchInts(s.firsts, i+1) - 1
+	return n, int64(s.extents[n].Offset) + int64((i-s.firsts[n])*elemSize[T]())
 }
 
 func (s *spool[T]) at(i int) T {
-	v := make([]T, 1)
-	if at, ok := s.place(i); !ok {
-		v[0] = s.tail[i%spoolChunk]
-	} else if f := s.in; f.err == nil && f.file != nil {
-		_, f.err = f.file.ReadAt(Bytes(v), at)
+	if i >= s.start {
+		return s.tail[i-s.start]
 	}
+	v := make([]T, 1)
+	_, at := s.place(i)
+	s.in.read(Bytes(v), at)
 	return v[0]
 }
 
 func (s *spool[T]) set(i int, v T) {
-	if at, ok := s.place(i); !ok {
-		s.tail[i%spoolChunk] = v
-	} else if f := s.in; f.err == nil && f.file != nil {
-		_, f.err = f.file.WriteAt(Bytes([]T{v}), at)
+	if i >= s.start {
+		s.tail[i-s.start] = v
+		return
 	}
+	n, at := s.place(i)
+	s.in.write(Bytes([]T{v}), at)
+	if s.changed == nil {
+		s.changed = map[int]bool{}
+	}
+	s.changed[n] = true
+}
+
+// finish writes the tail and returns all extents, with their checksums.
+func (s *spool[T]) finish() []extent {
+	s.flush()
+	for n := range s.changed {
+		e := &s.extents[n]
+		b := make([]byte, e.Size)
+		s.in.read(b, int64(e.Offset))
+		e.Checksum = crc32.Checksum(b, castagnoli)
+	}
+	s.changed = nil
+	return s.extents
 }
 
 // each passes all elements on, some at a time. They are valid during the call.
 func (s *spool[T]) each(to func([]T) error) error {
-	buf := slices.Grow([]T(nil), spoolChunk)[:spoolChunk]
-	for _, at := range s.chunks {
+	var buf []T
+	for n, e := range s.extents {
 		if s.in.file == nil {
 			return nil
 		}
-		if _, err := s.in.file.ReadAt(Bytes(buf), at); err != nil && err != io.EOF {
-			return err
+		next := s.start
+		if n+1 < len(s.firsts) {
+			next = s.firsts[n+1]
+		}
+		buf = slices.Grow(buf[:0], next-s.firsts[n])[:next-s.firsts[n]]
+		if s.in.read(Bytes(buf), int64(e.Offset)); s.in.err != nil {
+			return s.in.err
 		}
 		if err := to(buf); err != nil {
 			return err

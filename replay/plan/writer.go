@@ -1,12 +1,10 @@
 package plan
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 	"unsafe"
@@ -15,24 +13,22 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
-// A Writer writes a plan. Data goes to the file at once, the other lists to a temporary one until Finish.
+// A Writer writes a plan: data, operands, relocations and instructions go to the file as they come, in extents.
 type Writer struct {
 	path    string
-	file    *os.File
-	out     *bufio.Writer
-	crc     uint32
-	size    uint64 // bytes of data written
+	plan    spoolFile // the plan itself
+	data    spool[byte]
 	scratch uint64 // bytes
 	shared  uint64 // bytes of memory that all processes share
-
-	parts   spoolFile
 	ops     spool[packedOperand]
 	relocs  spool[Reloc]
 	threads []*ThreadWriter
 	checks  uint64 // instructions that compare
 
+	index     []byte    // what is written at the end, after all extents
+	parts     spoolFile // for reports
 	funcs     []*api.Func
-	funcIndex map[api.ID]uint32
+	funcIndex []uint32 // by api.ID: number from 1, 0 for a function that is not in funcs
 	kernels   []string
 	kernel    map[string]uint32 // number from 1
 	names     []byte
@@ -40,10 +36,10 @@ type Writer struct {
 
 // A ThreadWriter takes the instructions of one captured thread, in their order.
 type ThreadWriter struct {
-	Scratch uint64 // bytes of the thread's own scratch memory; set before Finish
-	w       *Writer
-	insts   spool[Instruction]
-	calls   spool[PlayedCall]
+	Scratch     uint64 // bytes of the thread's own scratch memory; set before Finish
+	w           *Writer
+	first, rest spool[instructionPart] // the two parts of the instructions
+	calls       spool[PlayedCall]
 }
 
 var errStop = errors.New("stop")
@@ -63,77 +59,84 @@ func Create(path string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), funcIndex: map[api.ID]uint32{}, kernel: map[string]uint32{}}
-	if path != os.DevNull {
-		if _, err = f.Seek(dataAt, io.SeekStart); err == nil {
-			err = w.parts.create(filepath.Dir(path))
-		}
-	}
-	if err != nil {
+	w := &Writer{path: path, plan: spoolFile{file: f, size: headerSize, checked: true}, kernel: map[string]uint32{}}
+	if path == os.DevNull {
+		f.Close()
+		w.plan.file = nil
+	} else if err := w.parts.create(filepath.Dir(path)); err != nil {
 		f.Close()
 		return nil, err
 	}
-	w.ops.in, w.relocs.in = &w.parts, &w.parts
+	w.data.in, w.ops.in, w.relocs.in = &w.plan, &w.plan, &w.plan
 	return w, nil
 }
 
 // Close ends a plan that is not to be finished.
-func (w *Writer) Close() error { return errors.Join(w.file.Close(), w.parts.close()) }
+func (w *Writer) Close() error { return errors.Join(w.plan.close(), w.parts.close()) }
 
 // Thread adds a thread.
 func (w *Writer) Thread() *ThreadWriter {
-	t := &ThreadWriter{w: w, insts: spool[Instruction]{in: &w.parts}, calls: spool[PlayedCall]{in: &w.parts}}
+	t := &ThreadWriter{w: w}
+	t.first.in, t.rest.in, t.calls.in = &w.plan, &w.plan, &w.parts
 	w.threads = append(w.threads, t)
 	return t
 }
 
 // Count returns the number of instructions so far.
-func (t *ThreadWriter) Count() int { return t.insts.count() }
+func (t *ThreadWriter) Count() int { return t.first.count() }
 
 // Add appends instructions and returns the number of the first one.
 func (t *ThreadWriter) Add(insts ...Instruction) int {
+	n := t.first.count()
 	for i := range insts {
-		if insts[i].Op == OpCheck {
+		in := &insts[i]
+		if in.Op == OpCheck {
 			t.w.checks++
 		}
+		parts := in.parts()
+		t.first.next(1)[0], t.rest.next(1)[0] = parts[0], parts[1]
 	}
-	return t.insts.add(insts...)
+	return n
 }
 
 // At returns an instruction by its number in the thread.
-func (t *ThreadWriter) At(i int) Instruction { return t.insts.at(i) }
+func (t *ThreadWriter) At(i int) Instruction {
+	var in Instruction
+	parts := in.parts()
+	parts[0], parts[1] = t.first.at(i), t.rest.at(i)
+	return in
+}
 
 // Set replaces an instruction.
-func (t *ThreadWriter) Set(i int, in Instruction) { t.insts.set(i, in) }
+func (t *ThreadWriter) Set(i int, in Instruction) {
+	parts := in.parts()
+	t.first.set(i, parts[0])
+	t.rest.set(i, parts[1])
+}
 
 // Play notes a call for reports.
 func (t *ThreadWriter) Play(c PlayedCall) { t.calls.add(c) }
 
 // Write adds data without alignment.
 func (w *Writer) Write(b []byte) error {
-	w.crc = crc32.Update(w.crc, castagnoli, b)
-	w.size += uint64(len(b))
-	_, err := w.out.Write(b)
-	return err
+	for len(b) > 0 {
+		b = b[copy(w.data.next(len(b)), b):]
+	}
+	return w.plan.err
 }
 
 // DataAlign is the number of bytes that Align and Put align data to.
 const DataAlign = 16
 
-const cacheLine = 64
+var padding [DataAlign]byte
 
-var padding [cacheLine]byte
-
-// Align makes the next data begin at a multiple of 16 bytes and returns where.
-func (w *Writer) Align() (uint64, error) { return w.alignTo(DataAlign) }
-
-func (w *Writer) alignTo(n uint64) (uint64, error) {
-	if pad := -w.size & (n - 1); pad > 0 {
-		if err := w.Write(padding[:pad]); err != nil {
-			return 0, err
-		}
+// Align makes the next data begin at a multiple of DataAlign and returns where.
+func (w *Writer) Align() (uint64, error) {
+	var err error
+	if pad := -w.data.count() & (DataAlign - 1); pad > 0 {
+		err = w.Write(padding[:pad])
 	}
-	return w.size, nil
+	return uint64(w.data.count()), err
 }
 
 // Put adds aligned data and returns its offset.
@@ -164,13 +167,15 @@ func (w *Writer) Scratch() uint64 { return w.scratch }
 
 // Function returns the number of a function of the runtime.
 func (w *Writer) Function(f *api.Func) uint32 {
-	i, ok := w.funcIndex[f.ID]
-	if !ok {
-		i = uint32(len(w.funcs))
-		w.funcIndex[f.ID] = i
-		w.funcs = append(w.funcs, f)
+	if int(f.ID) >= len(w.funcIndex) {
+		w.funcIndex = append(w.funcIndex, make([]uint32, int(f.ID)+1-len(w.funcIndex))...)
 	}
-	return i
+	n := &w.funcIndex[f.ID]
+	if *n == 0 {
+		w.funcs = append(w.funcs, f)
+		*n = uint32(len(w.funcs))
+	}
+	return *n - 1
 }
 
 // Kernel returns the number of a kernel's name, from 1.
@@ -193,15 +198,13 @@ func (w *Writer) Name(s string) uint32 {
 
 // Operands adds operands and returns the number of the first one.
 func (w *Writer) Operands(ops ...Operand) uint32 {
-	var packed [64]packedOperand
 	at := w.ops.count()
 	for len(ops) > 0 {
-		n := min(len(ops), len(packed))
-		for i, o := range ops[:n] {
-			packed[i] = pack(o)
+		part := w.ops.next(len(ops))
+		for i, o := range ops[:len(part)] {
+			part[i] = pack(o)
 		}
-		w.ops.add(packed[:n]...)
-		ops = ops[n:]
+		ops = ops[len(part):]
 	}
 	return uint32(at)
 }
@@ -214,12 +217,17 @@ func (w *Writer) SetOperand(i uint32, o Operand) { w.ops.set(int(i), pack(o)) }
 
 // Relocs adds relocations and returns the number of the first one. It sets sizes that are 0 to 8.
 func (w *Writer) Relocs(rs ...Reloc) uint32 {
-	for i := range rs {
-		if rs[i].Size == 0 {
-			rs[i].Size = 8
+	at := w.relocs.count()
+	for len(rs) > 0 {
+		part := w.relocs.next(len(rs))
+		for i := range part {
+			if part[i] = rs[i]; part[i].Size == 0 {
+				part[i].Size = 8
+			}
 		}
+		rs = rs[len(part):]
 	}
-	return uint32(w.relocs.add(rs...))
+	return uint32(at)
 }
 
 // Reloc returns a relocation by its number.
@@ -229,7 +237,7 @@ func (w *Writer) Reloc(i int) Reloc { return w.relocs.at(i) }
 func (w *Writer) SetReloc(i int, r Reloc) { w.relocs.set(i, r) }
 
 // Err is the first error of the lists, whose functions return none.
-func (w *Writer) Err() error { return w.parts.err }
+func (w *Writer) Err() error { return errors.Join(w.plan.err, w.parts.err) }
 
 // Tables are the short lists of a plan, which are complete only at its end.
 type Tables struct {
@@ -239,26 +247,36 @@ type Tables struct {
 	Maps      []Map
 }
 
-// Finish writes everything after the data, and the header, and closes the file. The fields of h about the run are set by the caller: the
+// Finish writes the ends of the lists, the index and the header, and closes the file. The fields of h about the run are set by the caller: the
 // number of slots, times, tolerance and zeros.
 func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	if uint64(w.ops.count())>>32 != 0 || uint64(w.relocs.count())>>32 != 0 {
 		return nil, ErrTooLarge
 	}
 	copy(h.Magic[:], magic)
-	h.Version, h.Data = version, w.size
+	h.Version, h.Data = version, uint64(w.data.count())
 	var threads []Thread
+	var first, rest []extent
+	instructions := uint64(0) // with the padding behind those of each thread
 	for _, tw := range w.threads {
-		n := uint64(tw.insts.count())
-		threads = append(threads, Thread{First: h.Instructions.Count, Count: n, Scratch: w.Reserve(tw.Scratch)})
-		h.Instructions.Count += n
+		threads = append(threads, Thread{First: instructions, Count: uint64(tw.Count()), Scratch: w.Reserve(tw.Scratch)})
+		for _, e := range tw.first.finish() {
+			first, instructions = append(first, e), instructions+e.Size/uint64(elemSize[instructionPart]())
+		}
+		rest = append(rest, tw.rest.finish()...)
 	}
-	h.Scratch, h.Shared = w.scratch, w.shared
-	if err := w.tables(h, t, threads); err != nil {
-		return nil, fmt.Errorf("write %s: %w", w.path, err)
-	}
+	h.Scratch, h.Shared, h.Instructions = w.scratch, w.shared, instructions
+	section(w, &h.DataExtents, w.data.finish())
+	section(w, &h.First, first)
+	section(w, &h.Rest, rest)
+	section(w, &h.Ops, w.ops.finish())
+	section(w, &h.Relocs, w.relocs.finish())
+	w.tables(h, t, threads)
+	h.Index, h.RelocCount = uint64(w.plan.size), uint64(w.relocs.count())
+	w.plan.write(w.index, w.plan.size)
 	w.placeResults(h)
-	if err := w.header(h); err != nil {
+	w.header(h)
+	if err := errors.Join(w.Err(), w.plan.close()); err != nil {
 		return nil, fmt.Errorf("write %s: %w", w.path, err)
 	}
 	f, err := open(w.path, h)
@@ -269,8 +287,8 @@ func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	return f, nil
 }
 
-// tables writes all tables.
-func (w *Writer) tables(h *Header, t *Tables, threads []Thread) error {
+// tables adds the short tables to the index.
+func (w *Writer) tables(h *Header, t *Tables, threads []Thread) {
 	var fns []Function
 	for _, f := range w.funcs {
 		how := uint32(f.Words)
@@ -279,92 +297,42 @@ func (w *Writer) tables(h *Header, t *Tables, threads []Thread) error {
 		}
 		fns = append(fns, Function{How: how, Name: w.Name(f.Symbol())})
 	}
-	n := int(h.Instructions.Count)
-	return cmpOr(
-		func() error { return w.section(&h.Names, len(w.names), w.names) },
-		func() error { return w.section(&h.Functions, len(fns), Bytes(fns)) },
-		func() error { return w.section(&h.Processes, len(t.Processes), Bytes(t.Processes)) },
-		func() error { return w.section(&h.Threads, len(threads), Bytes(threads)) },
-		func() error { return w.instructions(&h.Instructions, n, 0) },
-		func() error { return w.instructions(&h.Rest, n, instructionPart) },
-		func() error { return list(w, &h.Ops, &w.ops) },
-		func() error { return list(w, &h.Relocs, &w.relocs) },
-		func() error { return w.section(&h.Reasons, len(t.Reasons), Bytes(t.Reasons)) },
-		func() error { return w.section(&h.Doubts, len(t.Doubts), Bytes(t.Doubts)) },
-		func() error { return w.section(&h.Maps, len(t.Maps), Bytes(t.Maps)) },
-		w.out.Flush,
-	)
+	section(w, &h.Functions, fns)
+	section(w, &h.Processes, t.Processes)
+	section(w, &h.Threads, threads)
+	section(w, &h.Reasons, t.Reasons)
+	section(w, &h.Doubts, t.Doubts)
+	section(w, &h.Maps, t.Maps)
+	section(w, &h.Names, w.names)
 }
 
-// cmpOr calls functions until one fails.
-func cmpOr(fs ...func() error) error {
-	for _, f := range fs {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// section writes a table. It begins with a cache line, so that no instruction lies in two.
-func (w *Writer) section(t *table, count int, b []byte) error {
-	at, err := w.alignTo(cacheLine)
-	if err != nil {
-		return err
-	}
-	t.Offset, t.Count = dataAt+at, uint64(count)
-	return w.Write(b)
-}
-
-func list[T any](w *Writer, t *table, s *spool[T]) error {
-	if err := w.section(t, s.count(), nil); err != nil {
-		return err
-	}
-	return s.each(func(some []T) error { return w.Write(Bytes(some)) })
-}
-
-// instructions writes one of their two tables.
-func (w *Writer) instructions(t *table, count, part int) error {
-	if err := w.section(t, count, nil); err != nil {
-		return err
-	}
-	var b []byte
-	for _, tw := range w.threads {
-		if err := tw.insts.each(func(insts []Instruction) error {
-			b = b[:0]
-			for k := range insts {
-				b = append(b, Bytes(insts[k : k+1])[part:part+instructionPart]...)
-			}
-			return w.Write(b)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+// section adds a table to the index.
+func section[T any](w *Writer, t *table, rows []T) {
+	const align = 8
+	w.index = append(w.index, padding[:-len(w.index)&(align-1)]...)
+	t.Offset, t.Count = uint64(len(w.index)), uint64(len(rows))
+	w.index = append(w.index, Bytes(rows)...)
 }
 
 // placeResults says where the results of a run are in their file.
 func (w *Writer) placeResults(h *Header) {
-	const slots = 8 * SlotAlign
-	h.Size = dataAt + w.size
+	const slots, cacheLine = 8 * SlotAlign, 64
+	h.Size = h.Index + uint64(len(w.index))
 	h.ResThreads = uint64(unsafe.Sizeof(ResultHeader{}))
 	h.ResSlots = (h.ResThreads + uint64(unsafe.Sizeof(ResultThread{}))*h.Threads.Count + slots - 1) &^ (slots - 1)
 	h.ResInstructions = (h.ResSlots + 8*h.Slots + cacheLine - 1) &^ (cacheLine - 1)
-	h.ResDetails = h.ResInstructions + uint64(unsafe.Sizeof(Result{}))*h.Instructions.Count
+	h.ResDetails = h.ResInstructions + uint64(unsafe.Sizeof(Result{}))*h.Instructions
 	h.ResKernels = h.ResDetails + uint64(unsafe.Sizeof(Detail{}))*max(w.checks, 1)
 	h.ResBytes = h.ResKernels + KernelNames*KernelName
 }
 
-// header writes the first page, and closes the file.
-func (w *Writer) header(h *Header) error {
-	page := make([]byte, dataAt)
+// header writes the first page.
+func (w *Writer) header(h *Header) {
+	page := make([]byte, headerSize)
 	copy(page, Bytes([]Header{*h}))
-	h.Checksum = crc32.Update(w.crc, castagnoli, page)
+	h.Checksum = crc32.Update(crc32.Checksum(w.index, castagnoli), castagnoli, page)
 	copy(page, Bytes([]Header{*h}))
-	if _, err := w.file.WriteAt(page, 0); err != nil {
-		return err
-	}
-	return w.file.Close()
+	w.plan.write(page, 0)
 }
 
 // Number returns up to eight bytes as a number, as the player stores it.

@@ -1,7 +1,10 @@
 /*
- * The layout of a plan and of the results of its run. Package replay writes the one and reads the other; plan.go has the
- * same structures, and both sides assert the sizes. Everything is little-endian and lies where the header says, in
- * bytes from the beginning of the file.
+ * The layout of a plan and of the results of its run. Package replay/plan writes plans, package replay reads results; plan/layout.go has the
+ * same structures, and both sides assert the sizes. Everything is little-endian.
+ *
+ * A plan file has a header of one page, then the extents of five lists, in the order in which they were written, then the index. The index
+ * has the short tables, and for each list a table of its extents. An extent is whole pages. The player maps the extents of a list one
+ * behind the other, so that the list is an array.
  *
  * A plan is one program for each captured thread, made of fixed-size instructions. Values that only the run can know
  * (handles, addresses) live in slots. Every operand is a slot plus an addend, whatever it stands for:
@@ -31,8 +34,8 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 15
-#define PLAN_DATA 4096 /* offset of the data; the header has the page before */
+#define PLAN_VERSION 16
+#define PLAN_HEADER 4096 /* bytes of the header's page */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
 
@@ -77,22 +80,33 @@ enum {
 	INST_SINCE = 128,   /* operand 3 is the content before the tasks: a byte that is as it was there is excused */
 };
 
+/* So many rows at an offset in the index. */
 struct plan_table {
 	uint64_t offset, count;
+};
+
+/* A part of a list in the file. */
+struct plan_extent {
+	uint64_t offset, size; /* multiples of 4096 */
+	uint32_t checksum;     /* CRC32C */
+	uint32_t pad;
 };
 
 struct plan_header {
 	char magic[8];
 	uint32_t version;
-	uint32_t checksum; /* CRC32C of everything behind the header's page, then of that page with 0 here */
+	uint32_t checksum; /* CRC32C of the index, then of this page with 0 here */
 	uint64_t size;     /* of the file */
+	uint64_t index;    /* offset of the index, which is the end of the file */
 	uint64_t data;     /* bytes of data */
 	uint64_t scratch;  /* bytes of scratch memory */
 	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
 	uint64_t zeros;    /* bytes of the memory of zeros */
+	uint64_t instructions, relocs_count; /* those of a thread end with padding up to a whole page */
+	struct plan_table data_extents, instructions_extents, rest_extents, operands_extents, relocs_extents;
 	struct plan_table names; /* NUL-terminated; count is bytes */
-	struct plan_table functions, processes, threads, instructions, rest, operands, relocs;
+	struct plan_table functions, processes, threads;
 	struct plan_table reasons; /* why results can be unproved: uint32_t, offsets in names; the first one has number 1 */
 	struct plan_table doubts;  /* what is unproved whatever the run shows */
 	struct plan_table maps;    /* host memory to be mapped */
@@ -242,7 +256,8 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 328, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 368, "plan_header");
+_Static_assert(sizeof(struct plan_extent) == 24, "plan_extent");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");

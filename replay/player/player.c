@@ -15,7 +15,7 @@
  * Without RESULTS it judges by itself: it runs the plan in a child and prints the verdict, by the rule of package verify. Exit
  * codes: 0 identical, 3 different, 4 unproved, 1 the plan could not be run or did not come to its end.
  *
- * A plan is trusted once its checksum is right.
+ * A plan is trusted once its checksums are right.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -57,7 +57,8 @@ struct target {
 /* Constant once the threads run, but for what the pointers lead to. */
 static struct {
 	const struct plan_header *plan;
-	uint8_t *file; /* the plan, writable and private: for its data */
+	uint8_t *index; /* of the plan */
+	uint8_t *data;  /* a private copy */
 	const char *names;
 	const struct plan_function *functions;
 	const struct plan_process *processes;
@@ -210,14 +211,111 @@ static void *map(const char *path, int fd, uint64_t offset, uint64_t size, int p
 	return p;
 }
 
+/*
+ * The data is a private copy: the player writes its relocations and spoils. In a long plan it gives back the pages of the copy that all threads
+ * of the process have passed, so that the copy does not grow with the plan. A page stays if a relocation in it outlives its call, since
+ * the runtime may still read that. A page that is given back has its content of the file again.
+ */
+enum { WINDOW = 64 << 20, WINDOW_STEP = 4 << 20, PAGE = 4096 };
+
+static struct {
+	uint8_t *lasting;    /* by page: 1 if it stays; NULL in a short plan, which keeps all */
+	uint64_t *passed;    /* by thread: offset of the relocation that it stored last */
+	uint64_t first, end; /* threads of this process */
+	uint64_t released;   /* the pages before this offset were given back */
+} window;
+
+static bool long_plan(void) { return P.plan->data > WINDOW; }
+
+static void release_data(void)
+{
+	uint64_t to = UINT64_MAX, from = __atomic_load_n(&window.released, __ATOMIC_RELAXED);
+	for (uint64_t t = window.first; t < window.end; t++) {
+		uint64_t passed = __atomic_load_n(&window.passed[t], __ATOMIC_ACQUIRE);
+		to = passed < to ? passed : to;
+	}
+	to = to < WINDOW ? 0 : (to - WINDOW) / PAGE;
+	do {
+		if (from >= to)
+			return;
+	} while (!__atomic_compare_exchange_n(&window.released, &from, to, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	for (uint64_t end; from < to; from = end) {
+		bool lasting = window.lasting[from] != 0;
+		for (end = from + 1; end < to && (window.lasting[end] != 0) == lasting; end++)
+			;
+		if (!lasting)
+			madvise(P.data + from * PAGE, (end - from) * PAGE, MADV_DONTNEED);
+	}
+}
+
+/* Notes the relocations that an instruction has stored. They end with the call if spoils cover them. */
+static __attribute__((noinline)) void pass_data(uint64_t thread, const struct plan_instruction *in)
+{
+	const struct plan_reloc *l = &P.relocs[in->relocs], *spoils = in->flags & INST_SPOIL ? l + in->relocs_count : NULL;
+	for (uint32_t k = 0; k < in->relocs_count; k++) {
+		bool covered = false;
+		for (const struct plan_reloc *s = spoils; s != NULL && !covered; s = s->slot ? s + 1 : NULL)
+			covered = l[k].at - s->at < s->addend;
+		if (!covered)
+			window.lasting[l[k].at / PAGE] = 1;
+	}
+	uint64_t before = window.passed[thread];
+	if (l->at <= before)
+		return; /* data of an earlier call, which is compared now */
+	__atomic_store_n(&window.passed[thread], l->at, __ATOMIC_RELEASE);
+	if (l->at / WINDOW_STEP != before / WINDOW_STEP)
+		release_data();
+}
+
+static void *zeroed(uint64_t n, size_t size)
+{
+	void *p = calloc(n, size);
+	if (p == NULL)
+		refuse("no memory for %llu bytes", (unsigned long long)(n * size));
+	return p;
+}
+
+/* Prepares the data for the threads of this process. */
+static void open_window(const struct plan_process *p)
+{
+	window.first = p->first;
+	window.end = p->first + p->count;
+	if (!long_plan() || window.lasting != NULL)
+		return;
+	window.lasting = zeroed(P.plan->data / PAGE + 1, 1);
+	window.passed = zeroed(P.plan->threads.count, sizeof *window.passed);
+}
+
+static const void *table(const struct plan_table *t) { return P.index + t->offset; }
+
+/* Maps the extents of a list one behind the other. Those of a long plan are read into memory when they are used. */
+static void *map_list(const char *path, int fd, const struct plan_table *list, int prot, int flags)
+{
+	const struct plan_extent *e = table(list);
+	uint64_t size = 0;
+	for (uint64_t i = 0; i < list->count; i++)
+		size += e[i].size;
+	uint8_t *all = size ? map(path, -1, 0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : NULL, *at = all;
+	for (uint64_t i = 0; i < list->count; at += e[i++].size) {
+		if (e[i].size > P.plan->index || e[i].offset > P.plan->index - e[i].size)
+			refuse("%s: a part of it is outside", path);
+		if (mmap(at, e[i].size, prot, flags | MAP_FIXED | (flags & MAP_SHARED && !long_plan() ? MAP_POPULATE : 0), fd, (off_t)e[i].offset) == MAP_FAILED)
+			refuse("%s: can't be mapped: %s", path, strerror(errno));
+		if (crc32c(0, at, e[i].size) != e[i].checksum)
+			refuse("%s: checksum of the plan is wrong", path);
+		if (long_plan())
+			madvise(at, e[i].size, MADV_DONTNEED);
+	}
+	return all;
+}
+
 static void open_plan(const char *path, const char *results)
 {
 	uint64_t size, result_size;
 	int fd = open_file(path, O_RDONLY, &size), result_fd = -1;
-	P.file = map(path, fd, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	P.plan = (const struct plan_header *)P.file;
-	const struct plan_header *h = P.plan;
-	if (size < PLAN_DATA || memcmp(h->magic, PLAN_MAGIC, 8) != 0)
+	const struct plan_header *h = map(path, fd, 0, size < PLAN_HEADER ? size : PLAN_HEADER, PROT_READ, MAP_PRIVATE);
+	P.plan = h;
+	if (size < PLAN_HEADER || memcmp(h->magic, PLAN_MAGIC, 8) != 0)
 		refuse("%s: not a plan", path);
 	if (h->version != PLAN_VERSION)
 		refuse("%s: plan of version %u, this player knows %u", path, h->version, PLAN_VERSION);
@@ -232,35 +330,36 @@ static void open_plan(const char *path, const char *results)
 	P.result = (struct result_header *)r;
 	for (uint64_t i = 0; i < result_size; i += 4096)
 		((volatile uint8_t *)r)[i] = 0;
-	uint8_t page[PLAN_DATA];
-	memcpy(page, P.file, sizeof page);
-	memset(page + offsetof(struct plan_header, checksum), 0, 4);
 	crc_init();
-	if (h->size != size || crc32c(crc32c(0, P.file + PLAN_DATA, size - PLAN_DATA), page, sizeof page) != h->checksum)
+	uint8_t page[PLAN_HEADER];
+	memcpy(page, h, sizeof page);
+	memset(page + offsetof(struct plan_header, checksum), 0, 4);
+	if (h->size != size || h->index > size || h->index % 4096 != 0)
+		refuse("%s: it is cut", path);
+	P.index = map(path, fd, h->index, size - h->index, PROT_READ, MAP_PRIVATE);
+	if (crc32c(crc32c(0, P.index, size - h->index), page, sizeof page) != h->checksum)
 		refuse("%s: checksum of the plan is wrong", path);
 	if (result_size != h->result_size)
 		refuse("%s: %llu bytes for results, the plan needs %llu", results, (unsigned long long)result_size, (unsigned long long)h->result_size);
-	uint64_t from = h->names.offset / 4096 * 4096;
-	const uint8_t *tables = map(path, fd, from, size - from, PROT_READ, MAP_SHARED | MAP_POPULATE);
-	tables -= from;
+	P.names = table(&h->names);
+	P.functions = table(&h->functions);
+	P.processes = table(&h->processes);
+	P.threads = table(&h->threads);
+	P.data = map_list(path, fd, &h->data_extents, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	P.instructions = map_list(path, fd, &h->instructions_extents, PROT_READ, MAP_SHARED);
+	P.rest = map_list(path, fd, &h->rest_extents, PROT_READ, MAP_SHARED);
+	P.operands = map_list(path, fd, &h->operands_extents, PROT_READ, MAP_SHARED);
+	P.relocs = map_list(path, fd, &h->relocs_extents, PROT_READ, MAP_SHARED);
 	close(fd);
 	if (result_fd >= 0)
 		close(result_fd);
-	P.names = (const char *)(tables + h->names.offset);
-	P.functions = (const void *)(tables + h->functions.offset);
-	P.processes = (const void *)(tables + h->processes.offset);
-	P.threads = (const void *)(tables + h->threads.offset);
-	P.instructions = (const void *)(tables + h->instructions.offset);
-	P.rest = (const void *)(tables + h->rest.offset);
-	P.operands = (const void *)(tables + h->operands.offset);
-	P.relocs = (const void *)(tables + h->relocs.offset);
 	P.progress = (struct result_thread *)(r + h->result_threads);
 	P.slots = (uint64_t *)(r + h->result_slots);
 	P.results = (struct result_instruction *)(r + h->result_instructions);
 	P.details = (struct result_detail *)(r + h->result_details);
 	P.kernels = (char (*)[KERNEL_NAME])(r + h->result_kernels);
-	for (uint64_t i = 0; i < h->relocs.count; i++) {
-		volatile uint8_t *data = P.file + PLAN_DATA + P.relocs[i].at;
+	for (uint64_t i = 0; i < h->relocs_count && !long_plan(); i++) {
+		volatile uint8_t *data = P.data + P.relocs[i].at;
 		*data = *data;
 	}
 	memcpy(P.result->magic, RESULT_MAGIC, 8);
@@ -386,7 +485,7 @@ static uint64_t zeros(uint64_t n, int flags)
 static void make_slots(void)
 {
 	const struct plan_header *h = P.plan;
-	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)(P.file + PLAN_DATA);
+	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)P.data;
 	P.slots[SLOT_SCRATCH] = zeros(h->scratch, MAP_PRIVATE);
 	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
 	P.slots[SLOT_SHARED] = zeros(h->shared, MAP_SHARED);
@@ -614,7 +713,7 @@ static void store_relocs(const struct plan_instruction *in)
 	for (uint32_t k = 0; k < in->relocs_count; k++) {
 		const struct plan_reloc *l = &P.relocs[in->relocs + k];
 		uint64_t v = P.slots[l->slot] + l->addend;
-		memcpy(P.file + PLAN_DATA + l->at, &v, l->size);
+		memcpy(P.data + l->at, &v, l->size);
 	}
 }
 
@@ -632,7 +731,7 @@ static void spoil(const struct plan_instruction *in)
 	} previous;
 	const struct plan_reloc *l = &P.relocs[in->relocs + in->relocs_count];
 	do {
-		word *args = (word *)(void *)(P.file + PLAN_DATA + l->at), differ = 0;
+		word *args = (word *)(void *)(P.data + l->at), differ = 0;
 		uint64_t size = l->addend, n = size / sizeof(word);
 		if (size % sizeof(word) == 0 && n <= sizeof previous.words / sizeof(word)) {
 			for (uint64_t i = 0; i < n; i++) {
@@ -805,8 +904,11 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 	for (; i < end; i++, in++, r++) {
 		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
 			return false;
-		if (in->relocs_count)
+		if (in->relocs_count) {
 			store_relocs(in);
+			if (window.lasting != NULL)
+				pass_data(thread, in);
+		}
 		if (in->op > OP_UNTIL) {
 			if (!other(in, r))
 				return false;
@@ -893,6 +995,8 @@ static void *play(void *arg)
 		gather();
 	struct core_time before = my_core_time();
 	play_some(n, 0, P.threads[n].count, P.threads[n].count);
+	if (window.lasting != NULL)
+		__atomic_store_n(&window.passed[n], UINT64_MAX, __ATOMIC_RELEASE);
 	struct core_time after = my_core_time();
 	P.progress[n].core = (struct core_time){after.ran - before.ran, after.waited - before.waited};
 	await_forked();
@@ -918,7 +1022,7 @@ static void set_variable(const char *var)
 /* Maps the host memory that a process registers for the device, before libraries map theirs. */
 static void map_host_memory(uint64_t process)
 {
-	const struct plan_map *maps = (const struct plan_map *)(const void *)(P.file + P.plan->maps.offset);
+	const struct plan_map *maps = table(&P.plan->maps);
 	for (uint64_t i = 0; i < P.plan->maps.count; i++) {
 		const struct plan_map *m = &maps[i];
 		if (m->process != process)
@@ -941,6 +1045,7 @@ static void play_threads(const struct plan_process *p)
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
 		refuse("no memory for %u threads", p->count);
+	open_window(p);
 	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
 	if (P.mark != NULL && P.plan->zeros_reason != 0)
 		P.mark((const void *)(uintptr_t)P.slots[SLOT_ZEROS], P.plan->zeros, (int)P.plan->zeros_reason);
@@ -1082,7 +1187,7 @@ struct tally {
 
 static const char *reason_text(uint32_t reason)
 {
-	const uint32_t *texts = (const uint32_t *)(const void *)(P.file + P.plan->reasons.offset);
+	const uint32_t *texts = table(&P.plan->reasons);
 	return reason > 0 && reason <= P.plan->reasons.count ? P.names + texts[reason - 1] : "";
 }
 
@@ -1207,7 +1312,7 @@ static int judge(int status)
 		fprintf(stderr, "%s\n", r->error);
 		return 1;
 	}
-	const struct plan_doubt *doubts = (const struct plan_doubt *)(const void *)(P.file + P.plan->doubts.offset);
+	const struct plan_doubt *doubts = table(&P.plan->doubts);
 	for (uint64_t i = 0; i < P.plan->doubts.count; i++) {
 		add_unproved(&t, doubts[i].reason, doubts[i].results);
 		if (i < LISTED && doubts[i].call)

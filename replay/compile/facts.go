@@ -1,0 +1,72 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// facts are properties of a function that its calls need, collected once.
+type facts struct {
+	makes      bool   // it stores handles or addresses that later calls need
+	places     bool   // it allocates device memory or addresses
+	exceptions bool   // it sets the exception handler, or reads an exception
+	retBits    uint8  // compared bits of the returned value, unless the function makes an object and returned none
+	immediate  []bool // by parameter: its words are passed as recorded
+	polled     int    // parameter of a poll that stores whether the object is complete, -1 if there is none
+	complete   int64  // value that a poll stores for a complete object
+}
+
+// factsOf returns those of a function, nil for a function outside the model.
+func (p *compiler) factsOf(f *api.Func) *facts {
+	if f == nil {
+		return nil
+	}
+	known := p.known.facts[f.ID]
+	if known == nil {
+		known = newFacts(p.Model, f)
+		p.known.facts[f.ID] = known
+	}
+	return known
+}
+
+func newFacts(m *api.Model, f *api.Func) *facts {
+	known := &facts{makes: Makes(f), retBits: comparedBits(f), immediate: make([]bool, len(f.Params)), polled: -1}
+	for i := range f.Params {
+		q := &f.Params[i]
+		known.places = known.places || q.Role == api.New && placeable(q.Object)
+		known.exceptions = known.exceptions || q.Object == api.Exception
+		known.immediate[i] = q.Role == api.Value && !q.OmitOnReplay && q.Object != api.Thread && f.Shares != api.Import
+	}
+	if out := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Out }); out >= 0 {
+		if v, ok := m.Complete(strings.TrimRight(f.Params[out].Type, "*")); ok {
+			known.polled, known.complete = out, v
+		}
+	}
+	return known
+}
+
+// Makes reports whether a function stores handles or addresses that later calls need.
+func Makes(f *api.Func) bool {
+	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
+		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
+	})
+}
+
+// retBits returns how many bits of the returned value must be equal.
+func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
+	if f.Ret.Makes() && c.Ret == 0 {
+		return 64
+	}
+	return facts.retBits
+}
+
+func comparedBits(f *api.Func) uint8 {
+	switch {
+	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address, f.Ret.Makes():
+		return 0
+	}
+	return uint8(8 * f.RetWidth)
+}
