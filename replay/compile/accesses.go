@@ -73,10 +73,10 @@ func (p *callCompiler) effects() {
 	}
 }
 
-// maxParts bounds into how many parts a result is cut; one with more is compared as one.
+// maxParts is the maximum number of parts of a result; a result with more is compared as a whole.
 const maxParts = 256
 
-// parts cuts a result into what something on the device has written and what nothing in the trace has.
+// parts divides a result into ranges that the device has written and ranges that no call has written.
 func (p *callCompiler) parts(item uint32, s rows) []part {
 	all := []part{{0, s.len, false}}
 	o, off := p.origin(item)
@@ -116,7 +116,7 @@ func (p *callCompiler) parts(item uint32, s rows) []part {
 	return ps
 }
 
-// origin is the allocation that the copy at hand, or an item of it, reads, nil where that is not known.
+// origin returns the allocation that the current copy, or an item of it, reads; nil if it is not known.
 func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]

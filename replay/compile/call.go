@@ -55,7 +55,7 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	return err
 }
 
-// skip reports whether nothing is played for the current call, and adds the reason to the findings.
+// skip reports whether the current call is left out, and adds the reason to the findings.
 func (p *callCompiler) skip() bool {
 	c, f := p.c, p.f
 	switch {
@@ -72,10 +72,10 @@ func (p *callCompiler) skip() bool {
 	p.ok = !Failed(f, c)
 	switch {
 	case f.PollsCallbacks && !p.ok:
-		p.Found.Volatile++ // no callback was waiting, which depends on other threads
+		p.Found.Volatile++ // no callback was pending, which depends on other threads
 		return true
 	case !p.ok && p.Model.Refused != 0 && int32(c.Ret) == p.Model.Refused:
-		p.Found.Volatile++ // a function of the program made it, and the replay does not run that
+		p.Found.Volatile++ // the error came from a callback that the replay does not run
 		return true
 	case p.peers() || p.exception():
 		return true
@@ -127,7 +127,7 @@ func (p *callCompiler) compile(g *group) error {
 	return nil
 }
 
-// instruction makes the call itself, and in p.reused.words its operands.
+// instruction returns the call itself, and sets p.reused.words to its operands.
 func (p *callCompiler) instruction() (plan.Instruction, error) {
 	c, f := p.c, p.f
 	words := slices.Grow(p.reused.words[:0], int(f.Words))[:f.Words]
@@ -168,7 +168,7 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 	return in, nil
 }
 
-// complete adds to the call its operands and relocations, and the player's own calls around it.
+// complete adds operands and relocations to the call, and the player's own calls around it.
 func (p *callCompiler) complete(in *plan.Instruction) {
 	p.placement()
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
@@ -184,7 +184,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 	p.markOutsiders()
 }
 
-// place gives the call its place among those of other threads, and notes its stream and kernel for reports.
+// place orders the call relative to calls of other threads, and notes its stream and kernel for reports.
 func (p *callCompiler) place(g *group) {
 	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
@@ -205,7 +205,7 @@ func (p *callCompiler) place(g *group) {
 	}
 }
 
-// kernel returns the number of the name of the kernel that the call launches.
+// kernel returns the number of the launched kernel's name.
 func (p *callCompiler) kernel() uint32 {
 	name := cmp.Or(p.e.Kernel, p.f.Name)
 	if len(p.e.Uses) == 0 {
@@ -220,7 +220,7 @@ func (p *callCompiler) kernel() uint32 {
 	return known.number
 }
 
-// reset makes the state that of a new call. The lists keep their memory.
+// reset prepares the state for a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
 		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, facts: p.factsOf(e.Fn), at: at, data: callData{pieces: e.Call.Data},
@@ -240,7 +240,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	}
 }
 
-// lane is the stream that a call names, as an index into Plan.lanes, -1 for none.
+// lane returns the index of the call's stream in Plan.Streams, -1 for none.
 func (p *compiler) lane(e *timeline.Event) int {
 	if e.Fn.Stream < 0 {
 		return -1
@@ -258,13 +258,13 @@ func (p *compiler) lane(e *timeline.Event) int {
 	return i
 }
 
-const maxWords = 63 // what the player holds, one less for the output of a poll
+const maxWords = 63 // limit of the player, less one for the output of a poll
 
-// poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
+// poll turns a run of polls that ended with success into one OpUntil instruction.
 func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	f := p.f
 	if f.PollsCallbacks {
-		in.Op = plan.OpUntil // there is something to run, sooner or later
+		in.Op = plan.OpUntil // a callback will be pending at some time
 		return words
 	}
 	if f.Pending != 0 {
@@ -294,7 +294,7 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	return append(words, words[f.Params[out].Word])
 }
 
-// pollReturned is poll for a question that is answered by the returned value alone.
+// pollReturned is poll for functions that report completion by the returned value.
 func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	key := pollKey{fn: p.f.ID}
 	if len(p.e.Uses) > 0 {
@@ -302,7 +302,7 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 	}
 	switch int32(p.c.Ret) {
 	case p.f.Pending:
-		in.Bits = 0 // when it is complete is another question each time
+		in.Bits = 0 // may differ from run to run
 		p.asks(key)
 	case 0:
 		p.takeBack(key)
@@ -311,7 +311,7 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 	return words
 }
 
-// param is the operands for the words of a parameter; what the call needs besides goes before or after it.
+// param returns the operands for the words of a parameter. Further instructions go before or after the call.
 func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
@@ -329,7 +329,7 @@ func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 			ops[0] = plan.Operand{Slot: p.identity(t)}
 		}
 		if p.f.Shares == api.Import && q.Words > 1 {
-			// A key by value: the words that the other process got.
+			// A key by value: pass the words that the exporting process received.
 			if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
 				for k := range ops {
 					ops[k] = plan.Operand{Slot: uint32(first.Addend/8) + uint32(k)}
@@ -347,7 +347,7 @@ func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 		return one(op, nil)
 	case api.Opaque:
 		if callback := slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback }); callback {
-			return one(imm(0), nil) // for the program's function alone
+			return one(imm(0), nil) // used only by the program's function
 		}
 		if q.Cookie && w != 0 {
 			return one(p.region(w, 8), nil)

@@ -1,9 +1,9 @@
 // Package compile turns a trace into a plan for the player.
 //
-// Trace checks the Limits, surveys the allocations, threads and processes of the trace, and compiles its calls in one pass, in the order in
-// which they began. Handles and addresses become slots, payloads become data, and results become comparisons (see player/plan.h). Memory grows
-// with the live objects and the overlap of calls, not with the number of calls. Calls that can't be replayed, guesses and substitutes
-// are listed in Findings; an error means that the trace or a file can't be read.
+// Trace checks the Limits, surveys the allocations, threads and processes of the trace, and compiles its calls in one pass, ordered by
+// their start times. Handles and addresses become slots, payloads become data, and results become comparisons (see player/plan.h). Memory
+// grows with the live objects and the overlap of calls, not with the number of calls. Findings lists calls that can't be replayed,
+// guesses and substitutes. An error means that the trace or a file can't be read.
 //
 // Threads keep their recorded order: a call waits for the calls of other threads that had ended when it began. If the backend can't put
 // allocations at their recorded addresses, words of arguments and payloads that lie in live allocations are relocated and listed.
@@ -11,8 +11,8 @@
 // A trace that lacks calls is compiled like any other: a call that needs a missing object is refused by name, and a result without its
 // waiting call is not compared.
 //
-// Package replay calls Trace before each replay, and Each to explain differences and to extract launches. Package whatif uses the Limits. This
-// package runs nothing, loads no library, and writes only into the folder that it is given.
+// Package replay calls Trace before each replay, and Each to explain differences and to extract launches. Package whatif uses the Limits.
+// This package runs nothing, loads no library, and writes only into the given folder.
 package compile
 
 import (
@@ -123,7 +123,7 @@ func (p *compiler) compile() error {
 	return p.Err()
 }
 
-// untilLimit is how long one run of polls may take.
+// untilLimit is the maximum duration of one run of polls.
 const untilLimit = 30 * time.Second
 
 // finish writes the rest of the plan.
@@ -165,8 +165,8 @@ func (p *compiler) finish() error {
 	return err
 }
 
-// Each compiles a trace without a plan and calls see for every call that is replayed. It returns the data that was recorded after its
-// call, by call.
+// Each compiles a trace without a plan and calls see for every replayed call. It returns the data that was recorded after its call, by
+// call.
 func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (late map[uint64][]format.Data, err error) {
 	dir, err := os.MkdirTemp("", "acltrace-replay-")
 	if err != nil {

@@ -24,7 +24,7 @@ func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
 }
 
-// reader gives the content of data.
+// reader returns a reader for the content of a payload.
 func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
 	if d.Blob == 0 {
 		return bytes.NewReader(d.Bytes), nil
@@ -33,7 +33,7 @@ func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
 	return r, p.inBlob(d, err)
 }
 
-// bytes is the content of small data, which may not be changed and is valid until the next call is compiled.
+// bytes returns the content of a small payload. It is read-only and valid until the next call is compiled.
 func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	if d.Blob == 0 {
 		return d.Bytes, nil
@@ -46,9 +46,8 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	return b, p.inBlob(d, err)
 }
 
-// content puts recorded data into the plan's data. If it may hold device addresses, each 8-byte word that lies
-// in a live device allocation gets a relocation; those that the runtime reads are listed for the report. The relocations are valid until the
-// next call is compiled.
+// content adds a payload to the plan's data. If it may hold device addresses, each 8-byte word in a live device allocation gets a
+// relocation. The findings list the words that the runtime reads. The relocations are valid until the next call is compiled.
 func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
 	if d.Blob != 0 {
 		if at, ok := p.pointers.payloads[d.Blob]; ok {
@@ -72,14 +71,14 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	} else if err := p.blob(&s); err != nil {
 		return op, nil, p.inBlob(d, err)
 	}
-	// A copy leaves what it reads as it is; argument blocks are patched.
+	// Copies do not change their sources, but argument blocks are patched.
 	if d.Blob != 0 && !s.suspect && (q.Role == api.Reads || q.Role == api.Writes) {
 		p.pointers.payloads[d.Blob] = at
 	}
 	return op, slices.Clip(p.reused.relocs[s.first:]), nil
 }
 
-// inline puts data that is in the call itself.
+// inline adds a payload that is stored in the call.
 func (p *callCompiler) inline(s *scan) error {
 	if uint64(len(s.d.Bytes)) != s.d.Len {
 		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
@@ -88,7 +87,7 @@ func (p *callCompiler) inline(s *scan) error {
 	return p.Write(s.d.Bytes)
 }
 
-// blob puts data that is stored apart.
+// blob adds a payload that is stored as a blob.
 func (p *callCompiler) blob(s *scan) error {
 	d := s.d
 	r, err := p.r.BlobReader(d.Blob)
@@ -106,7 +105,7 @@ func (p *callCompiler) blob(s *scan) error {
 		}
 		n := uint64(len(b))
 		if off+n < d.Len {
-			n = (n - s.most) &^ 7 // the rest comes again, with what is behind it
+			n = (n - s.most) &^ 7 // the rest is read again with the bytes after it
 		}
 		n = p.scanWords(s, b, off, n)
 		if err := p.Write(b[:n]); err != nil {
@@ -117,7 +116,7 @@ func (p *callCompiler) blob(s *scan) error {
 			return err
 		}
 	}
-	// The end of a payload is where its hash is compared.
+	// The reader checks the hash at the end of a payload.
 	if n, err := in.Read(make([]byte, 1)); n != 0 {
 		return fmt.Errorf("longer than its %d bytes", d.Len)
 	} else if err != io.EOF {
@@ -126,7 +125,7 @@ func (p *callCompiler) blob(s *scan) error {
 	return nil
 }
 
-// reachesHost reports whether what a call was given are arguments of a kernel of a device which knows the host's memory by the same addresses.
+// reachesHost reports whether a parameter has kernel arguments, and so may hold host addresses that the device can access.
 func (p *callCompiler) reachesHost(q *api.Param) bool {
 	if p.f.Task != api.Kernel {
 		return false
@@ -138,7 +137,7 @@ func (p *callCompiler) reachesHost(q *api.Param) bool {
 	return false
 }
 
-// zeroCopy notes that kernels may use memory of the host's.
+// zeroCopy records that kernels may access a range of host memory.
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	p.unseen = o
 	if !p.pointers.hostReached[o] {
@@ -147,8 +146,8 @@ func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	}
 }
 
-// relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
-// there as an address is the same address, even when its allocation is gone by then.
+// relocation returns the relocation of a word that is an address. A word that comes back from the device and was sent there as an address
+// is the same address, even if its allocation was freed.
 func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
 	d, q, at := s.d, s.q, s.at
 	if d.Dir == format.DirOut {
@@ -166,7 +165,7 @@ func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
 		case known && a.Level > 0:
 			evidence = ByLayout
 		case known && a.Kind == kernelbin.General:
-			return plan.Reloc{}, false // a number, which only looks like an address
+			return plan.Reloc{}, false // a number that looks like an address
 		}
 	}
 	op.Addend += in
@@ -187,8 +186,8 @@ func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
 	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 }
 
-// allocation returns the live allocation that a word of a parameter's data is an address of, with its operand. Loops of a
-// program use the same addresses again and again.
+// allocation returns the live allocation that a word points into, the offset, and the operand. It keeps recent results, since loops use
+// the same addresses again.
 func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op plan.Operand, ok bool) {
 	const golden = 0x9e3779b97f4a7c15
 	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
@@ -202,7 +201,7 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 		o, in, ok = p.state.FindEnd(p.owner(), w)
 	}
 	if !ok {
-		// Of reserved addresses those without memory count, too.
+		// Reserved addresses count even without memory.
 		o, in, ok = p.state.Reserved(p.owner(), w)
 	}
 	if !ok {
@@ -214,7 +213,7 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 	return o, in, op, ok
 }
 
-// layout is what the binary of the kernel that is launched says of its arguments.
+// layout returns the arguments that the kernel's binary declares.
 func (p *callCompiler) layout() []kernelbin.Arg {
 	if p.args != nil {
 		return p.args.args
@@ -246,10 +245,10 @@ func (p *compiler) listRelocated(r Relocated, w uint64) {
 	p.Found.Relocated = append(p.Found.Relocated, r)
 }
 
-// memoryParam describes the content of host-visible memory, which belongs to no parameter.
+// MemoryParam describes the content of host-visible memory, which belongs to no parameter.
 var MemoryParam = api.Param{Name: "memory", Role: api.Reads}
 
-// paramOf is the parameter that data belongs to.
+// paramOf returns the parameter that a payload belongs to.
 func (p *callCompiler) paramOf(d *format.Data) *api.Param {
 	if d.Param == api.MemoryParam {
 		return &MemoryParam

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// size is the extent of a parameter's memory.
+// size returns the extent of a parameter's memory.
 func (p *callCompiler) size(q *api.Param) rows {
 	n, ok := q.Size.Bytes(p.f, p.c.Args)
 	if !ok {
@@ -24,12 +24,12 @@ func (p *callCompiler) size(q *api.Param) rows {
 	return rows{n, p.c.Args[p.f.Params[q.Size.Mul[0]].Word], p.c.Args[p.f.Params[q.Size.Pitch].Word]}
 }
 
-// address is the operand for an address that may lie in an allocation: the recorded one plays no part where it does.
+// address returns the operand for an address that may lie in an allocation.
 func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	op, in, _, own := p.locate(i, 0, w)
 	switch {
 	case own && p.f.Params[i].Role == api.Address:
-		return p.region(w, placeSize) // of the program's own memory; the call does not look behind it
+		return p.region(w, placeSize) // program memory that the call does not access
 	case in == nil:
 		p.nowhere(i, w)
 	}
@@ -37,9 +37,9 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	return op
 }
 
-// deviceArgs looks at the arguments that a launch finds in device memory, where they are known: they are addresses again if the copies that
-// have brought them there have made them so. An allocation that was made since lies elsewhere in the replay: its address is put in place
-// behind what the stream has to do before the launch.
+// deviceArgs checks the arguments of a launch in device memory, if their content is known. They are correct if the copies that wrote them
+// had their addresses relocated. If an allocation was made after the copy, its address is uploaded before the launch, on the launch's
+// stream.
 func (p *callCompiler) deviceArgs(i int) {
 	b, known, _ := p.accesses.DevArgs(p.e)
 	if !known || !p.ok {
@@ -65,8 +65,8 @@ func (p *callCompiler) deviceArgs(i int) {
 	}
 }
 
-// upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
-// graph nothing is put.
+// upload copies an address into the memory of a parameter, before the current call and on its stream. It returns false if that is
+// impossible, as in a capture.
 func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 	f, words := p.Model.Upload(8)
 	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
@@ -74,7 +74,7 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 	}
 	at, err := p.Put(make([]byte, 8))
 	if err != nil {
-		return false // the file will say so again
+		return false // a later write reports the error again
 	}
 	to := p.address(i, p.c.Args[p.f.Params[i].Word])
 	to.Addend += off
@@ -100,7 +100,7 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 	return true
 }
 
-// source is host memory that a copy reads: what the program had there is put there again.
+// source returns the operand for host memory that a copy reads, and stores the recorded content there.
 func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if p.e.Captured != nil && p.ok && s.len > 0 {
@@ -131,7 +131,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 		return op, nil
 	}
 	if !own && p.inFlight(in, off, off+s.span()) {
-		return op, nil // what the program saw there is on its way again
+		return op, nil // an earlier copy writes the content again
 	}
 	from, relocs, err := p.content(d, p.f.Params[i].Addresses)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 	if own && s.width == s.pitch {
 		p.relo = append(p.relo, relocs...)
 		if p.f.Stream < 0 && p.e.Captured == nil && d.Blob == 0 {
-			p.spoil(from, d.Len) // the data of a blob may be shared with other calls
+			p.spoil(from, d.Len) // other calls may share the data of a blob
 		}
 		return from, nil
 	}
@@ -154,7 +154,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 	return op, nil
 }
 
-// lasting is scratch memory of the call's own: an asynchronous copy may use it after the call, as may a graph.
+// lasting returns scratch memory that stays valid after the call if the call is asynchronous or captured.
 func (p *callCompiler) lasting(n uint64) plan.Operand {
 	if p.f.Stream < 0 && p.e.Captured == nil {
 		return p.temporary(n)
@@ -162,7 +162,7 @@ func (p *callCompiler) lasting(n uint64) plan.Operand {
 	return plan.Operand{Slot: plan.SlotScratch, Addend: p.Reserve(n)}
 }
 
-// destination is host memory that a copy writes: what came there is compared once the program has waited for it.
+// destination returns the operand for host memory that a copy writes. The result is compared after the program has waited for it.
 func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.find(i, item, format.DirOut)
 	at := p.at
@@ -178,7 +178,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	switch {
 	case !own:
 	case p.e.Captured != nil && p.ok:
-		op = p.region(addr, s.span()) // other copies of the graph may come to the same memory
+		op = p.region(addr, s.span()) // other copies of the graph may write the same memory
 	case at == p.at && d != nil:
 		op = p.temporary(s.span())
 	default:
@@ -203,7 +203,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	}
 	switch {
 	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):
-		return op, nil // runs of the graph may have brought more
+		return op, nil // there may be further runs of the graph
 	case d == nil:
 		why := "the program did not wait for it, or the recording had ended"
 		if p.r.Meta().CapturedBy == "ebpf" {
@@ -248,7 +248,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		}
 		level.mark(&in)
 		checks = append(checks, in)
-		relocs = nil // the first has seen to all of them
+		relocs = nil // the first part has all relocations
 	}
 	p.compareAt(at, checks)
 	if async && at != p.at {
@@ -257,7 +257,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	return op, nil
 }
 
-// hostAt is the memory of the host's that an address lies in, and where: what no call has allocated is one piece of memory for each process.
+// hostAt returns the host memory at an address, and the offset. Memory that no call allocated is one object for each process.
 func (p *callCompiler) hostAt(addr uint64) (*timeline.Object, uint64) {
 	if o, off, ok := p.state.Find(p.owner(), addr); ok {
 		return aliased(o, off)

@@ -8,11 +8,11 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 )
 
-// A process that forks after its parent has called the runtime has a runtime that does not work: its calls fail. The replay forks it too,
-// from the process that plays its parent.
+// If a process forks after its parent has called the runtime, the child's runtime does not work: its calls fail. The replay forks it too,
+// from the process that plays the parent.
 
-// fork has a process that is such one forked after the last call of its parent that had ended before its own first call, which is
-// compiled next and begins at a time.
+// fork makes the parent fork such a process, after the parent's last call that ended before the first call of the child. The first call
+// is compiled next and starts at the given time.
 func (p *compiler) fork(process int, first int64) {
 	processes := p.r.Processes()
 	pr := &p.procs[process]
@@ -26,7 +26,7 @@ func (p *compiler) fork(process int, first int64) {
 	in := plan.Instruction{Op: plan.OpFork, Fn: uint32(process)}
 	var at *Thread
 	last := int64(math.MinInt64)
-	var behind *group // nil if the call has left the window, or has its place already
+	var behind *group // nil if the call has left the window or is already laid out
 	for t := range p.Threads {
 		of := &p.Threads[t]
 		if of.Process == process || p.procs[of.Process].pid != processes[pr.process].ForkedFrom {
@@ -36,7 +36,7 @@ func (p *compiler) fork(process int, first int64) {
 			at, last, behind, in.Call = of, of.forker.end, nil, of.forker.call
 		}
 		for n := of.base; n < of.compiled; n++ {
-			// A call that runs functions of the program is followed by the calls in them.
+			// The calls inside a call that runs host functions follow it.
 			if g := of.group(n); g.end <= first && g.end > last && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
 				at, last, behind, in.Call = of, g.end, g, g.call
 				if n < of.laid {
@@ -56,8 +56,8 @@ func (p *compiler) fork(process int, first int64) {
 	pr.forked = true
 }
 
-// emit writes the instructions of all calls that nothing can change any more, once the calls that started before a time are compiled:
-// those that ended before it, without the polls of a run that may go on.
+// emit writes the instructions of all calls that are final. Before it, the calls that started before the frontier are compiled. Final are
+// the calls that ended before it, except the polls of an open run.
 func (p *compiler) emit(frontier int64) {
 	if frontier == math.MaxInt64 {
 		defer func() {
@@ -81,7 +81,7 @@ func (p *compiler) emit(frontier int64) {
 	}
 }
 
-// layOut gives the next call of a thread, with the calls that it encloses, its place in the plan. It returns false if that is not known yet.
+// layOut determines the position of the next call of a thread, and of the calls that it encloses. It returns false if they are not final.
 func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 	first := pr.group(pr.laid)
 	if first == nil {
@@ -110,7 +110,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 		pr.count += uint64(len(g.waits) + len(g.order) + len(g.insts) + len(g.lateWaits) + len(g.late))
 		g.finished = pr.count
 	}
-	// Calls that were made in a function of the program's, which a call of the same thread ran, are made in the stub that it runs again.
+	// Calls inside a host function, which a call of the same thread ran, are made in the stub that it runs again.
 	for n := last; n >= pr.laid && last > pr.laid; n-- {
 		g := pr.group(n)
 		inner := n
@@ -122,7 +122,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 		}
 		end := pr.group(inner).finished
 		g.insts[len(g.insts)-1].Len = end - g.finished
-		g.finished = end // they are finished together
+		g.finished = end // all of them finish together
 	}
 	for ; pr.laid <= last; pr.laid++ {
 		if g := pr.group(pr.laid); g.finish != nil {
@@ -132,7 +132,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 	return true
 }
 
-// writeNext writes the first call of a thread's window, and returns false if it is not laid out, or waits for one that is not.
+// writeNext writes the first call of a thread's window. It returns false if the call is not laid out, or waits for one that is not.
 func (p *compiler) writeNext(t int) bool {
 	pr := &p.Threads[t]
 	if pr.base >= pr.laid {
@@ -172,8 +172,9 @@ func (p *compiler) writeNext(t int) bool {
 	return true
 }
 
-// clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
-// wait, where times of the report begin and end, and around every call where the pace is kept. It also notes the call for the report.
+// clock sets the flags for reading the clock, which takes longer than everything else that the player does for a call. It is read around
+// calls that wait, at both ends of each stream and of the run, and around every call of a paced replay. clock also stores the call for
+// the report.
 func (p *compiler) clock(pr *Thread, g *group) {
 	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
 	if k < 0 {
@@ -205,7 +206,7 @@ func (p *compiler) clock(pr *Thread, g *group) {
 	pr.out.Play(plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream), Kernel: g.kernel})
 }
 
-// clockLast has the player read its clock after the last call of each stream.
+// clockLast sets the flag for the last call of each stream.
 func (p *compiler) clockLast() {
 	for t := range p.Threads {
 		pr := &p.Threads[t]
@@ -219,10 +220,10 @@ func (p *compiler) clockLast() {
 	}
 }
 
-// calm takes out of a group what needs more of a call than that it returns: comparisons, and stores to memory that calls
-// were to make, or of what lies there.
+// calm removes the instructions that need more than a return from a call: comparisons, and stores to memory that calls would make or
+// fill.
 func (p *compiler) calm(g *group) {
-	made := p.processID(len(p.procs)) // the first slot that calls fill
+	made := p.processID(len(p.procs)) // first slot that calls fill
 	idle := func(in plan.Instruction) bool {
 		switch in.Op {
 		case plan.OpCheck, plan.OpTake, plan.OpMark:
@@ -241,7 +242,7 @@ func (p *compiler) calm(g *group) {
 	}
 }
 
-// order makes the call at hand wait for the calls of other threads that were over before it began.
+// order makes the current call wait for the calls of other threads that ended before it began.
 func (p *callCompiler) order(g *group) {
 	if len(g.insts) == 0 {
 		return
@@ -263,7 +264,7 @@ func (p *callCompiler) order(g *group) {
 	}
 }
 
-// asks notes a poll that found its object incomplete: it is one of a run that may end with an answer.
+// asks notes a poll that found its object incomplete. It may belong to a run of polls that succeeds in the end.
 func (p *callCompiler) asks(key pollKey) {
 	pr := &p.Threads[p.at.thread]
 	pr.group(p.at.group).poll = key
@@ -272,7 +273,7 @@ func (p *callCompiler) asks(key pollKey) {
 	}
 }
 
-// takeBack drops the instructions of a run of polls that ends with the call at hand.
+// takeBack drops the instructions of the run of polls that ends with the current call.
 func (p *callCompiler) takeBack(key pollKey) {
 	pr := &p.Threads[p.at.thread]
 	g := pr.group(p.at.group)

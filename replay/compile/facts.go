@@ -19,7 +19,7 @@ type facts struct {
 	complete   int64  // value that a poll stores for a complete object
 }
 
-// factsOf returns those of a function, nil for a function outside the model.
+// factsOf returns the facts of a function, nil for a function outside the model.
 func (p *compiler) factsOf(f *api.Func) *facts {
 	if f == nil {
 		return nil
@@ -55,7 +55,7 @@ func Makes(f *api.Func) bool {
 	})
 }
 
-// retBits returns how many bits of the returned value must be equal.
+// retBits returns the number of compared bits of the returned value.
 func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
 	if f.Ret.Makes() && c.Ret == 0 {
 		return 64

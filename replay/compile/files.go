@@ -23,10 +23,10 @@ import (
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
 // a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
 
-// fileName is the path of a file that the call reads.
+// fileName returns the path of a file that the call reads.
 func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
-		return p.zero(1), nil // which names no file
+		return p.zero(1), nil // an empty name
 	}
 	d := p.find(i, 1, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -50,7 +50,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 		}
 		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
 	}
-	f, err := atomicfile.Fresh(path) // in place of that of an earlier replay, if the folder is kept
+	f, err := atomicfile.Fresh(path) // replaces the file of an earlier replay, if the folder is kept
 	if err != nil {
 		return plan.Operand{}, err
 	}
@@ -65,7 +65,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	return p.pathOperand(path)
 }
 
-// newPath is the path of a file that does not exist: the call writes it, or failed to read it.
+// newPath returns a path that does not exist: the call writes the file, or failed to read it.
 func (p *callCompiler) newPath(i int) (plan.Operand, error) {
 	dir := OwnDir(p.dir)
 	if p.o.Relative {
@@ -75,11 +75,11 @@ func (p *callCompiler) newPath(i int) (plan.Operand, error) {
 	if err != nil {
 		return plan.Operand{}, err
 	}
-	_ = os.Remove(path) // of a replay before, where the folder is kept
+	_ = os.Remove(path) // from an earlier replay, if the folder is kept
 	return p.pathOperand(path)
 }
 
-// ownPath returns a new path in a folder of the replay that ends like the recorded one.
+// ownPath returns a new path in a folder of the replay. It ends like the recorded path.
 func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 	base := "file"
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
@@ -101,7 +101,7 @@ func (p *compiler) pathOperand(path string) (plan.Operand, error) {
 	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
-// plainName returns the end of a path as a file name of at most 64 letters, digits, dots, dashes and underscores.
+// PlainName returns the end of a path as a file name with at most 64 letters, digits, dots, dashes and underscores.
 func PlainName(path string) string {
 	base := filepath.Base(path)
 	base = base[max(0, len(base)-64):]
@@ -113,7 +113,7 @@ func PlainName(path string) string {
 	}, base)
 }
 
-// keepMembers removes the other members of a JSON object. What is no JSON object becomes an equally damaged one.
+// keepMembers removes all other members of a JSON object. Text that is not a JSON object becomes equally damaged text.
 func keepMembers(text []byte, keep []string) []byte {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil
@@ -134,6 +134,6 @@ func keepMembers(text []byte, keep []string) []byte {
 	return b
 }
 
-// ownDir is the folder, in the folder of a replay, that the player may write to. The plan and the player itself are outside: the player of
-// a repeated run is started by this process, which is in no sandbox.
+// OwnDir returns the folder inside a replay's folder that the player may write to. The plan and the player are outside: this process,
+// which has no sandbox, starts the player again for repeated runs.
 func OwnDir(dir string) string { return filepath.Join(dir, "acltrace-run") }

@@ -11,46 +11,46 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Findings are what compiling a trace has shown. They do not depend on a run.
+// Findings are the results of compiling a trace. They do not depend on a run.
 type Findings struct {
 	Calls   uint64 // in the trace
-	From    int64  // begin of the first call
-	To      int64  // end of the last
-	Longest int64  // call, nanoseconds
+	From    int64  // start of the first call
+	To      int64  // end of the last call
+	Longest int64  // duration of the longest call, nanoseconds
 	Scope   format.Scope
 	Cut     string // why the end of the recording is missing, "" if it is there
 
-	Unsupported []Unsupported // calls that can't be made: nothing is run
-	LeftOut     []Unsupported // composite calls, of which only the calls inside are made
+	Unsupported []Unsupported // calls that can't be made, so nothing is run
+	LeftOut     []Unsupported // composite calls, replaced by the calls inside
 	Absent      []Unsupported // calls that are known to be missing from the trace
-	Asked       []string      // functions that the program looked up and that no probe sees
+	Asked       []string      // functions that the program looked up and no probe sees
 	Ignored     []IgnoredVariable
 
 	Unverified   []Unverified
-	Doubts       []Unverified // effects that the replay does not reproduce and that no single result shows
+	Doubts       []Unverified // effects that the replay does not reproduce and that concern no single result
 	Substituted  []Substituted
 	Because      map[verify.Reason]string // a more detailed text for a reason
 	Volatile     uint64                   // outputs that differ from run to run, not compared
-	Relocated    []Relocated              // the first of them
-	Relocations  int                      // all
-	Ambiguous    []Ambiguous              // the first of them
-	Ambiguities  int                      // all
+	Relocated    []Relocated              // the first ones
+	Relocations  int                      // total
+	Ambiguous    []Ambiguous              // the first ones
+	Ambiguities  int                      // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
 }
 
-// Unverified are unproved results of a call.
+// Unverified counts unproved results of a call.
 type Unverified struct {
 	Call    uint64        `json:"call"`
 	Reason  string        `json:"reason"`
 	Code    verify.Reason `json:"reason_code"`
-	Results int           `json:"results"` // a copy has one, a batch one for each of its copies
-	// OtherBytes counts the results with other bytes than recorded, which proves nothing.
+	Results int           `json:"results"` // one for a copy, one for each item of a batch
+	// OtherBytes counts the results whose bytes differ from the recording, which proves nothing.
 	OtherBytes int `json:"other_bytes,omitempty"`
 }
 
 func (u *Unverified) String() string {
-	if u.Call == 0 && u.Code == verify.Incomplete { // of no call
+	if u.Call == 0 && u.Code == verify.Incomplete { // belongs to no call
 		return u.Reason
 	}
 	if u.Results > 1 {
@@ -68,15 +68,15 @@ func AddUnverified(list []Unverified, call uint64, code verify.Reason, reason st
 	return append(list, Unverified{Call: call, Reason: reason, Code: code, Results: 1})
 }
 
-// Unsupported are calls of a function that are not made, for one reason.
+// Unsupported counts calls of a function that are not made, for one reason.
 type Unsupported struct {
 	Func   string `json:"func"`
 	Calls  int    `json:"calls"`
 	Reason string `json:"reason"`
-	Call   uint64 `json:"call,omitempty"` // the first of them, if it is in the trace
+	Call   uint64 `json:"call,omitempty"` // the first one in the trace
 }
 
-// String names the calls and the reason.
+// String returns the calls and the reason.
 func (u *Unsupported) String() string {
 	switch {
 	case u.Func != "" && u.Call > 0:
@@ -96,7 +96,7 @@ type Substituted struct {
 	Param  string `json:"param"`
 	Bytes  uint64 `json:"bytes"`
 	Reason string `json:"reason"`
-	marked bool   // the device marks what depends on it, so results are found one by one
+	marked bool   // the device marks dependent results, so each is reported by itself
 }
 
 // Relocated is a word that was rewritten as a device address, with the evidence for it.
@@ -107,7 +107,7 @@ type Relocated struct {
 	Item       uint32 `json:"item,omitempty"`
 	Offset     uint64 `json:"offset"`
 	Value      string `json:"value"`
-	Allocation uint64 `json:"allocation"` // the call that made the allocation, object or token
+	Allocation uint64 `json:"allocation"` // call that made the allocation, object or token
 	At         uint64 `json:"at"`         // offset in the allocation
 	Evidence   string `json:"evidence"`   // ByLayout, ByRange, ByHandle or ByToken
 }
@@ -115,34 +115,34 @@ type Relocated struct {
 // The values of Relocated.Evidence.
 const (
 	ByLayout = "layout" // the binary of the kernel declares a pointer
-	ByRange  = "range"  // the word is an address of an allocation that lived then
-	ByHandle = "handle" // the word is the handle of an object that kernels know by it
-	ByToken  = "token"  // the bytes from there on were returned by the call Allocation and are passed on unchanged
+	ByRange  = "range"  // the word is an address in an allocation that was live
+	ByHandle = "handle" // the word is a handle that kernels know
+	ByToken  = "token"  // an earlier call returned the same bytes
 )
 
-// Ambiguous is a pair of calls without a recorded order, in the order in which they are made.
+// Ambiguous is a pair of calls without a recorded order, in replay order.
 type Ambiguous struct {
 	Calls  [2]uint64 `json:"calls"`
 	Reason string    `json:"reason"`
 }
 
-// DeviceBlock is an allocation of device memory whose address is compared after a run.
+// DeviceBlock is a device allocation whose address is compared after a run.
 type DeviceBlock struct {
 	Slot   uint32
 	Object *timeline.Object
-	end    int64 // of the call that made it
+	end    int64 // end of the allocating call
 }
 
-// hostMap is host memory of the program that is registered for the device.
+// hostMap is program memory registered for the device.
 type hostMap struct {
 	plan.Map
 	recorded uint64 // address
 }
 
-// MaxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
+// MaxListed bounds the lists of a report that grow with the trace. The totals are exact.
 const MaxListed = 1000
 
-// Unproved lists what is unproved whatever a run shows. A finding that concerns no single result counts as one result.
+// Unproved lists everything that is unproved in any run. A finding that concerns no single result counts as one result.
 func (f *Findings) Unproved() []Unverified {
 	us := append(slices.Clone(f.Unverified), f.Doubts...)
 	for _, u := range f.Absent {
@@ -153,7 +153,7 @@ func (f *Findings) Unproved() []Unverified {
 	}
 	for _, u := range f.Substituted {
 		if u.marked {
-			continue // results that depend on it are unproved
+			continue // dependent results are unproved
 		}
 		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
 	}
@@ -166,12 +166,12 @@ func (p *compiler) unsupported(c *format.Call, name, reason string) {
 	count(&p.Found.Unsupported, c, name, reason)
 }
 
-// leaveOut notes a call that encloses others.
+// leaveOut records a composite call.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
 	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
 }
 
-// count adds a call to those of the same function and reason.
+// count adds a call to the entry with its function and reason.
 func count(us *[]Unsupported, c *format.Call, name, reason string) {
 	for i := range *us {
 		if u := &(*us)[i]; u.Func == name && u.Reason == reason {

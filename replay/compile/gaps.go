@@ -12,15 +12,15 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// gaps are the periods in which a trace lacks calls, by their beginning.
+// gaps are the periods with missing calls, by start time.
 type gaps struct {
 	all   []format.Gap
 	marks []gapMark      // by time
-	other []gapMark      // when memory first became unknown for other reasons, by time
-	seen  map[uint32]int // marks made in each process
+	other []gapMark      // by time: when memory first became unknown for another reason
+	seen  map[uint32]int // number of marks made in each process
 }
 
-// gapMark is a time at which all live memory becomes unknown.
+// A gapMark is a time at which all live memory becomes unknown.
 type gapMark struct {
 	at   int64
 	code verify.Reason
@@ -45,7 +45,7 @@ func newGaps(c *format.Completeness) gaps {
 	return gs
 }
 
-// reason returns why results at a time are unproved if the library can't mark memory, "" if nothing was missing before.
+// reason returns why results at a time are unproved on a library without OpMark, "" if nothing was missing before.
 func (gs *gaps) reason(at int64) verify.Reason {
 	switch {
 	case len(gs.all) > 0 && gs.all[0].From < at:
@@ -56,19 +56,19 @@ func (gs *gaps) reason(at int64) verify.Reason {
 	return ""
 }
 
-// since records that memory is unknown for a reason from a time on.
+// since records that memory is unknown for a reason since a time.
 func (gs *gaps) since(code verify.Reason, at int64) {
 	if !gs.has(code) {
 		gs.other = append(gs.other, gapMark{at, code})
 	}
 }
 
-// has reports whether memory became unknown for a reason besides missing calls.
+// has reports whether memory became unknown for a reason other than missing calls.
 func (gs *gaps) has(code verify.Reason) bool {
 	return slices.ContainsFunc(gs.other, func(m gapMark) bool { return m.code == code })
 }
 
-// due returns the reason of the marks that a process has to make before a call that begins at a time, "" if there are none.
+// due returns the reason for the marks that a process must make before a call with the given start, "" if there are none.
 func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
 	n := gs.seen[process]
 	for ; n < len(gs.marks) && gs.marks[n].at <= start; n++ {
@@ -80,10 +80,10 @@ func (gs *gaps) due(process uint32, start int64) (code verify.Reason) {
 	return code
 }
 
-// Calls that the trace lacks may have written any memory that lived at the time, and copies whose data it lacks bring zeros. A simulator
-// marks that memory (opMark) and reports the results that depend on it. On other libraries every later result is unproved.
+// Missing calls may have written any live memory, and copies with missing data copy zeros. A simulator marks such memory (OpMark) and
+// reports the results that depend on it. On other libraries every later result is unproved.
 
-// markGaps marks all device memory that lives, before the current call, if calls are missing since the call before it.
+// markGaps marks all live device memory before the current call, if calls are missing before it.
 func (p *callCompiler) markGaps() {
 	if len(p.gaps.all) == 0 || !p.o.Compare {
 		return
@@ -105,13 +105,13 @@ func (p *callCompiler) markGaps() {
 	}
 }
 
-// mark tells the library that memory is unknown for a reason, or known again if that is "".
+// mark returns an instruction that marks memory as unknown for a reason, or as known if the reason is "".
 func (p *compiler) mark(at plan.Operand, size uint64, code verify.Reason) plan.Instruction {
 	return plan.Instruction{Op: plan.OpMark, Bits: code.Code(), Operands: p.Operands(at), Len: size}
 }
 
-// zerosIn notes that the current call copies zeros from pinned memory, or from the memory of zeros where that is nil, which takes the place
-// of data that the trace lacks.
+// zerosIn records that the current call copies zeros in place of missing data: from pinned memory, or from the shared zeros if pinned is
+// nil.
 func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint64) {
 	p.gaps.since(verify.Data, p.c.Start)
 	p.Found.Substituted[len(p.Found.Substituted)-1].marked = true
@@ -121,13 +121,13 @@ func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint6
 	}
 }
 
-// unknown marks memory, from before the current call on.
+// unknown marks memory as unknown before the current call.
 func (p *callCompiler) unknown(at plan.Operand, size uint64, code verify.Reason) {
 	p.gaps.since(code, p.c.Start)
 	p.before = append(p.before, p.mark(at, size, code))
 }
 
-// because describes why results have a reason.
+// because sets the detailed text for a reason.
 func (p *compiler) because(code verify.Reason, why string) {
 	if p.Found.Because == nil {
 		p.Found.Because = map[verify.Reason]string{}
@@ -135,7 +135,7 @@ func (p *compiler) because(code verify.Reason, why string) {
 	p.Found.Because[code] = why
 }
 
-// zerosReason is why each process marks the memory of zeros as unknown before its first call, "" if it does not.
+// zerosReason returns the reason with which each process marks the shared zeros before its first call, "" for none.
 func (p *compiler) zerosReason() verify.Reason {
 	if !p.gaps.has(verify.Data) || !p.o.Compare || p.pointers.zeros == 0 {
 		return ""
@@ -143,7 +143,7 @@ func (p *compiler) zerosReason() verify.Reason {
 	return verify.Data
 }
 
-// afterGap gives the comparison of a result that came at a time the reason for which it proves nothing on a library that can't mark memory.
+// afterGap sets the reason that makes a comparison prove nothing on a library without OpMark, if there is one at that time.
 func (p *compiler) afterGap(in *plan.Instruction, at int64) {
 	if code := p.gaps.reason(at); code != "" {
 		in.Bits, in.Flags = code.Code(), in.Flags|plan.InstUnmarked

@@ -22,7 +22,7 @@ func (p *callCompiler) taskWork() *graphWork {
 	return p.work
 }
 
-// capture records that the current call puts a copy to the host into a graph.
+// capture records that the current call adds a copy to the host to a graph.
 func (p *callCompiler) capture(g graphCopy) {
 	g.call = p.c.Index
 	p.graphs.copies = append(p.graphs.copies, &g)
@@ -33,7 +33,7 @@ func (p *callCompiler) capture(g graphCopy) {
 	w.copies = append(w.copies, &g)
 }
 
-// captureSource records that the current call puts a copy from host memory into a graph.
+// captureSource records that the current call adds a copy from host memory to a graph.
 func (p *callCompiler) captureSource(g graphSource) {
 	g.call = p.c.Index
 	w := p.taskWork()
@@ -186,7 +186,7 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 			done[k] = true
 			o, off := p.hostAt(g.addr)
 			if p.inFlight(o, off, off+g.size.span()) {
-				continue // a copy from the device is on its way there again
+				continue // a copy from the device writes it again
 			}
 			d := p.pieceAt(g.addr, g.size.len, format.DirIn)
 			if d == nil || d.Status != format.Whole {
@@ -198,7 +198,7 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				continue
 			}
 			was := *d
-			was.Dir = format.DirOut // no argument of the call
+			was.Dir = format.DirOut // not an argument
 			from, relocs, err := p.content(&was, true)
 			if err != nil {
 				failed = err
@@ -222,7 +222,7 @@ func memoryOf(o *timeline.Object) string {
 	return fmt.Sprintf("call %d", o.Created)
 }
 
-// pieceAt is what the call at hand, a run of a graph, has found or left at an address.
+// pieceAt returns the content of an address that was recorded before or after the current run of a graph, nil if there is none.
 func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 	for k := range p.data.pieces {
 		if d := &p.data.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
@@ -232,8 +232,8 @@ func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 	return nil
 }
 
-// laidBefore puts where a copy goes what the program had there before the call at hand, since nothing tells whether the copy was made: what lies
-// there afterwards is compared, whichever it was. It returns why that can't be, "" for nothing.
+// laidBefore stores the recorded earlier content at the destination of a copy that may not be made. So the content after the run is
+// comparable either way. It returns the reason if that is impossible, else "".
 func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	o, off := p.hostAt(c.addr)
 	under, covered := false, false
@@ -249,14 +249,14 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	d := p.pieceAt(c.addr, c.size.len, format.DirIn)
 	switch {
 	case covered:
-		return "", nil // it comes there again
+		return "", nil // the copy writes it again
 	case under:
 		return "whether its part ran can't be told: a copy to some of the same memory was under way", nil
 	case d == nil || d.Status != format.Whole:
 		return "whether its part ran can't be told: what lay there before is not in the trace", nil
 	}
 	was := *d
-	was.Dir = format.DirOut // no argument of the call
+	was.Dir = format.DirOut // not an argument
 	from, relocs, err := p.content(&was, true)
 	if err != nil {
 		return "", err
@@ -265,7 +265,7 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	return "", nil
 }
 
-// graphResult has what a run of a graph has brought to the host compared.
+// graphResult compares the recorded result of a copy in the current run of its graph.
 func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
 	switch d.Status {
 	case format.Whole:
@@ -294,12 +294,12 @@ func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) 
 	return nil
 }
 
-// graphResults lists what runs of graphs have brought to the host and the recording does not have. Where it has none of a copy's results
-// by run, what lay there at one moment is compared behind the run that had brought it.
+// graphResults lists the results of graph runs that were not recorded. If a copy has no result for each run but one at some moment, that
+// one is compared after the run that wrote it.
 func (p *compiler) graphResults() {
 	for _, c := range p.graphs.copies {
 		byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
-		last := -1 // the run that had brought what lay there at one moment
+		last := -1 // the run before the recorded moment
 		for i := range c.runs {
 			if c.runs[i].start < c.recorded {
 				last = i
@@ -309,7 +309,7 @@ func (p *compiler) graphResults() {
 			last = -1
 		}
 		if last < 0 && c.recorded != noTime {
-			// Nothing had come yet, or it is compared with that of the run, or nothing tells whether it is that of the run.
+			// There was no run yet, each run has its own result, or the last run may not have made the copy.
 			for _, at := range p.graphs.once[c.call] {
 				p.Threads[at.thread].out.Set(at.group, plan.Instruction{Op: plan.OpNothing, Call: c.call})
 			}

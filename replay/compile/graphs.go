@@ -21,7 +21,7 @@ type graphWork struct {
 	hosts   []*hostLaunch
 }
 
-// locate notes where comparisons of captured copies are written: instructions of a thread from a number on.
+// locate notes the positions of comparisons of captured copies: instructions of a thread from a number on.
 func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 	if len(g.once) == 0 {
 		return
@@ -38,28 +38,28 @@ func newGraphs() graphs {
 	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[ownKey]*own{}, once: map[uint64][]place{}}
 }
 
-// graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs. A recording has the
-// results of each run that the program has waited for, by the number of the copy among those of the graph (as items of the call that
-// runs it), or what lay there at one moment, when the program had waited for the copy's stream the first time.
+// A graphCopy is a captured copy to the host. It writes a result in each run of the graph. A recording has one of two things: the result
+// of each run that the program waited for, as an item of the call that runs the graph, numbered by the copies in the graph; or the
+// content at one moment, when the program first waited for the copy's stream.
 type graphCopy struct {
 	call     uint64
 	to       plan.Operand
-	addr     uint64 // as recorded
+	addr     uint64 // recorded
 	size     rows
-	at       place // behind which what lay there at one moment is compared
-	recorded int64 // when that was, noTime for never
+	at       place // the call after which the content at one moment is compared
+	recorded int64 // that moment, noTime if there is none
 	runs     []graphRun
 }
 
-// graphSource is host memory that a graph copies from at each run. The program may have changed it since the run before without a call, so
-// a recording has its content of each run, as an item of the call that runs the graph. Recordings before format 1.1 do not.
+// A graphSource is host memory that a graph copies from in each run. The program may change it between runs without a call. So a
+// recording has its content before each run, as an item of the call that runs the graph. Recordings before format 1.1 lack it.
 type graphSource struct {
 	call uint64
 	op   plan.Operand
-	addr uint64 // as recorded
+	addr uint64 // recorded
 	size rows
 
-	unknown bool // it is marked
+	unknown bool // it is marked as unknown
 }
 
 type graphRun struct {
@@ -67,7 +67,7 @@ type graphRun struct {
 	start  int64
 	maybe  bool   // the copy may not have been made
 	result string // why it can't be compared
-	there  bool   // it is in the recording, and compared
+	there  bool   // it was recorded and is compared
 }
 
 const noTime = -1 << 63
@@ -77,23 +77,23 @@ func (c *graphCopy) shift() plan.Operand {
 	return plan.Operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr}
 }
 
-// hostLaunch is a call that has a stream call a function of the program's.
+// A hostLaunch is a call that adds a host function to a stream.
 type hostLaunch struct {
 	call uint64
 	key  ownKey
-	ops  uint32  // the operand that says how long the stub takes
+	ops  uint32  // operand with the duration of the stub
 	fate int     // index into findings.host
 	runs []int64 // nanoseconds
-	want int     // runs that there were, as far as the calls tell
+	want int     // number of runs according to the calls
 }
 
-// ownKey is a function of the program's with what it is given.
+// An ownKey is a host function with its argument.
 type ownKey struct {
 	process  uint32
 	fn, data uint64
 }
 
-// own is what the trace tells of such a function, in the order of time: the calls by which a stream was to run it, and how long it ran.
+// An own lists, in time order, the launches of a host function and the durations of its runs.
 type own struct {
 	asked []*hostLaunch
 	took  []int64 // nanoseconds

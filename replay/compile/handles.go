@@ -9,7 +9,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// ownContext is the first device's own context. Each thread asks for it itself, and so waits for no other.
+// ownContext returns the first device's primary context. Each thread obtains it by a call of its own, so that it waits for no other
+// thread.
 func (p *callCompiler) ownContext() plan.Operand {
 	s, ok := p.objects.contexts.slots[p.at.thread]
 	if !ok {
@@ -20,7 +21,7 @@ func (p *callCompiler) ownContext() plan.Operand {
 	return plan.Operand{Slot: s}
 }
 
-// settle makes the device's own context current to a thread that uses a context without having said which.
+// settle makes the primary context current in a thread that uses a context without a recorded selection.
 func (p *callCompiler) settle() {
 	switch c := &p.objects.contexts; {
 	case c.finds == nil || c.selects == nil || !p.ok || c.current[p.at.thread]:
@@ -32,7 +33,7 @@ func (p *callCompiler) settle() {
 	}
 }
 
-// usesContext reports whether the call at hand could not have been made, or not have had its answer, without a current context.
+// usesContext reports whether the current call needs a current context.
 func (p *callCompiler) usesContext() bool {
 	if p.f.Task != api.NoTask || p.f.Sync == api.SyncDevice {
 		return true
@@ -51,12 +52,12 @@ func (p *callCompiler) usesContext() bool {
 	})
 }
 
-// aside is a call of the player's own, before the one at hand.
+// aside adds a call of the player's own before the current call.
 func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) {
 	p.before = append(p.before, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
 }
 
-// aliased returns the allocation that memory is a part of, and the place in it, for the memory of a registration.
+// aliased returns the allocation that a registration is part of, and the offset in it. Other objects are returned unchanged.
 func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 	if o != nil && o.Kind == api.Registered && o.Parent != nil {
 		return o.Parent, off + o.Handle - o.Parent.Handle
@@ -64,7 +65,7 @@ func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 	return o, off
 }
 
-// object is the operand for a handle of an object.
+// object returns the operand for the handle of an object.
 func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if op, ok := p.objects.operands.get(o); ok {
 		return op
@@ -72,7 +73,7 @@ func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if op, ok := p.shareable(o); ok {
 		return op
 	}
-	// A handle of what is gone is given again as such, for the same error.
+	// Pass the handle of a destroyed object, for the same error.
 	if op, ok := p.objects.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
 		return op
 	}
@@ -102,7 +103,7 @@ func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
 		}
 		return op, nil
 	}
-	// An allocation that is not live: the program has given back what it did not have, or no longer.
+	// The program freed memory that is not live.
 	if op, ok := p.objects.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
 		return op, nil
 	}

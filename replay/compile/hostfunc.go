@@ -13,9 +13,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Functions of the program's that the runtime calls are not in a trace. Stubs stand for them: those that a stream calls take as long as
-// the program's did, where the recorded time is kept and the recording has their runs (api.Func.Called); what they wrote is not
-// compared, and said.
+// A trace does not contain the program's functions that the runtime calls. Stubs replace them. The stub of a stream's host function takes
+// as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.Called). Memory that the functions wrote is
+// not compared, which the report says.
 
 func (p *compiler) own(k ownKey) *own {
 	o := p.graphs.owns[k]
@@ -26,7 +26,7 @@ func (p *compiler) own(k ownKey) *own {
 	return o
 }
 
-// called takes in a run of a function of the program's.
+// called takes in a run of a host function.
 func (p *compiler) called(e *timeline.Event, process uint32) {
 	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
 		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
@@ -34,7 +34,7 @@ func (p *compiler) called(e *timeline.Event, process uint32) {
 	}
 }
 
-// callback is what stands for a function of the program's.
+// callback returns the stub for a function of the program.
 func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
@@ -48,7 +48,7 @@ func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	return plan.Operand{Slot: plan.SlotHostFunction}
 }
 
-// hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
+// hostLaunch records that the current call, whose operands start at ops, adds a host function to a stream.
 func (p *callCompiler) hostLaunch(ops uint32) {
 	if p.f.Task != api.HostFunc || !p.ok {
 		return
@@ -71,15 +71,15 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 	p.ask(l)
 }
 
-// ask notes that a launch, or a graph that it is in, will have its function run once.
+// ask records one expected run of a host function, by a launch or by a run of its graph.
 func (p *compiler) ask(l *hostLaunch) {
 	l.want++
 	o := p.own(l.key)
 	o.asked = append(o.asked, l)
 }
 
-// hostFunctions gives each launch the times of its runs, once all are known. Runs of one function with one argument that several streams
-// were to call come in the order in which that was asked.
+// hostFunctions assigns the durations of runs to launches, once all are known. Runs of one function with one argument are assigned in the
+// order of the launches.
 func (p *compiler) hostFunctions() error {
 	for _, o := range p.graphs.owns {
 		for i, l := range o.asked[:min(len(o.asked), len(o.took))] {
@@ -113,7 +113,7 @@ func (p *compiler) hostFunctions() error {
 	return nil
 }
 
-// exception leaves out a call that reads an exception, and follows which function exceptions are given to. Its stub reads nothing.
+// exception leaves out calls that read an exception, and follows the registered handler. The stub of a handler reads nothing.
 func (p *callCompiler) exception() (skip bool) {
 	if !p.facts.exceptions {
 		return false
@@ -140,7 +140,7 @@ func (p *callCompiler) exception() (skip bool) {
 	return true
 }
 
-// doubt notes an effect of the call that the replay does not reproduce and that no single result shows.
+// doubt records an effect of the call that the replay does not reproduce and that concerns no single result.
 func (p *callCompiler) doubt(code verify.Reason, reason string) {
 	p.Found.Doubts = AddUnverified(p.Found.Doubts, p.c.Index, code, reason)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
+// fillBuffers stores the program's content of the placeholders of an argument list before its launch.
 func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
 	for k := range p.data.pieces {
@@ -45,7 +45,7 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 	return nil
 }
 
-// input is host memory that the call reads before it returns, or may keep.
+// input returns the operand for host memory that the call reads before it returns, or may keep.
 func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -60,7 +60,7 @@ func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.O
 	}
 	if p.f.Shares == api.Import && q.Role == api.In {
 		if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
-			return first, nil // where the other process has got it
+			return first, nil // the address of the exported key
 		}
 	}
 	from, relocs, err := p.content(d, q.Addresses)
@@ -74,22 +74,22 @@ func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.O
 	return from, err
 }
 
-// takes reports whether the call at hand puts a task on a stream. Such a call must have read its arguments when it returns, since programs use
-// their memory for the next call while the task waits for its turn. Other functions may keep pointers, as those that load binaries do.
+// takes reports whether the current call adds a task to a stream. Such a call must have read its arguments when it returns, since
+// programs reuse their memory for the next call. Other functions may keep pointers, as those that load binaries do.
 func (p *callCompiler) takes() bool { return p.f.Task != api.NoTask }
 
-// spoilLimit is how much of an argument the player overwrites at most.
+// spoilLimit is the maximum number of overwritten bytes of one argument.
 const spoilLimit = 4 << 10
 
-// spoil has the player overwrite an argument of the call at hand once the call has returned, as the program does when it prepares the next call.
-// A runtime that reads the argument later gives another result.
+// spoil makes the player overwrite an argument after the current call, as a program does when it prepares the next call. A runtime that
+// reads the argument too late computes another result.
 func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 	if at.Slot != plan.SlotData || n == 0 {
 		return
 	}
 	last := len(p.spoils) - 1
 	if last >= 0 && at.Addend-p.spoils[last].to < plan.DataAlign && at.Addend+n-p.spoils[last].from <= spoilLimit {
-		p.spoils[last].to = at.Addend + n // nothing but padding lies between them
+		p.spoils[last].to = at.Addend + n // with padding between them
 		return
 	}
 	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
@@ -107,7 +107,7 @@ func (p *callCompiler) addSpoils(in *plan.Instruction) {
 	}
 }
 
-// image is a binary that tells its own size.
+// image returns the operand for a binary, whose size is in its content.
 func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -120,7 +120,7 @@ func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	return from, err
 }
 
-// packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
+// packed returns a list {pointer, block, bytes, size, 0} for a block of kernel arguments.
 func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -143,7 +143,7 @@ func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
 	return p.table(list, []plan.Reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: plan.SlotData}})
 }
 
-// arguments are those of a kernel, whose words may be addresses.
+// arguments returns the operand for kernel arguments, whose words may be addresses.
 func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, error) {
 	q := p.f.Params[i]
 	q.Addresses = true
@@ -154,7 +154,7 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 	return from, err
 }
 
-// array is an array of pointers to the arguments of a kernel, which are the items behind one.
+// array returns an array of pointers to kernel arguments, which are the items with numbers above base.
 func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 	var words []byte
 	var relocs []plan.Reloc
@@ -184,7 +184,7 @@ func grown(b []byte, n int) []byte {
 	return b
 }
 
-// table puts data with relocations that count from its beginning.
+// table adds data with relocations relative to its start.
 func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error) {
 	at, err := p.Put(b)
 	for _, r := range relocs {
@@ -198,7 +198,7 @@ func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error
 	return op, err
 }
 
-// list is a structure {pointer, number of elements}.
+// list returns a structure {pointer, number of elements}.
 func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	b := make([]byte, 16)
 	var relocs []plan.Reloc
@@ -216,7 +216,7 @@ func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	return p.table(b, relocs)
 }
 
-// text is a string that the call reads.
+// text returns the operand for a string that the call reads.
 func (p *callCompiler) text(i int) (plan.Operand, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -236,7 +236,7 @@ func (p *callCompiler) text(i int) (plan.Operand, error) {
 	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
-// items is an array of pointers to memory that a batch of copies reads or writes.
+// items returns an array of pointers to the memory of a batch of copies.
 func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 	n := p.c.Args[p.f.Params[q.ItemCount].Word]
 	addrs, err := p.array64(i, n)
@@ -261,7 +261,7 @@ func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 	return p.table(make([]byte, 8*n), relocs)
 }
 
-// array64 is the n words of an array that the call was given; nil where they are not in the trace.
+// array64 returns the n words of an array argument, nil if they are not in the trace.
 func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	if ws := p.data.arrays[i]; ws != nil && uint64(len(ws)) == n {
 		return ws, nil
@@ -288,7 +288,7 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	return ws, nil
 }
 
-// processes puts the numbers of the processes that run now in place of the recorded ones.
+// processes relocates the recorded process ids to those of this run.
 func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
 	b, err := p.bytes(d)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// temporary is scratch memory of the thread that the next call uses again.
+// temporary returns scratch memory of the thread that the next call reuses.
 func (p *callCompiler) temporary(n uint64) plan.Operand {
 	if !p.ok {
 		n = min(n, 1<<30) // a call may have failed for its size
@@ -20,12 +20,12 @@ func (p *callCompiler) temporary(n uint64) plan.Operand {
 	return plan.Operand{Slot: uint32(plan.SlotThreads + p.at.thread), Addend: at}
 }
 
-// region is scratch memory that stands for memory of the program's at an address, for as long as the program runs.
+// region returns scratch memory that replaces a range of program memory for the whole run.
 func (p *callCompiler) region(addr, n uint64) plan.Operand {
 	k := memoryKey{p.owner(), addr}
 	r, ok := p.objects.regions[k]
 	if !ok || r.size < n {
-		// As far from the beginning of a page as it was.
+		// Keep the offset in the page.
 		r = region{p.Reserve(n+pageSize) + addr%pageSize, n}
 		r.at = (r.at-addr%pageSize+pageSize-1)/pageSize*pageSize + addr%pageSize
 		p.objects.regions[k] = r
@@ -33,14 +33,14 @@ func (p *callCompiler) region(addr, n uint64) plan.Operand {
 	return plan.Operand{Slot: plan.SlotScratch, Addend: r.at}
 }
 
-// hostRange is memory that stands for memory of the program's that the device is to reach: at its recorded address, unless PlaceMove moves it.
+// hostRange returns memory that replaces program memory registered for the device: at its recorded address, except with PlaceMove.
 func (p *callCompiler) hostRange(addr, n uint64) plan.Operand {
 	proc := p.Threads[p.at.thread].Process
 	from, to := addr&^(pageSize-1), (addr+n+pageSize-1)&^(pageSize-1)
 	k := memoryKey{p.owner(), from}
 	i, ok := p.objects.hostMaps[k]
 	if !ok {
-		for j := range p.Found.maps { // it may lie in a range that was registered before
+		for j := range p.Found.maps { // it may lie in a registered range
 			if m := &p.Found.maps[j]; m.Process == uint32(proc) && m.recorded <= from && to <= m.recorded+m.Size {
 				i, ok = j, true
 			}
@@ -62,17 +62,17 @@ func (p *callCompiler) hostRange(addr, n uint64) plan.Operand {
 
 const pageSize = 4096
 
-// placeSize is the size of memory that the program provides for an object, which no parameter tells.
+// placeSize is the size of memory that the program provides for an object, which no parameter has.
 const placeSize = 64 << 10
 
-// nowhere notes a device address that a call has used with success and that the trace does not explain.
+// nowhere refuses a device address that a successful call used and that lies in no known allocation.
 func (p *callCompiler) nowhere(i int, w uint64) {
 	if p.ok {
 		p.cant = fmt.Sprintf("its parameter %s, %#x, lies in no allocation that the trace shows", p.f.Params[i].Name, w)
 	}
 }
 
-// resolve is the operand for an address of the device that is in no allocation.
+// resolve returns the operand for a device address outside all allocations.
 func (p *callCompiler) resolve(w uint64) plan.Operand {
 	if o, off, ok := p.state.FindEnd(p.owner(), w); ok {
 		op := p.object(o)
@@ -82,8 +82,8 @@ func (p *callCompiler) resolve(w uint64) plan.Operand {
 	return imm(w)
 }
 
-// locate is the operand for memory of a parameter, and the allocation that it lies in: nil for memory of the program's own
-// and for device memory that nobody has allocated.
+// locate returns the operand for a parameter's memory, and its allocation with the offset. The allocation is nil for program memory (own)
+// and for unallocated device memory.
 func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in *timeline.Object, off uint64, own bool) {
 	if item == 0 {
 		if u, ok := p.e.Use(i); ok {
@@ -108,13 +108,13 @@ func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in
 	return imm(w), nil, 0, true
 }
 
-// onDevice reports whether an address is one of device memory, allocated or not.
+// onDevice reports whether an address is a device address, allocated or not.
 func (p *compiler) onDevice(w uint64) bool {
 	d := p.Model.Device
 	return w >= d.From && w < d.To || w >= p.pointers.window.From && w < p.pointers.window.To
 }
 
-// memory is the operand for memory that a copy or a fill reads or writes.
+// memory returns the operand for memory that a copy or a fill accesses.
 func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (plan.Operand, error) {
 	op, in, off, own := p.locate(i, item, w)
 	if how := access.Writes; s.len > 0 {
@@ -125,7 +125,7 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 	}
 	in, off = aliased(in, off)
 	if q.Object == api.Device && in != nil {
-		return op, nil // whatever made it
+		return op, nil // any call may have made it
 	}
 	if !own && (in == nil || in.Kind == api.Device || in.Kind == api.Owned && p.onDevice(w)) {
 		if in == nil && s.len > 0 {
@@ -145,7 +145,7 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 	return p.destination(i, item, op, in, off, own, s)
 }
 
-// zero is memory of zeros that stands for data that the trace lacks.
+// zero returns zeros in place of missing data.
 func (p *compiler) zero(n uint64) plan.Operand {
 	p.pointers.zeros = max(p.pointers.zeros, n)
 	return plan.Operand{Slot: plan.SlotZeros}

@@ -12,7 +12,7 @@ import (
 // objects maps the recorded handles and addresses to operands of the plan.
 type objects struct {
 	operands  perObject[plan.Operand]
-	former    map[objectKey]plan.Operand // of the last object with the handle, alive or not
+	former    map[objectKey]plan.Operand // last object with the handle, alive or not
 	regions   map[memoryKey]region       // scratch memory in place of program memory that the runtime keeps using
 	buffers   map[*timeline.Object][]buffer
 	ownMemory map[uint32]*timeline.Object // by process: host memory that no call allocated
@@ -41,27 +41,27 @@ type objectKey struct {
 	handle  uint64
 }
 
-// memoryKey is an address, or a handle, in a process.
+// A memoryKey is an address or a handle in a process.
 type memoryKey struct {
 	process uint32
 	addr    uint64
 }
 
-// buffer is memory behind a placeholder of an argument list.
+// A buffer is the memory for a placeholder in an argument list.
 type buffer struct {
 	addr, size uint64
 	slot       uint32
 }
 
-// region is a piece of scratch memory.
+// A region is a range in scratch memory.
 type region struct{ at, size uint64 }
 
-// contexts gives threads the contexts that no recorded call has made. The CUDA runtime is given a device's own context by a function
-// without a name, and what a thread uses may have been made current in the same way.
+// contexts gives threads the contexts that no recorded call made: the CUDA runtime obtains a device's primary context from an unnamed
+// function, which may also make it current.
 type contexts struct {
-	finds, selects *api.Func    // what answers with a device's own context, and what makes one current; nil where a model has none
-	slots          map[int]slot // with the handle of the first device's, by thread
-	current        map[int]bool // threads that have said which is current, or for which it was said
+	finds, selects *api.Func    // return the primary context, and make a context current; nil if a model has neither
+	slots          map[int]slot // with the handle of the first device's context, by thread
+	current        map[int]bool // threads that have a current context
 }
 
 type slot = uint32
@@ -80,14 +80,14 @@ func newContexts(m *api.Model) contexts {
 	return c
 }
 
-// An exceptionHandler is a function of the program's that the runtime gives exceptions to.
+// An exceptionHandler is a function that the program registered for exceptions.
 type exceptionHandler struct {
-	name string // "" if it is older than the trace
+	name string // "" if it was registered before the trace began
 	left int    // calls that read an exception
 	fate int    // index into findings.doubts, once there is such a call
 }
 
-// numberPlace is a place among the arguments of a kernel.
+// A numberPlace is a position in the arguments of a kernel.
 type numberPlace struct {
 	kernel *timeline.Object
 	role   api.Role
@@ -95,42 +95,42 @@ type numberPlace struct {
 	off    uint64
 }
 
-// numbered is what the launches of a kernel have in a place.
+// numbered has the words that launches of a kernel have in one position.
 type numbered struct {
-	not   []bool // there was what is no object of this kind; by the kinds of api.Model.Numbers
+	not   []bool // some word is not an object; by the kinds in api.Model.Numbers
 	words []numberWord
 }
 
-// numberWord is a word that may be the number of an object.
+// A numberWord is a word that may be the number of an object.
 type numberWord struct {
-	reloc int             // in Plan.relocs, -1 where its call is not made
-	to    []*plan.Operand // by kind, nil for what stays as it is
+	reloc int             // in Plan.relocs, -1 if its call is not made
+	to    []*plan.Operand // by kind, nil for a word that stays unchanged
 	made  []uint64        // call
 	say   Relocated
 }
 
-// pendingNumber is a word of the call at hand, by its place in planner.relo.
+// A pendingNumber is a word of the current call, with its index in callCompiler.relo.
 type pendingNumber struct {
 	of   *numbered
 	word int
 	relo int
 }
 
-// token is what a call has made of this kind.
+// A token is a structure that the runtime filled for the program: see tokens.go.
 type token struct {
 	process uint32
 	bytes   []byte
 	first   uint32             // slot of the first word; the others follow
-	made    *timeline.Object   // stands for the token among what calls name
+	made    *timeline.Object   // represents the token among the objects that calls name
 	leads   []*timeline.Object // memory that it describes
-	from    []plan.Operand     // what it was made of
+	from    []plan.Operand     // operands that it was made from
 }
 
-// tokens are those that the trace has shown so far.
+// tokens are the tokens so far.
 type tokens struct {
-	byWord map[uint64][]*token // by the first word, the newest last
-	seen   [1024]uint64        // a bit for each first word, by tokenBit
-	most   uint64              // bytes of the largest
+	byWord map[uint64][]*token // by first word, the newest last
+	seen   [1024]uint64        // a bit for each first word, see tokenBit
+	most   uint64              // bytes of the longest
 }
 
 func (t *token) equal(o *token) bool {

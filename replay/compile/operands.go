@@ -11,12 +11,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// identity is the slot of a thread's pthread_t, processID that of a process's number.
+// identity returns the slot of a thread's pthread_t, processID the slot of a process id.
 func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
 
 func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
 
-// newSlot makes the slot that a new object's handle or address will be in.
+// newSlot makes a slot for the handle or address of a new object.
 func (p *compiler) newSlot(o *timeline.Object) uint32 {
 	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
 	p.bind(o, plan.Operand{Slot: s})
@@ -28,20 +28,20 @@ func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
 	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 
-// constant reports whether a handle is none, or one that no call makes.
+// constant reports whether a handle is zero, or a constant that no call makes.
 func (p *compiler) constant(kind api.Object, w uint64) bool {
 	return w == 0 || kind == api.Stream && w <= p.Model.Constants
 }
 
-// owner is the process that makes the call.
+// owner returns the process that makes the call.
 func (p *callCompiler) owner() uint32 { return p.caller }
 
 func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 
-// find returns the data of a parameter.
+// find returns the payload of a parameter, nil if there is none.
 func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
 	if len(p.data.pieces) > 32 && p.data.index == nil {
-		// A batch has thousands.
+		// A batch has thousands of them.
 		p.data.index = make(map[pieceKey]*format.Data, len(p.data.pieces))
 		for k := range slices.Backward(p.data.pieces) {
 			d := &p.data.pieces[k]
@@ -89,5 +89,5 @@ func (p *Plan) slot(what string, o *timeline.Object) uint32 {
 	return uint32(len(p.slots) - 1)
 }
 
-// failed reports whether a call has returned an error.
+// Failed reports whether a call returned an error.
 func Failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }

@@ -16,25 +16,25 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// CompileOptions are the parameters of Trace. Backend is required; the zero value of each other field is its default.
+// Options are the parameters of Trace. Backend is required; the zero value of each other field is its default.
 type Options struct {
 	Backend      backend.Backend
 	Place        string  // PlaceSame, PlaceMove or PlaceAuto
-	Scale        float64 // of recorded times, 0 if they are not kept
+	Scale        float64 // multiplies recorded times, 0 if they are not kept
 	Compare      bool    // results are compared: with the recorded ones, or between repeated runs
 	TimeLaunches bool    // the player reads its clock around each launch of a kernel
-	Poison       bool    // fill new device memory with the byte of a run
+	Poison       bool    // fill new device memory with a byte, another one in each run
 	StubComm     bool    // replace processes that are not in the trace
-	Relative     bool    // the plan names files by their path in its folder
+	Relative     bool    // the plan has paths relative to its folder
 	Tolerance    verify.Tolerance
 	Limits       Limits
 }
 
-// Values of CompileOptions.Place.
+// Values of Options.Place.
 const (
-	PlaceSame = "same" // allocations lie where they were, or the replay is an error
-	PlaceMove = "move" // the simulator puts all of them elsewhere
-	PlaceAuto = "auto" // where they were if the library can do that
+	PlaceSame = "same" // at the recorded addresses, or the replay fails
+	PlaceMove = "move" // elsewhere; only the simulator can
+	PlaceAuto = "auto" // at the recorded addresses if the library can
 )
 
 // errRefused is wrapped by errors about traces that can't be replayed as a whole.

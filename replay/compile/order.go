@@ -11,12 +11,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// allocations stands for the memory of the device among what calls share: no stream has this handle.
+// allocations represents all device memory among the things that calls share. No stream has this handle.
 const allocations = ^uint64(0)
 
-// contend notes pairs of overlapping calls of different threads that put work on one stream, or that allocate memory of the
-// device. Their order there is not recorded: they keep the order of their ends. Every edge leads from an earlier end to a
-// later one, as does the order within a thread, so edges can't form a circle.
+// contend records pairs of overlapping calls from different threads that use one stream, or that allocate device memory. The order of
+// their effects is not recorded, so they keep the order in which they ended. Every edge leads from an earlier end to a later end, as does
+// the order within a thread. So edges can't form a cycle.
 func (p *callCompiler) contend(e *timeline.Event) {
 	if len(p.Threads) < 2 || !p.ok {
 		return
@@ -33,9 +33,9 @@ func (p *callCompiler) contend(e *timeline.Event) {
 	p.reuse(e)
 }
 
-// reuse orders an allocation behind the overlapping calls of other threads that gave back the addresses that it got. Of such edges one may
-// lead from a later end to an earlier one. There is no circle even so: nothing but time puts a call that gives back behind another, and
-// it began before the allocation ended.
+// reuse orders an allocation after the overlapping calls of other threads that freed its addresses. Such an edge may lead from a later
+// end to an earlier end. It closes no cycle: only time orders a freeing call after another call, and it began before the allocation
+// ended.
 func (p *callCompiler) reuse(e *timeline.Event) {
 	c := e.Call
 	for _, u := range e.Uses {
@@ -63,7 +63,7 @@ func (p *callCompiler) reuse(e *timeline.Event) {
 	}
 }
 
-// overlap orders a call behind or before those that overlap it and share a stream with it, or the allocations.
+// overlap orders a call relative to those that overlap it and use the same stream, or device memory.
 func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) {
 	me := task{p.at, c.Start, c.End, c.Index}
 	open := p.ordering.streams[shared][:0]
@@ -88,14 +88,14 @@ func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) 
 	p.ordering.streams[shared] = append(open, me)
 }
 
-// arrives takes note of a result that is compared behind the call of another thread that had waited for it.
+// arrives records a result that is compared after the waiting call of another thread.
 func (p *callCompiler) arrives(d *format.Data, at place, s rows) {
 	i := sort.Search(len(p.ordering.resultWaits), func(i int) bool { return p.ordering.resultWaits[i].time > d.Time })
 	p.ordering.resultWaits = slices.Insert(p.ordering.resultWaits, i, resultWait{d.Time, p.owner(), d.Addr, d.Addr + s.span(), at})
 }
 
-// orderAfterReaders orders the call at hand, which runs a graph that writes to host memory or gives that back, behind the waits for results there that came
-// while it was under way: what it does began only then.
+// orderAfterReaders orders the current call after the waits, during the call, for results in a range of host memory. The call runs a
+// graph that writes the range, or frees it. Its effects began after those waits.
 func (p *callCompiler) orderAfterReaders(from, to uint64) {
 	for i := sort.Search(len(p.ordering.resultWaits), func(i int) bool { return p.ordering.resultWaits[i].time > p.c.Start }); i < len(p.ordering.resultWaits) && p.ordering.resultWaits[i].time < p.c.End; i++ {
 		a := &p.ordering.resultWaits[i]
@@ -106,13 +106,13 @@ func (p *callCompiler) orderAfterReaders(from, to uint64) {
 	}
 }
 
-// addWait has a call of another thread wait for the end of one.
+// addWait makes a call of another thread wait for the end of a call.
 func (p *compiler) addWait(at, until place) {
 	g := p.Threads[at.thread].group(at.group)
 	g.waits = append(g.waits, p.waitFor(until))
 }
 
-// streamOf is the number of the stream that a call names, 0 for the default one of a context.
+// streamOf returns the number of the call's stream, 0 for the default stream of a context.
 func streamOf(e *timeline.Event) uint64 {
 	if e.Stream == nil {
 		return 0
@@ -120,7 +120,7 @@ func streamOf(e *timeline.Event) uint64 {
 	return e.Stream.Handle
 }
 
-// compareAt has results of the call at hand compared behind a call.
+// compareAt adds comparisons of the current call's results, to be made after a call.
 func (p *callCompiler) compareAt(at place, checks []plan.Instruction) {
 	if at == p.at {
 		p.after = append(p.after, checks...)
@@ -133,11 +133,11 @@ func (p *callCompiler) compareAt(at place, checks []plan.Instruction) {
 	g.late = append(g.late, checks...)
 }
 
-// waitedAt is the call behind which a result is there, false where that is one that the trace does not have: the program had gone on from
-// the copy before the result was seen.
+// waitedAt returns the call after which a result is complete. It returns false if the trace lacks that call: the program had made other
+// calls before the result was seen.
 func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 	if p.f.Stream < 0 {
-		return p.at, true // it has waited itself
+		return p.at, true // the copy is synchronous
 	}
 	if p.err = p.ahead(d.Time); p.err != nil {
 		return p.at, false
@@ -149,11 +149,11 @@ func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 
 const nobodyWaits = "nothing in the trace waits for the result"
 
-// synchronized is the call that was over when a result was captured: the one that the program waited with.
+// synchronized returns the call that waited for a result, which was captured at the given time.
 func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
-	// One that waited for the copy, if there is one; else one that did so and had begun while the copy's call had not returned. Others may
-	// have ended later by chance.
+	// Prefer a call that waited for the copy and began after it; otherwise one that began during the copy's call. Other waits may have
+	// ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {
 		for t := range p.Threads {
 			pr := &p.Threads[t]
@@ -173,7 +173,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 			continue
 		}
 		if g := p.Threads[best.thread].group(best.group); g.start < p.c.End && best.thread != p.at.thread {
-			p.addWait(best, p.at) // it has waited for what had begun by then
+			p.addWait(best, p.at) // it waited for the tasks before its start
 		}
 		return best
 	}
@@ -191,8 +191,8 @@ func (p *callCompiler) synchronized(captured int64) place {
 	return best
 }
 
-// waitsFor reports whether a call behind the copy at hand has waited for it: for the device, for the copy's stream, or for an event behind
-// the copy there.
+// waitsFor reports whether a later call waited for the current copy: for the device, for the copy's stream, or for an event recorded on
+// the stream after the copy.
 func (p *callCompiler) waitsFor(g *group) bool {
 	stream := p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 	switch g.fn.Sync {
@@ -207,7 +207,7 @@ func (p *callCompiler) waitsFor(g *group) bool {
 	return false
 }
 
-// recordedOn is the stream that the event of a wait was recorded on last, if that was behind the copy at hand.
+// recordedOn returns the stream on which the event of a wait was last recorded, if that was after the current copy.
 func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
 	for t := range p.Threads {
@@ -226,7 +226,7 @@ func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	return stream, ok
 }
 
-// comes is when the program had waited for a result.
+// comes returns the time at which the program had waited for a result.
 func comes(d *format.Data) int64 {
 	if d == nil || d.Status == format.Missing && (d.Reason == format.NeverSynchronized || d.Reason == format.TooManyPending) {
 		return 1<<63 - 1
@@ -234,14 +234,14 @@ func comes(d *format.Data) int64 {
 	return d.Time
 }
 
-// flights are the copies to memory of the host's that may be on their way.
+// flights returns the copies to host memory that may be in flight.
 func (p *callCompiler) flights(o *timeline.Object) []inFlightCopy {
 	fs := slices.DeleteFunc(p.ordering.inFlight[o], func(f inFlightCopy) bool { return f.until <= p.c.Start })
 	p.ordering.inFlight[o] = fs
 	return fs
 }
 
-// inFlight reports whether a copy to some of the memory may be on its way.
+// inFlight reports whether a copy to part of the memory may be in flight.
 func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
 	return slices.ContainsFunc(p.flights(o), func(f inFlightCopy) bool { return f.off < to && from < f.end })
 }

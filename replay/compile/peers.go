@@ -14,14 +14,14 @@ import (
 
 // Processes share memory, notifies and events by keys and by file descriptors, which the runtime makes anew in each run.
 //
-// A key that a process of the trace exports replaces the recorded key in the process that imports it. Waits for a process that is not in
-// the trace are refused by name, or left out with Options.StubComm.
+// A key that one process of the trace exports replaces the recorded key in the importing process. Waits for a process that is not in the
+// trace are refused by name, or left out with Options.StubComm.
 //
-// No call records how a descriptor passes from one process to another, where it has another number. Its origin is known if only one
+// A descriptor has another number in each process, and no call records how it passes between them. Its origin is known if only one
 // descriptor of the kind was passed by then, or if both processes name the allocation by a key.
 //
-// Exported memory that no process of the trace imports may be written by other processes at any time. It is marked as unknown before each task
-// that can read it.
+// Exported memory that no process of the trace imports may be written by other processes at any time. It is marked as unknown before each
+// task that can read it.
 
 // A gift is a call that exports a descriptor.
 type gift struct {
@@ -41,7 +41,7 @@ type taker struct {
 	start   int64
 }
 
-// handOver finds out which descriptor each call that takes one is given.
+// handOver finds the exporting call of each imported descriptor.
 func (p *compiler) handOver() error {
 	counts, err := p.r.Counts()
 	if err != nil {
@@ -56,9 +56,9 @@ func (p *compiler) handOver() error {
 	}
 	var gifts []gift
 	var takers []taker
-	madeOf := map[*timeline.Object][]*timeline.Object{} // what the call that made memory used
-	keys := map[string][]*timeline.Object{}             // the same of memory with a key
-	told := map[*timeline.Object]*timeline.Object{}     // by such a key
+	madeOf := map[*timeline.Object][]*timeline.Object{} // objects that the allocating call used
+	keys := map[string][]*timeline.Object{}             // the same for memory with a key
+	told := map[*timeline.Object]*timeline.Object{}     // objects named by a key
 	threads, state := p.r.Threads(), timeline.NewState(p.Model).Read(p.r)
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
@@ -109,7 +109,8 @@ func (p *compiler) handOver() error {
 	return nil
 }
 
-// from returns the gift that a call is given: one of what is told or, where nothing is, of all that may be.
+// from returns the gift that a taker imports: one that exports told, or any if told is nil. It returns false if several objects are
+// possible.
 func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) {
 	own := false
 	for _, g := range slices.Backward(gifts) {
@@ -118,7 +119,7 @@ func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) 
 			continue
 		case g.process == t.process:
 			if own || g.fd != t.fd {
-				continue // it was closed since
+				continue // closed meanwhile
 			}
 			own = true
 		}
@@ -132,7 +133,7 @@ func (t *taker) from(gifts []gift, told *timeline.Object) (found gift, ok bool) 
 	return found, ok
 }
 
-// descriptor is the operand for a descriptor. One of another process is taken over before the call at hand.
+// descriptor returns the operand for a descriptor. A descriptor from another process is taken over before the current call.
 func (p *callCompiler) descriptor(w uint64) plan.Operand {
 	call, known := p.sharing.importedFDs[p.c.Index]
 	o := p.sharing.exportedFDs[call]
@@ -156,7 +157,7 @@ func (p *callCompiler) exports() {
 	if !p.ok || !made && p.f.Shares != api.Export {
 		return
 	}
-	var memory *timeline.Object // that the call gives away or maps
+	var memory *timeline.Object // existing memory that the call exports or maps
 	for _, u := range p.e.Uses {
 		if k := u.Object.Kind; u.Object.Created != p.c.Index && (k == api.Device || k == api.Physical) {
 			memory = u.Object
@@ -179,7 +180,7 @@ func (p *callCompiler) exports() {
 	}
 }
 
-// handedOver reports whether a call of the trace takes the descriptor that a call has made.
+// handedOver reports whether a call of the trace imports the descriptor that a call made.
 func (p *compiler) handedOver(call uint64) bool {
 	for _, by := range p.sharing.importedFDs {
 		if by == call {
@@ -220,10 +221,10 @@ func (p *callCompiler) markOutsiders() {
 	}
 }
 
-// standSize is how much memory stands for a peer's, in bytes, since nothing tells how much that was.
+// standSize is the size in bytes of memory that replaces a peer's memory, whose size is not recorded.
 const standSize = 64 << 20
 
-// match finds the keys that some process of the trace imports.
+// match finds the keys that processes of the trace import.
 func (p *compiler) match() error {
 	counts, err := p.r.Counts()
 	if err != nil {
@@ -249,7 +250,7 @@ func (p *compiler) match() error {
 	return nil
 }
 
-// peers sees to what a call has to do with other processes. It reports whether the call is left out.
+// peers handles keys and waits between processes. It reports whether the call is left out.
 func (p *callCompiler) peers() (skip bool) {
 	f := p.f
 	for _, u := range p.e.Uses {
@@ -269,7 +270,7 @@ func (p *callCompiler) peers() (skip bool) {
 	case f.Shares == api.Export:
 		if !p.sharing.imported[timeline.ExportKey(p.c)] {
 			for _, u := range p.e.Uses {
-				// Who exports a notify waits for it; who exports an event records it.
+				// The exporter of a notify waits for it; the exporter of an event records it.
 				p.sharing.missingPeers[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
 				p.sharing.tainted[u.Object] = true
 			}
@@ -298,7 +299,7 @@ func (p *callCompiler) peers() (skip bool) {
 	return false
 }
 
-// replace makes a call of what stands in for an import that has no peer, and says so.
+// replace calls the stand-in for an import without a peer, and reports it.
 func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
 		return words
@@ -321,7 +322,7 @@ func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []pla
 	return ops
 }
 
-// taint follows what may come from absent peers: whatever a task writes that can read such memory is such memory.
+// taint follows the data of missing peers. If a task can read such memory, all memory that it writes is tainted too.
 func (p *callCompiler) taint() {
 	if len(p.sharing.tainted) == 0 {
 		return
@@ -335,7 +336,7 @@ func (p *callCompiler) taint() {
 	}
 }
 
-// shareable is the slot of a handle that another process has made for all.
+// shareable returns the slot of a handle that another process shares.
 func (p *compiler) shareable(o *timeline.Object) (plan.Operand, bool) {
 	if o.Kind != api.SharedMemory {
 		return plan.Operand{}, false

@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
+// reporter returns the thread that a pthread_t stands for, in calls that name the thread which processes a stream's callbacks.
 func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	if q.Object != api.Thread || w == 0 {
 		return 0, false
@@ -23,7 +23,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	if t, ok := p.objects.reporters[key]; ok {
 		return t, true
 	}
-	// The trace does not tell which thread the number is. It is one that processes such reports and is nobody else.
+	// The trace has no pthread_t. It must be a thread that processes such reports and has no pthread_t yet.
 	var some []int
 	pr := p.procs[p.Threads[p.at.thread].Process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
@@ -38,7 +38,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	}
 	switch len(some) {
 	case 0:
-		some = []int{p.at.thread} // nobody ever calls back
+		some = []int{p.at.thread} // there are no callbacks
 	case 1:
 	default:
 		if p.ok {
@@ -49,7 +49,8 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	return some[0], true
 }
 
-// mapping is an address that memory is given: in a reservation, or the program's own that the device is to reach.
+// mapping returns the operand for an address at which memory is mapped: in a reservation, or in program memory that the device is to
+// access.
 func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	var op plan.Operand
@@ -78,7 +79,7 @@ func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 	return op
 }
 
-// registered returns the memory that the current call registers, and the place in it, if a call of the trace has allocated or registered it.
+// registered returns the memory that the current call registers, with the offset, if a call of the trace has allocated or registered it.
 func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
 	if u, ok := p.e.Use(i); ok {
 		o, off := aliased(u.Object, 0)
@@ -88,7 +89,7 @@ func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bo
 	return o, off, ok && o.Kind.OnHost()
 }
 
-// handles is an array of handles.
+// handles returns the operand for an array of handles.
 func (p *callCompiler) handles(i int, q *api.Param) (plan.Operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	ws, err := p.array64(i, n/8)
@@ -113,7 +114,7 @@ func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (
 	return relocs
 }
 
-// answer is memory that the call fills.
+// answer returns memory that the call fills.
 func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	if q.ItemSizes >= 0 {
 		n := p.c.Args[p.f.Params[q.ItemCount].Word]
@@ -157,7 +158,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	}
 	op := p.temporary(n)
 	if q.Token != 0 && !p.ok {
-		// The call may have failed for where it lies.
+		// Its alignment may be the reason for the failure.
 		off := p.c.Args[q.Word] % (8 * tokenAlign)
 		op = p.temporary(n + off)
 		op.Addend += off
@@ -172,7 +173,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	return op, nil
 }
 
-// structure is a structure with pointers or handles in it.
+// structure returns the operands for a structure with pointers or handles.
 func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	pointer := q.Words == 1 && q.Type[len(q.Type)-1] == '*'
 	w := p.c.Args[q.Word]
@@ -256,7 +257,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	return []plan.Operand{op}, nil
 }
 
-// field is a pointer or a handle in a structure.
+// field returns the operand for a pointer or a handle in a structure.
 func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.Operand, error) {
 	if f.Item == 0 && !f.Stored {
 		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
@@ -264,7 +265,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
 		}
 		if f.Tag.Size != 0 {
-			p.access(p.state.Known(p.owner(), f.Object, v), 0, 0, access.Names) // what is made of it leads there
+			p.access(p.state.Known(p.owner(), f.Object, v), 0, 0, access.Names) // its address may be in memory made from it
 		}
 		return op, nil
 	}
@@ -313,7 +314,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	return from, err
 }
 
-// handlesOut is memory where the call stores handles of what it makes.
+// handlesOut returns memory where the call stores handles of new objects.
 func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Operand, error) {
 	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 	n := uint64(0)
@@ -335,7 +336,7 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 	return p.temporary(placeSize), nil
 }
 
-// handlesFound is where the call stores the address of memory of the runtime's with handles: those of new objects are taken from there.
+// handlesFound returns the slot for the address of runtime memory with handles. The handles of new objects are loaded from there.
 func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 	s := p.slot("memory of the runtime's", nil)
 	for _, u := range p.e.Uses {
@@ -357,7 +358,7 @@ func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 }
 
-// fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
+// fetch loads the handles that a call has stored in its structure, or in memory that the structure points to.
 func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand) {
 	if !p.ok {
 		return
@@ -381,13 +382,13 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 	}
 }
 
-// load fills a slot from memory behind the call at hand.
+// load fills a slot from memory after the current call.
 func (p *callCompiler) load(slot uint32, from plan.Operand) {
 	p.after = append(p.after, plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Len: 8, Width: 8,
 		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
 }
 
-// tagged adds the handles in an array of structures, each of which says by a tag what is in it.
+// tagged adds relocations for the handles in an array of tagged structures.
 func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, relocs []plan.Reloc) ([]plan.Reloc, error) {
 	l := p.Model.Layout(f.Type)
 	if l == nil || l.Tag == nil {
@@ -419,7 +420,7 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 	return relocs, nil
 }
 
-// block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
+// block returns the relocations for both ends of the copy that a structure describes.
 func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc, err error) {
 	d := q.CopyDesc
 	at := func(off uint32, none uint64) uint64 {
@@ -461,7 +462,7 @@ func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc
 		if err != nil {
 			return nil, err
 		}
-		// Before the place where the copy begins lies what the structure has the address of.
+		// The structure has the base address; the copy starts at an offset.
 		op.Addend -= starts[k] - at(fields[k], 0)
 		relocs = append(relocs, plan.Reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
 	}

@@ -14,8 +14,8 @@ func widened(w api.Window, at, size uint64) api.Window {
 	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
 }
 
-// survey collects what the first call needs: the threads, the order and times of the calls, the data that was recorded after its call,
-// and where device memory was. It reads few columns of all calls, and whole calls only of the functions that make or map memory.
+// survey collects what the first call needs: the threads, the order and times of all calls, late data, and the recorded addresses of
+// device memory. It reads few columns of all calls, and whole calls only of functions that make or map memory.
 func (p *compiler) survey() error {
 	f := &p.Found
 	complete := p.r.Completeness()
@@ -40,7 +40,7 @@ func (p *compiler) survey() error {
 	}
 	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
 		if !p.Model.Counted(name) {
-			f.Asked = append(f.Asked, name) // no call was seen: the CUDA runtime asks for all functions that it knows
+			f.Asked = append(f.Asked, name) // not called: the CUDA runtime looks up all functions that it knows
 			continue
 		}
 		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
@@ -60,8 +60,7 @@ func (p *compiler) survey() error {
 // placeable reports whether objects of the kind are ranges of device addresses.
 func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
 
-// surveyMemory finds the ranges of addresses of device memory, of memory that kernels may reach, and of pinned memory, and counts the
-// objects of api.Model.Numbers.
+// surveyMemory finds the address ranges of device memory and of pinned memory, and counts the objects of api.Model.Numbers.
 func (p *compiler) surveyMemory() error {
 	none := api.Window{From: ^uint64(0)}
 	p.pointers.window, p.pointers.addressed, p.pointers.pinned = none, none, none
@@ -95,13 +94,13 @@ func (p *compiler) surveyMemory() error {
 	return nil
 }
 
-// givesAddresses reports whether surveyMemory needs the calls with a parameter.
+// givesAddresses reports whether surveyMemory reads functions with such a parameter.
 func (p *compiler) givesAddresses(q api.Param) bool {
 	return q.Object == api.Registered && q.Role == api.Map || slices.Contains(p.Model.Numbers, q.Object) ||
 		q.Role == api.New && q.Object == api.Host || q.Role.Makes() && addressed(q.Object)
 }
 
-// surveyOut notes a value that a call has stored; whole reports whether the call has all its arguments.
+// surveyOut takes in a stored value; whole is set if the call has all arguments.
 func (p *compiler) surveyOut(fn *api.Func, q *api.Param, c *format.Call, v uint64, whole bool) {
 	if slices.Contains(p.Model.Numbers, q.Object) {
 		p.objects.counted++
@@ -126,7 +125,7 @@ func addressed(kind api.Object) bool {
 	return placeable(kind) || kind == api.Mapped || kind == api.Owned
 }
 
-// cast finds the threads that have calls, those of one process next to each other, and the times of the calls.
+// cast finds the threads that make calls, grouped by process, and the times of the calls.
 func (p *compiler) cast() error {
 	threads, ps := p.r.Threads(), p.r.Processes()
 	f := &p.Found
@@ -147,7 +146,7 @@ func (p *compiler) cast() error {
 				return fmt.Errorf("call %d is of thread %d, which the trace does not describe", b.First+uint64(i), thread)
 			}
 			if fn != nil && fn.Annotation {
-				continue // nothing is played
+				continue // not replayed
 			}
 			if seen[thread] == 0 {
 				p.Threads = append(p.Threads, Thread{thread: thread, TID: threads[thread].TID, pollsAt: -1, clocked: make([]int, 1)})
@@ -170,7 +169,7 @@ func (p *compiler) cast() error {
 		}
 	}
 	p.thread = make([]int, len(threads))
-	order := map[uint32]int{} // of a process, by its first call
+	order := map[uint32]int{} // by process: order of the first calls
 	for _, t := range p.Threads {
 		if _, ok := order[threads[t.thread].Process]; !ok {
 			order[threads[t.thread].Process] = len(order)

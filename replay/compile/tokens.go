@@ -15,15 +15,15 @@ import (
 )
 
 // Kernels know some objects by a number among their arguments, which differs from run to run. Small numbers are common, so an equal word
-// alone proves nothing. A place in the arguments holds the number of an object only if every launch of the kernel in the trace has a number
-// of such an object there.
+// alone proves nothing. A position in the arguments holds object numbers only if every launch of the kernel in the trace has such a
+// number there.
 //
-// A token is a structure that the runtime fills for the program to pass on unchanged, such as a tensor map, which describes memory in a form
-// of the device, or a part of a device (api.Param.Token). The call that makes a token stores this run's token into slots. Wherever the recorded
-// bytes occur later, in calls, kernel arguments or copies to the device, the slots replace them.
+// A token is a structure that the runtime fills and the program passes on unchanged, such as a tensor map or a part of a device
+// (api.Param.Token). The call that makes a token stores this run's token into slots. The slots replace the recorded bytes wherever they
+// occur later: in calls, kernel arguments and copies to the device.
 
-// scanWords looks at the words that begin in the first n bytes of b, which lie at an offset of the data. It returns how many bytes of b are
-// done with: a token may reach further.
+// scanWords handles the words that start in the first n bytes of b, at an offset in the payload. It returns the number of bytes done,
+// which is more than n if a token extends beyond them.
 func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 	if !s.addresses && s.most == 0 {
 		return n
@@ -51,7 +51,7 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 	return n
 }
 
-// numbers takes note of the words among arguments that may be numbers of objects. Until all launches are known they are what they were.
+// numbers records the argument words that may be object numbers. They stay unchanged until all launches are known.
 func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 	if p.objects.counted == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 	for k := 0; k+8 <= len(b); k += 8 {
 		w := plan.Number(b[k:][:8])
 		if w == 0 {
-			continue // none
+			continue // no object
 		}
 		key := numberPlace{role: p.f.Params[i].Role, item: d.Item, off: uint64(k)}
 		if n >= 0 {
@@ -83,7 +83,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 			op, ok := p.objects.operands.get(o)
 			if _, was := p.objects.former[objectKey{p.owner(), kind, w}]; !was {
 				at.not[n] = true
-			} else if ok && o != nil { // else it is gone, and the kernel does not look at it
+			} else if ok && o != nil { // otherwise the object is destroyed, and the kernel does not use it
 				word.to[n], word.made[n] = &op, o.Created
 				if !at.not[n] {
 					p.named = append(p.named, o)
@@ -99,7 +99,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 	return err
 }
 
-// settleNumbers puts the numbers of this run in the place of those that are objects in all launches.
+// settleNumbers relocates the positions that hold object numbers in all launches.
 func (p *compiler) settleNumbers() {
 	var all []Relocated
 	for _, at := range p.objects.numbered {
@@ -118,16 +118,16 @@ func (p *compiler) settleNumbers() {
 	slices.SortFunc(all, func(a, b Relocated) int {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Offset, b.Offset))
 	})
-	// They come first, since they are the ones to doubt.
+	// They come first, since they are the least certain.
 	p.Found.Relocations += len(all)
 	all = append(all, p.Found.Relocated...)
 	p.Found.Relocated = all[:min(len(all), MaxListed)]
 }
 
-// kindToken is the kind of object that stands for a token.
+// kindToken is the kind of the objects that represent tokens.
 const kindToken api.Object = "token"
 
-// tokenAlign is the number of slots that a token's first slot is a multiple of: tensor maps want to lie at multiples of 128 bytes.
+// tokenAlign is the alignment of a token in slots. Tensor maps need 128 bytes.
 const tokenAlign = plan.SlotAlign
 
 func tokenBit(w uint64) (word int, bit uint64) {
@@ -135,7 +135,8 @@ func tokenBit(w uint64) (word int, bit uint64) {
 	return int(h >> 6), 1 << (h & 63)
 }
 
-// makeTokens takes note of the tokens that the call at hand makes, and returns where it stores this run's. What is overwritten there gets a place of its own.
+// makeTokens records the tokens that the current call makes, and returns the address for this run's tokens. An overwritten token gets new
+// slots.
 func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operand {
 	size := int(q.Token)
 	var leads []*timeline.Object
@@ -150,7 +151,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 		}
 	}
 	if len(b) == size && len(from) > 0 && !anew {
-		// Programs describe the same memory over and over.
+		// Programs often describe the same memory again.
 		t := &token{process: p.owner(), bytes: b, from: from}
 		all := p.objects.tokens.byWord[plan.Number(b[:8])]
 		if k := slices.IndexFunc(all, t.equal); k >= 0 {
@@ -174,7 +175,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 	return op
 }
 
-// addTokens makes known what the call at hand has made, which may be as what it was given.
+// addTokens adds the tokens that the current call makes, after its arguments were compiled.
 func (p *callCompiler) addTokens() {
 	for _, t := range p.fresh {
 		if p.objects.tokens.byWord == nil {
@@ -190,7 +191,7 @@ func (p *callCompiler) addTokens() {
 	p.fresh = p.fresh[:0]
 }
 
-// tokensIn is memory with tokens that earlier calls have made.
+// tokensIn returns the operand for memory with tokens from earlier calls.
 func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, error) {
 	b, err := p.bytes(d)
 	if err != nil {
@@ -207,7 +208,7 @@ func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, err
 	return op, err
 }
 
-// token is the newest one that data begins with, nil where that is none.
+// token returns the newest token that b starts with, nil for none.
 func (p *callCompiler) token(w uint64, b []byte) *token {
 	if word, bit := tokenBit(w); p.objects.tokens.seen[word]&bit == 0 {
 		return nil
@@ -220,7 +221,7 @@ func (p *callCompiler) token(w uint64, b []byte) *token {
 	return nil
 }
 
-// putToken is what makes recorded bytes this run's token, at an offset of data that lies at a place of the plan's.
+// putToken returns the relocations that replace a recorded token by this run's token. at is the offset of the payload in the plan's data.
 func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan.Reloc {
 	relocs := make([]plan.Reloc, 0, len(t.bytes)/8)
 	for k := range len(t.bytes) / 8 {

@@ -15,23 +15,24 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// Host-visible memory is memory that the program and the device both access without a call: managed memory, and memory of the program that
-// is registered for the device. With --replayable its content is in the trace, as data of tasks (before them) and of waits (after them),
-// if it has changed. The planner stores the content before the next task that may read it, and compares it after waits.
+// Host-visible memory is memory that program and device both access without a call: managed memory, and program memory registered for the
+// device. With --replayable the trace has its content as data of tasks (before) and of waits (after), if it changed. The compiler stores
+// the content before the next task that may read it, and compares it after waits.
 //
-// The program may store to the memory while the device uses other parts of it. So a byte that the replay has left as it was before the tasks
-// proves nothing if the recording has another one: see instSince.
+// The program may write to the memory while the device uses another part. So a byte that is the same as before the tasks proves nothing
+// if the recording has a different byte: see plan.InstSince.
 
-// visibleSmall is the size up to which the recorder reads the memory before every task, and not only before the first one after a wait.
+// visibleSmall is the size up to which the recorder reads the memory before every task. Larger memory is read before the first task after
+// a wait.
 const visibleSmall = 1 << 20
 
 const (
 	sureLevel    doubtLevel = iota
-	unseenStores            // the program may have stored unseen: a difference proves nothing
-	unknownBytes            // the content is not in the trace: neither a difference nor equality proves anything
+	unseenStores            // the program may have stored unseen, so a difference proves nothing
+	unknownBytes            // the content is not in the trace, so equality proves nothing either
 )
 
-// visibleOf returns the host-visible memory that an object is or maps, nil if it is none.
+// visibleOf returns the host-visible memory that an object is or maps, nil for other objects.
 func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
 	if o == nil || len(p.visible.of) == 0 {
 		return nil
@@ -42,12 +43,12 @@ func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
 	return p.visible.of[o.Parent]
 }
 
-// visibleRanges returns the host-visible memory in the order in which it was made.
+// visibleRanges returns all host-visible memory in the order of its creation.
 func (p *compiler) visibleRanges() []*visibleMemory {
 	return slices.SortedFunc(maps.Values(p.visible.of), func(a, b *visibleMemory) int { return cmp.Compare(a.object.ID, b.object.ID) })
 }
 
-// visibleBefore takes in the memory that the current call makes host-visible, and the content that was recorded before the call.
+// visibleBefore takes in memory that the current call makes host-visible, and content recorded before the call.
 func (p *callCompiler) visibleBefore() error {
 	p.visible.host = p.visible.host[:0]
 	if !p.Model.KeepsVisible() {
@@ -63,7 +64,7 @@ func (p *callCompiler) visibleBefore() error {
 	return p.visibleContent(format.DirIn)
 }
 
-// visibleContent takes in the content that was recorded before or after the current call.
+// visibleContent takes in content recorded before or after the current call.
 func (p *callCompiler) visibleContent(dir format.Dir) error {
 	if len(p.visible.of) == 0 {
 		return nil
@@ -93,7 +94,7 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 	return nil
 }
 
-// level says how a result in an object depends on host-visible memory.
+// level returns how a result in an object depends on host-visible memory.
 func (p *callCompiler) level(o *timeline.Object) doubtLevel {
 	v := p.visibleOf(o)
 	switch {
@@ -109,7 +110,7 @@ func (p *callCompiler) level(o *timeline.Object) doubtLevel {
 	return p.visible.levels[v.object]
 }
 
-// unseenStores reports whether the program may have stored to the memory since the recorder read it before the current task.
+// unseenStores reports whether the program may have stored to the memory after the recorder read it, before the current task.
 func (p *callCompiler) unseenStores() bool {
 	if !p.visible.looked[p.owner()] {
 		return false
@@ -134,7 +135,7 @@ func (l doubtLevel) mark(in *plan.Instruction) {
 	}
 }
 
-// visibleTask stores the content that the current task may read, and follows what depends on it.
+// visibleTask stores the content that the current task may read, and follows the objects that depend on it.
 func (p *callCompiler) visibleTask() {
 	if len(p.visible.of) == 0 || !p.ok || !p.f.Task.Works() {
 		return
@@ -152,7 +153,7 @@ func (p *callCompiler) visibleTask() {
 		case t.Kind == access.Names && kernel:
 			p.regions = append(p.regions, t)
 		case p.f.Stream >= 0:
-			// A copy: its data and its result are in the trace by themselves.
+			// The trace has the data and the result of a copy.
 			v.flight[p.visibleStream()] = p.visible.tasks
 		}
 	}
@@ -196,7 +197,7 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 		}
 	case v.stale && len(v.flight) == 0:
 		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
-		// It comes before the sources of copies, which may lie there.
+		// It precedes the sources of copies, which may be in this memory.
 		last := len(p.before) - 1
 		in := p.before[last]
 		copy(p.before[1:], p.before[:last])
@@ -216,7 +217,7 @@ func (p *callCompiler) visibleStream() uint64 {
 	return p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 }
 
-// visibleAfter follows what the program has waited for, and has the memory compared that no task uses any more.
+// visibleAfter follows waits, and compares the memory that no task uses any more.
 func (p *callCompiler) visibleAfter() error {
 	if len(p.visible.of) == 0 || !p.ok {
 		return nil
@@ -256,7 +257,7 @@ func (p *callCompiler) visibleAfter() error {
 	return nil
 }
 
-// visibleLeft reports memory that no wait has made comparable.
+// visibleLeft reports memory that was never compared because the program did not wait.
 func (p *callCompiler) visibleLeft(v *visibleMemory) {
 	if v.named && v.known && p.o.Compare {
 		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
@@ -264,7 +265,7 @@ func (p *callCompiler) visibleLeft(v *visibleMemory) {
 	v.named = false
 }
 
-// visibleWaits follows events: what a stream, or who waits for an event, has waited for.
+// visibleWaits follows events: the tasks that a stream waits for.
 func (p *callCompiler) visibleWaits() {
 	if p.e.Captured != nil || p.f.Event < 0 || p.f.Stream < 0 {
 		return
@@ -290,7 +291,7 @@ func (p *callCompiler) visibleWaits() {
 	}
 }
 
-// visibleWaited reports whether the program has waited for something, and removes the tasks that have ended.
+// visibleWaited reports whether the program has waited for tasks, and removes the completed ones.
 func (p *callCompiler) visibleWaited() bool {
 	f := p.f
 	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.Model, f, p.c) {
@@ -324,7 +325,7 @@ func (p *callCompiler) visibleWaited() bool {
 	return true
 }
 
-// visibleOverlapped reports whether another thread of the process has begun a task before the current wait was over.
+// visibleOverlapped reports whether another thread of the process began a task before the current wait ended.
 func (p *callCompiler) visibleOverlapped() bool {
 	pr := &p.procs[p.Threads[p.at.thread].Process]
 	if p.err = cmp.Or(p.err, p.ahead(p.c.End)); p.err != nil {

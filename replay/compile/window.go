@@ -12,73 +12,73 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// The compiler goes through the calls once, in the order of their beginnings. Of each thread it knows a window of calls: from the first one
-// whose instructions can still change to the last one that it had to look ahead for. A call leaves the window once its instructions are
-// written. So memory goes by how many calls overlap, and by how long results are on their way, and not by the length of the trace.
+// The compiler reads the calls once, ordered by start time. It keeps a window of calls for each thread: from the first call whose
+// instructions can still change to the last call that it looked ahead to. A call leaves the window when its instructions are written. So
+// memory grows with the overlap of calls and the latency of results, not with the length of the trace.
 
-// program is the part of one captured thread: its calls in order.
+// A Thread is a captured thread with its window of calls.
 type Thread struct {
 	thread  uint32 // index into the trace's threads
 	TID     int
 	Process int // index into Plan.procs
 	out     *plan.ThreadWriter
 
-	polls map[*api.Func]bool // functions among its calls that run functions of the program
+	polls map[*api.Func]bool // functions that it calls and that run callbacks
 
-	window   []*group // calls that are read and not yet written
-	base     int      // number of the first of them
-	syncs    numbers  // those that wait for the device
-	records  numbers  // those that record an event on a stream
-	compiled int      // number of the call that is compiled next
-	laid     int      // number of the call that is laid out next
-	pollsAt  int      // number of the first call of an open run of polls, -1 if none is open
+	window   []*group // calls that were read and are not written yet
+	base     int      // number of the first call in the window
+	syncs    numbers  // calls in the window that wait for the device
+	records  numbers  // calls in the window that record an event on a stream
+	compiled int      // number of the next call to compile
+	laid     int      // number of the next call to lay out
+	pollsAt  int      // number of the first poll of an open run, -1 if none is open
 
 	forker forker
-	prefix []plan.Instruction // to be put before the call that is laid out next
+	prefix []plan.Instruction // goes before the next call that is laid out
 	count  uint64             // instructions laid out
-	known  []int              // by thread: calls of it that have been played for sure
+	known  []int              // by thread: number of its calls that this thread has waited for
 
-	clocked []int // 1 + the number of the instruction of the last call, 0 if there is none: of any stream, then by stream
+	clocked []int // 1 + the number of the last call's instruction, 0 for none: of all streams, then by stream
 }
 
-// A group is what becomes of one call: what is stored before it, the call, and what is compared after it.
+// A group has the instructions of one call: stores before it, the call, and comparisons after it.
 type group struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
-	stream     int    // index into Plan.lanes, -1 for none
-	names      uint64 // number of the stream of a wait or of the record of an event
-	event      uint64 // handle of the event of either
-	unready    bool   // it asked, and was told that not all is complete
-	on         uint64 // number of the stream that its task goes to
-	kernel     uint32 // number of the name of the kernel that it launches, 0 for none
+	stream     int    // index into Plan.Streams, -1 for none
+	names      uint64 // of a wait or an event record: number of its stream
+	event      uint64 // the same: handle of its event
+	unready    bool   // it is a poll that found work incomplete
+	on         uint64 // number of the stream of its task
+	kernel     uint32 // number of the launched kernel's name, 0 for none
 	insts      []plan.Instruction
 	waits      []wait             // before the group
-	order      []wait             // before the group, for calls that had ended
-	late       []plan.Instruction // results of earlier copies that are complete after this call
-	lateWaits  []wait             // before those
+	order      []wait             // before the group, for calls that ended earlier
+	late       []plan.Instruction // comparisons of earlier copies that are complete after this call
+	lateWaits  []wait             // before late
 	poll       pollKey
 	finish     *finish // nil if no other thread waits for it
-	finished   uint64  // instructions of the thread up to its end, once it is laid out
+	finished   uint64  // instructions of the thread up to the end of the group, once it is laid out
 }
 
-// forker is the last call of a thread that has left the window and behind which a process may be forked.
+// A forker is the last call of a thread that has left the window and after which a process may be forked.
 type forker struct {
 	made bool
 	call uint64
 	end  int64
 }
 
-// place is a call of a thread.
+// A place is a call of a thread.
 type place struct{ thread, group int }
 
-// finish says when a call has been played: once its thread has played so many instructions.
+// finish is the number of instructions that a thread must have played for a call to be complete.
 type finish struct {
 	laid  bool
 	count uint64
 }
 
-// wait is for a call of another thread.
+// A wait is for a call of another thread.
 type wait struct {
 	thread int
 	*finish
@@ -92,22 +92,22 @@ func (pr *Thread) group(n int) *group {
 	return pr.window[n-pr.base]
 }
 
-// numbers are those of calls in a window, in their order.
+// numbers are numbers of calls in a window, ascending.
 type numbers []int
 
-// before returns how many of the calls started before a time.
+// before returns the number of calls that started before a time.
 func (ns numbers) before(pr *Thread, t int64) int {
 	return sort.Search(len(ns), func(i int) bool { return pr.group(ns[i]).start >= t })
 }
 
-// leave takes a call away that leaves the window.
+// leave removes a call that leaves the window.
 func (ns *numbers) leave(n int) {
 	if len(*ns) > 0 && (*ns)[0] == n {
 		*ns = (*ns)[1:]
 	}
 }
 
-// read is the number of calls that were read.
+// read returns the number of calls that were read.
 func (pr *Thread) read() int { return pr.base + len(pr.window) }
 
 // startedBefore returns the number of the first call in the window that started at a time or later.
@@ -115,8 +115,8 @@ func (pr *Thread) startedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].start >= t })
 }
 
-// endedBefore returns the number of the first call that ended at a time or later. All that left the window ended before any call
-// that is to be compiled began.
+// endedBefore returns the number of the first call that ended at a time or later. All calls that left the window ended before the next
+// call to compile began.
 func (pr *Thread) endedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].end >= t })
 }
@@ -126,7 +126,7 @@ func (p *compiler) waitFor(at place) wait {
 	pr := &p.Threads[at.thread]
 	g := pr.group(at.group)
 	switch {
-	case g == nil: // then it has been laid out, and what comes after it in the plan has ended too
+	case g == nil: // it is laid out, and all instructions written so far belong to calls that have ended
 		return wait{at.thread, &finish{true, pr.written()}}
 	case g.finish == nil:
 		g.finish = &finish{at.group < pr.laid, g.finished}
@@ -134,7 +134,7 @@ func (p *compiler) waitFor(at place) wait {
 	return wait{at.thread, g.finish}
 }
 
-// written is the number of instructions up to the first call of the window.
+// written returns the number of instructions before the window.
 func (pr *Thread) written() uint64 { return uint64(pr.out.Count()) }
 
 // calls iterates over the calls in the order of their starts.
@@ -145,7 +145,7 @@ func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
 	return p.r.CallsByStart(f)
 }
 
-// A header is what a window holds of a call that is not compiled yet.
+// A header has the fields of a call that a window needs before the call is compiled.
 type header struct {
 	fn         *api.Func
 	call       uint64
@@ -156,11 +156,11 @@ type header struct {
 	unready    bool   // as in group
 }
 
-// lookahead reads the headers of a trace into the windows, some at a time.
+// lookahead reads the headers of a trace into the windows, aheadCalls at a time.
 type lookahead struct {
 	next func() ([]header, error, bool)
 	stop func()
-	some []header // read, and in no window yet
+	some []header // read, but not in a window
 	used []*group // for reuse
 	at   int64    // start of the last call in a window
 }
