@@ -32,8 +32,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// recorded records one of the programs that replay is tested with, on the simulator, by a command of a shell that has the
-// program as "$@".
+// recorded records a replay test program on the simulator. how is a shell command with the program as "$@".
 func recorded(t *testing.T, how, name string, o record.Options, args ...string) *format.Reader {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -60,7 +59,7 @@ func recorded(t *testing.T, how, name string, o record.Options, args ...string) 
 	return r
 }
 
-// A said is what a viewer is told of a trace: a line for each call and for each task, and how many arrows there are.
+// A said is a viewer's view of a trace: one line per call and task, and the arrow count.
 type said struct {
 	calls, tasks []string
 	arrows       int
@@ -71,9 +70,9 @@ func (s *said) call(index any, name string, from, to int64) {
 }
 
 func (s *said) task(call any, kind, name, stream string, from, to int64, measured bool, moved any) {
-	stream, _, _ = strings.Cut(stream, " (bracketed)") // the row of moments continues with ", earliest begin"
+	stream, _, _ = strings.Cut(stream, " (bracketed)") // the row for moments continues with ", earliest begin"
 	if kind == "fill" {
-		moved = "" // parquet does not say it
+		moved = "" // parquet has no such column
 	}
 	s.tasks = append(s.tasks, fmt.Sprint(call, " ", kind, " ", name, " ", stream, " ", from, " ", to, " ", measured, " ", moved))
 }
@@ -84,7 +83,7 @@ func (s *said) sorted() *said {
 	return s
 }
 
-// moved is how many bytes a task moves.
+// moved returns the bytes that a task moves.
 func moved(k *timeline.Task) uint64 {
 	if k.Kind == api.Copy || k.Kind == api.Fill {
 		return k.Bytes
@@ -294,7 +293,7 @@ func byChrome(t *testing.T, r *format.Reader) *said {
 	return s.sorted()
 }
 
-// All exporters say the same of the recordings of programs that do by chance what programs do.
+// All exporters agree on recordings with accidental properties, as real programs have them.
 func TestAgree(t *testing.T) {
 	const once, twice, killed = `exec "$@"`, `"$@" & "$@"; wait`, `"$@" & sleep 0.2; kill -9 $!; wait`
 	for _, c := range []struct {
@@ -306,7 +305,7 @@ func TestAgree(t *testing.T) {
 		{"jobs", once, record.Options{Block: true, DeviceTime: 1}, []string{"2"}},
 		{"jobs", twice, record.Options{Block: true, DeviceTime: 3}, []string{strconv.Itoa(os.Getpid())}},
 		{"jobs", killed, record.Options{Block: true}, []string{"3"}},
-		{"jobs", once, record.Options{RingBytes: 64 << 10}, []string{"4"}}, // calls may be lost
+		{"jobs", once, record.Options{RingBytes: 64 << 10}, []string{"4"}}, // may lose calls
 		{"graph", once, record.Options{Block: true}, nil},
 		{"graph", once, record.Options{Block: true, DeviceTime: 1}, nil},
 		{"threads", once, record.Options{Block: true}, nil},
@@ -345,7 +344,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// checkSums checks what is counted of a trace.
+// checkSums checks the sums over a trace.
 func checkSums(t *testing.T, r *format.Reader, tl *timeline.Timeline) {
 	t.Helper()
 	type sum struct{ n, bytes, device int64 }

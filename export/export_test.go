@@ -1,5 +1,5 @@
-// Package export_test gives imported profiles and long traces to every exporter, and reads back what each has written
-// by the reader that its users have.
+// Package export_test exports imported profiles and long traces with every exporter, and reads each output with the
+// reader that its users have.
 package export_test
 
 import (
@@ -38,15 +38,15 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// sums are what a trace and each form of it must have in common. Times are nanoseconds.
+// sums are values that a trace and all its exports share. Times are nanoseconds.
 type sums struct {
 	calls, tasks, kernels, copies int
-	host, device                  int64 // in calls, and in tasks that were measured
+	host, device                  int64 // in calls, and in measured tasks
 	bytes                         int64
 	steps                         int
 }
 
-// told are the sums of a walk, in which nothing is left out.
+// told returns the sums from a walk, with everything included.
 func told(t *testing.T, r *format.Reader) *sums {
 	t.Helper()
 	w := timeline.NewWalk(r, acl.Model, nil)
@@ -89,7 +89,7 @@ func told(t *testing.T, r *format.Reader) *sums {
 	return s
 }
 
-// most is the number of calls up to which a viewer is given a whole trace: those that hold all of it take a kilobyte or more a call.
+// most is the call count up to which viewers load a whole trace. They take a kilobyte or more per call.
 const most = 100_000
 
 func traces(t *testing.T) map[string]*format.Reader {
@@ -110,7 +110,7 @@ func each(t *testing.T, check func(t *testing.T, r *format.Reader, want *sums)) 
 
 func TestPerfetto(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
-		// Every packet, by its wire alone: each slice begins and ends.
+		// Check every packet: each slice begins and ends.
 		in, out := io.Pipe()
 		var res *perfetto.Result
 		var err error
@@ -125,7 +125,7 @@ func TestPerfetto(t *testing.T) {
 		if begun != res.Calls+res.Tasks+res.Steps+res.Ranges+res.Gaps-res.Moments || ended != begun {
 			t.Errorf("%d slices begin, %d end: %+v", begun, ended, res)
 		}
-		// What the trace processor has: all, or pieces of it.
+		// The trace processor loads everything, or parts.
 		dir := t.TempDir()
 		var files []string
 		o := &perfetto.Options{}
@@ -156,7 +156,7 @@ func TestPerfetto(t *testing.T) {
 	})
 }
 
-// packets counts the beginnings and ends of slices in compressed packets.
+// packets counts slice begins and ends in compressed packets.
 func packets(t *testing.T, in io.Reader) (begun, ended int) {
 	t.Helper()
 	b := bufio.NewReaderSize(in, 1<<20)
@@ -184,7 +184,7 @@ func packets(t *testing.T, in io.Reader) (begun, ended int) {
 				if n != 11 {
 					return
 				}
-				switch string(event[:2]) { // its type
+				switch string(event[:2]) { // event type
 				case "\x48\x01":
 					begun++
 				case "\x48\x02":
@@ -195,7 +195,7 @@ func packets(t *testing.T, in io.Reader) (begun, ended int) {
 	}
 }
 
-// fields tells of the fields of a message that are bytes.
+// fields calls tell with each field whose value is bytes.
 func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeField(b)
@@ -211,11 +211,11 @@ func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
 	}
 }
 
-// outer is the time in calls that lie in no other one of their thread.
+// outer sums up call time without nested calls.
 func outer(t *testing.T, r *format.Reader) (sum int64) {
 	t.Helper()
 	w := timeline.NewWalk(r, acl.Model, nil)
-	open := map[uint32][]int64{} // ends of calls
+	open := map[uint32][]int64{} // call ends
 	if err := w.Run(&timeline.Visitor{Call: func(c *timeline.HostCall, _ *timeline.Task) error {
 		ends := slices.DeleteFunc(open[c.Thread], func(end int64) bool { return end <= c.Start })
 		if n := len(ends); n == 0 || c.End > ends[n-1] {
@@ -249,13 +249,13 @@ func TestPprof(t *testing.T) {
 	})
 }
 
-// An event of Chrome's form.
+// An event in Chrome's format.
 type event struct {
 	Ph, Cat string
 	TS, Dur json.Number
 }
 
-// decimals are three places behind the point as a number of nanoseconds.
+// decimals converts three decimals to nanoseconds.
 func decimals(n json.Number) (v int64) {
 	v, _ = strconv.ParseInt(strings.Replace(string(n), ".", "", 1), 10, 64)
 	return v
@@ -325,7 +325,7 @@ func TestParquet(t *testing.T) {
 		rows(t, filepath.Join(dir, "kernels"), func(*tables.Kernel) { got.kernels++ })
 		var copied int64
 		rows(t, filepath.Join(dir, "copies"), func(c *tables.Copy) { got.copies, copied = got.copies+1, copied+c.Bytes })
-		got.bytes, got.steps = want.bytes, want.steps // of fills and of no table
+		got.bytes, got.steps = want.bytes, want.steps // fills count in no table
 		if got != *want || copied > want.bytes {
 			t.Errorf("%+v, want %+v", got, *want)
 		}
@@ -347,7 +347,7 @@ func TestParquet(t *testing.T) {
 	})
 }
 
-// rows reads a table by the library's reader, which is none of what wrote it.
+// rows reads a table with parquet-go's reader, which did not write it.
 func rows[T any](t *testing.T, path string, tell func(*T)) {
 	t.Helper()
 	f, err := os.Open(path)

@@ -1,21 +1,20 @@
-// Package chrome writes a trace in the JSON trace format of Chrome's about:tracing, in two flavours.
+// Package chrome writes a trace in the JSON format for Chrome's about:tracing, in two variants. Command export chrome
+// calls Write.
 //
-// The ordinary one is for the Perfetto UI, Speedscope and the Firefox Profiler (and the trace processor of Perfetto).
-// Times are microseconds since the beginning of the recording with three decimals, so that no reader loses nanoseconds
-// in a floating-point number; the wall clock's time of the beginning is in baseTimeNanoseconds. Slices of one row never
-// overlap unless they nest: readers drop or misdraw those. Rows, names and arguments are those of package perfetto's
-// traces, see package scene. Each device is shown as a process of its own, named after the program's, since the format
-// has no groups.
+// The default variant is for the Perfetto UI, Speedscope and the Firefox Profiler. Times are microseconds since the
+// recording began, with three decimals, so that readers keep nanoseconds in floating point. baseTimeNanoseconds is the
+// wall-clock start. Slices on one row nest or do not overlap, since readers drop or misdraw others. Rows, names and
+// arguments equal package perfetto's, see package scene. The format has no groups, so each device appears as a process
+// named after the program.
 //
-// With Options.MindStudio it is a trace_view.json as msprof writes it, which MindStudio Insight imports: a list of
-// events, absolute times as text, layers "CANN" and "Ascend Hardware" with the process numbers that msprof gives them,
-// arrows named HostToDevice. What msprof has no place for is left out there: ranges, steps, counters and the arguments
-// of calls.
+// Options.MindStudio selects a trace_view.json like msprof's, for MindStudio Insight: an event list, absolute times as
+// text, layers "CANN" and "Ascend Hardware" with msprof's process numbers, and arrows named HostToDevice. It has no
+// ranges, steps, counters or call arguments, because msprof has no place for them.
 //
-// Such a file is ten to twenty times as long as one of package perfetto, and slower to load: that is for where nothing else is read.
+// The files are ten to twenty times as long as package perfetto's and load slower.
 //
-// Write only reads the trace, and may be called from several goroutines. Its memory does not grow with the length of
-// the trace (see timeline.Walk).
+// Write only reads the trace and may run concurrently with separate readers. Its memory does not grow with the trace
+// (see timeline.Walk).
 package chrome
 
 import (
@@ -30,15 +29,15 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Options change what is written; nil stands for the zero value.
+// Options configure Write; nil means the zero value.
 type Options struct {
-	From, To   int64 // a window as in package perfetto, nanoseconds since the beginning of the recording
-	NoArgs     bool  // leave out the arguments of calls, and all else that differs from one to the next, for Speedscope
+	From, To   int64 // window in nanoseconds since the recording began, as in package perfetto
+	NoArgs     bool  // leave out call arguments and everything else that varies between calls, for Speedscope
 	MindStudio bool  // as msprof's trace_view.json
 	Progress   func(done, total int)
 }
 
-// Result says what was written.
+// Result counts the events written.
 type Result struct {
 	scene.Drawn
 }
@@ -79,9 +78,9 @@ type writer struct {
 	o     Options
 	scene *scene.Scene
 	b     []byte
-	some  bool     // an event is written
+	some  bool     // an event was written
 	texts [][]byte // quoted, by scene.Sym
-	rows  []bool   // named
+	rows  []bool   // described rows
 	procs map[int]bool
 }
 
@@ -97,7 +96,7 @@ func (x *writer) head(m *format.Meta) string {
 	return string(append(b, `}, "traceEvents": [`...))
 }
 
-// event begins an event, which put writes.
+// event begins an event, for put to write.
 func (x *writer) event() []byte {
 	b := x.b[:0]
 	if x.some {
@@ -113,7 +112,7 @@ func (x *writer) put(b []byte) error {
 	return err
 }
 
-// text returns a text of the scene as JSON.
+// text returns a scene text as JSON.
 func (x *writer) text(y scene.Sym) []byte {
 	for int(y) >= len(x.texts) {
 		x.texts = append(x.texts, nil)
@@ -126,7 +125,7 @@ func (x *writer) text(y scene.Sym) []byte {
 
 const hex = "0123456789abcdef"
 
-// appendQuoted appends a text, of valid UTF-8, as a string of JSON.
+// appendQuoted appends valid UTF-8 as a JSON string.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); i++ {
@@ -142,7 +141,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendMicros appends nanoseconds as microseconds, all of them.
+// appendMicros appends nanoseconds as exact microseconds.
 func appendMicros(b []byte, ns int64) []byte {
 	if ns < 0 {
 		b, ns = append(b, '-'), -ns
@@ -152,14 +151,14 @@ func appendMicros(b []byte, ns int64) []byte {
 	return append(b, '.', byte('0'+f/100), byte('0'+f/10%10), byte('0'+f%10))
 }
 
-// devicePID is the number of the first process that stands for a device. Processes of Linux have smaller ones.
+// devicePID is the first process number for devices. It exceeds every Linux pid.
 const devicePID = 1 << 23
 
 func (x *writer) devicePID(process, device int) int {
 	return devicePID + process<<8 + (device+1)&0xff
 }
 
-// place returns the process and the thread of a row.
+// place returns a row's process and thread.
 func (x *writer) place(r *scene.Row) (pid, tid int) {
 	switch {
 	case r.Lane >= 0:
@@ -167,10 +166,10 @@ func (x *writer) place(r *scene.Row) (pid, tid int) {
 	case r.Kind == scene.Host && r.N == 0 && x.scene.Threads[r.Thread].TID > 0:
 		return x.scene.PID(r.Process), x.scene.Threads[r.Thread].TID
 	}
-	return x.scene.PID(r.Process), devicePID + r.ID // of no thread
+	return x.scene.PID(r.Process), devicePID + r.ID // no thread's number
 }
 
-// name describes a row, and its process, before they are used first.
+// name describes a row and its process before first use.
 func (x *writer) name(r *scene.Row, pid, tid int) error {
 	for r.ID >= len(x.rows) {
 		x.rows = append(x.rows, false)
@@ -261,8 +260,8 @@ func (x *writer) Slice(l *scene.Slice) error {
 	return x.put(appendMicros(append(b, `,"ts":`...), l.From))
 }
 
-// args appends what is known of a slice, if there is something. Without arguments these are flags alone: Speedscope
-// takes slices of one name that have different ones for different functions, and would sum none of them up.
+// args appends a slice's arguments, if any. With NoArgs only flags remain: Speedscope treats slices that differ in
+// arguments as different functions and would not add them up.
 func (x *writer) args(b []byte, args []scene.Arg) []byte {
 	between := `,"args":{`
 	for i := range args {
@@ -280,7 +279,7 @@ func (x *writer) args(b []byte, args []scene.Arg) []byte {
 	return b
 }
 
-// exact is the greatest whole number that every reader of JSON keeps.
+// exact is the largest integer that every JSON reader keeps.
 const exact = 1 << 53
 
 func (x *writer) value(b []byte, a *scene.Arg) []byte {

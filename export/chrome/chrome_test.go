@@ -47,7 +47,7 @@ func nanos(t *testing.T, n json.Number) int64 {
 	return v
 }
 
-// drawn are the beginnings, durations and names of a timeline's calls and tasks.
+// drawn returns start, duration and name for a timeline's calls and tasks.
 func drawn(tl *timeline.Timeline, name func(*timeline.Task) string) []string {
 	var want []string
 	for i := range tl.Calls {
@@ -66,7 +66,7 @@ func drawn(tl *timeline.Timeline, name func(*timeline.Task) string) []string {
 	return want
 }
 
-// overlaps are the slices that a reader would drop: neither behind nor within one before on their row.
+// overlaps counts slices that a reader would drop: neither after nor within the previous one on their row.
 func overlaps(t *testing.T, events []event) (n int) {
 	type row struct{ pid, tid int64 }
 	open := map[row][]int64{}
@@ -138,7 +138,7 @@ func TestChrome(t *testing.T) {
 	}
 }
 
-// What MindStudio imports is a list with the layers, keys and kinds of values of msprof's own files.
+// A MindStudio file has the layers, keys and value types that msprof's own files have.
 func TestMindStudio(t *testing.T) {
 	tl := testtrace.Small(t)
 	var events []event
@@ -200,7 +200,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// Any text is a string of JSON that reads back.
+// Any text is a JSON string that reads back.
 func FuzzQuoted(f *testing.F) {
 	f.Add("plain")
 	f.Add("\x00\"\\\u2028é\n\x7f")
@@ -234,8 +234,8 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
 
-// Without arguments slices of one name differ in nothing but their times and flags: Speedscope takes the name with the
-// arguments for the function.
+// Without arguments, slices with one name differ only in times and flags: Speedscope identifies functions by name and
+// arguments.
 func TestNoArgs(t *testing.T) {
 	var doc struct{ TraceEvents []event }
 	if err := json.Unmarshal(written(t, testtrace.Small(t), &Options{NoArgs: true}), &doc); err != nil {
@@ -258,7 +258,7 @@ func TestNoArgs(t *testing.T) {
 	}
 }
 
-// Two ranks whose processes and threads have the same numbers have rows of their own.
+// Two ranks with equal process and thread ids have separate rows.
 func TestRanks(t *testing.T) {
 	for _, studio := range []bool{false, true} {
 		file := written(t, testtrace.Ranks(t), &Options{MindStudio: studio})

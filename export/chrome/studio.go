@@ -8,13 +8,13 @@ import (
 	"github.com/acltrace/acltrace/export/internal/scene"
 )
 
-// studio writes what a writer writes as msprof's trace_view.json.
+// studio writes events as in msprof's trace_view.json.
 type studio struct {
 	*writer
-	start int64 // wall clock's time of the beginning, nanoseconds since 1970
+	start int64 // wall-clock start, nanoseconds since 1970
 }
 
-// msprof numbers a layer of a process: the process, five bits of layer, five bits of device. The layers are also what they are sorted by.
+// msprof's process numbers combine process, layer (five bits) and device (five bits). Viewers sort by layer.
 const (
 	cannLayer     = 7
 	hardwareLayer = 13
@@ -44,7 +44,7 @@ func (x *studio) Slice(l *scene.Slice) error {
 	return x.task(l, pid, tid)
 }
 
-// stream is the thread of a device's row: its stream where the recording has the runtime's number of it, else a number of no stream.
+// stream returns a device row's thread: the runtime's stream id if recorded, else a number that no stream has.
 func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
 	if l.Task.HasID && r.N == 0 && r.Kind == scene.Measured {
 		return int(l.Task.StreamID)
@@ -89,7 +89,7 @@ func (x *studio) describe(r *scene.Row, pid, tid int) error {
 	return x.metaNumber("thread_sort_index", pid, tid, "sort_index", tid)
 }
 
-// time appends the fields of the time of a slice: as text, since it does not fit a number.
+// time appends a slice's time fields, as text because the numbers are too large.
 func (x *studio) time(b []byte, at int64) []byte {
 	return append(appendMicros(append(b, `,"ts":"`...), x.start+at), '"')
 }
@@ -98,7 +98,7 @@ func (x *studio) call(l *scene.Slice, pid, tid int) error {
 	c := l.Call
 	name := appendQuoted(nil, c.Name)
 	b := append(x.event(), `"name":"`...)
-	if !strings.Contains(c.Name, "@") { // those of a profile have their layer
+	if !strings.Contains(c.Name, "@") { // profile calls have their own layer
 		b = append(b, "AscendCL@"...)
 	}
 	b = append(b, name[1:]...)

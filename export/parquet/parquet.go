@@ -1,14 +1,14 @@
-// Package parquet writes a trace as tables in Apache Parquet, for DuckDB, pandas, Spark, ClickHouse and whatever else
-// asks many recordings one question: calls, tasks, and of these copies and kernels once more with what only they have.
-// docs/parquet.md describes the columns; the types Call, Task, Copy and Kernel are them.
+// Package parquet writes a trace as Apache Parquet tables for DuckDB, pandas, Spark and ClickHouse: calls, tasks,
+// copies and kernels. Copies and kernels are tasks with further columns. docs/parquet.md describes the columns, which
+// are the fields in Call, Task, Copy and Kernel.
 //
-// Rows of calls are in the order in which these began, rows of tasks in that in which their ends became known: those of
-// a stream in its order. Each row has the UUID of its recording, so that files of many recordings can be read as one
-// table. Times of tasks that were not measured are brackets, as the column measured says: their lengths must not be
-// added up.
+// Command export parquet calls Write for one trace, or WriteTree to add traces to a partitioned tree. Calls are sorted
+// by start, tasks by when their ends became known; a stream's tasks are in order. Each row has its recording's UUID, so
+// files from many recordings can be read as one table. Task times that were not measured are brackets, as the column
+// measured says: do not add up their durations.
 //
-// Write only reads the trace, and may be called from several goroutines. It holds one row group of each table, some tens of
-// megabytes however long the recording is, and what a timeline.Walk holds.
+// Both functions only read the trace and may run concurrently with separate readers. Memory holds one row group per
+// table, some tens of megabytes, and a timeline.Walk. It does not grow with the recording.
 package parquet
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Call is a row of the table calls.
+// Call is a row in table calls.
 type Call struct {
 	Recording  string  `parquet:"recording,dict"`
 	Call       int64   `parquet:"call,delta"`
@@ -41,7 +41,7 @@ type Call struct {
 	Task       bool    `parquet:"task"`
 }
 
-// Task is a row of the table tasks.
+// Task is a row in table tasks.
 type Task struct {
 	Recording string `parquet:"recording,dict"`
 	Call      int64  `parquet:"call,delta"`
@@ -61,7 +61,7 @@ type Task struct {
 	TaskID    *int64 `parquet:"task_id,optional"`
 }
 
-// Copy is a row of the table copies.
+// Copy is a row in table copies.
 type Copy struct {
 	Task
 	Direction string   `parquet:"direction,dict"`
@@ -70,28 +70,28 @@ type Copy struct {
 	Rate      *float64 `parquet:"bytes_per_s,optional"`
 }
 
-// Kernel is a row of the table kernels.
+// Kernel is a row in table kernels.
 type Kernel struct {
 	Task
 	Blocks *int32 `parquet:"blocks,optional,dict"`
 }
 
-// Tables are the names of the tables.
+// Tables are the table names.
 var Tables = []string{"calls", "tasks", "copies", "kernels"}
 
-// Options change what is written; nil stands for the zero value.
+// Options configure Write; nil means the zero value.
 type Options struct {
-	Progress func(done, total int) // called now and then with the number of calls
+	Progress func(done, total int) // called now and then with the call count
 }
 
-// Result says what was written.
+// Result counts the rows written.
 type Result struct {
 	Calls, Tasks, Copies, Kernels int
-	Bracketed                     int // of Tasks
+	Bracketed                     int // counted in Tasks too
 }
 
-// A writer hands the rows of a walk in batches to what makes columns of them, which goes on beside the walk: calls in
-// one goroutine, tasks in another.
+// A writer collects rows during the walk and passes them in batches to two goroutines that build columns: one for
+// calls, one for tasks.
 type writer struct {
 	w       *timeline.Walk
 	res     *Result
@@ -111,7 +111,7 @@ type writer struct {
 	}
 	called batches[timeline.HostCall]
 	ended  batches[timeline.Task]
-	lanes  []timeline.Lane // copies of those that tasks have named: the walk goes on changing its own
+	lanes  []timeline.Lane // own copies, since the walk changes its lanes
 	picked [3][]*timeline.Task
 }
 
@@ -130,12 +130,12 @@ func (t *table) taskColumns() taskColumns {
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id")}
 }
 
-// batchRows is how many rows a batch has: few enough to lie in the caches when they are taken in.
+// batchRows is the batch size: small enough for the processor's caches.
 const batchRows = 1 << 9
 
-// batches are rows on their way from the walk to a goroutine that takes them in.
+// batches passes rows from the walk to the goroutine that adds them to tables.
 type batches[T any] struct {
-	rows []T // of the batch that is being filled
+	rows []T // the batch being filled
 	full chan func() error
 	free chan []T
 	done chan struct{}
@@ -168,7 +168,7 @@ func (b *batches[T]) failed() error {
 	return nil
 }
 
-// hand gives the batch to what takes it in, and begins another.
+// hand passes the batch on and starts another.
 func (b *batches[T]) hand(take func([]T) error) error {
 	rows := b.rows
 	b.full <- func() error {
@@ -179,7 +179,7 @@ func (b *batches[T]) hand(take func([]T) error) error {
 	return b.failed()
 }
 
-// stop waits until what was handed over is taken in. It may be called again.
+// stop waits until all batches are added. It may be called again.
 func (b *batches[T]) stop() error {
 	if b.full != nil {
 		close(b.full)
@@ -189,7 +189,7 @@ func (b *batches[T]) stop() error {
 	return b.failed()
 }
 
-// Write writes the tables, each into what create returns for its name.
+// Write writes the tables. create opens the output for a table name.
 func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	walk := &timeline.WalkOptions{}
 	if o != nil {
@@ -225,7 +225,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 	return res, nil
 }
 
-// newWriter begins tables for what a walk tells.
+// newWriter starts the tables and goroutines.
 func newWriter(w *timeline.Walk, create func(table string) (io.WriteCloser, error)) (*writer, error) {
 	r := w.Reader
 	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads()}
@@ -242,7 +242,7 @@ func newWriter(w *timeline.Walk, create func(table string) (io.WriteCloser, erro
 // stop ends the goroutines.
 func (x *writer) stop() error { return errors.Join(x.called.stop(), x.ended.stop()) }
 
-// end writes what is left of the tables.
+// end writes the remaining rows.
 func (x *writer) end() error {
 	if err := errors.Join(x.handCalls(), x.handTasks(), x.stop()); err != nil {
 		return err
@@ -256,7 +256,7 @@ func (x *writer) end() error {
 	return nil
 }
 
-// newTables begins the tables, in the order of Tables.
+// newTables starts the tables, in Tables' order.
 func newTables(create func(table string) (io.WriteCloser, error), r *format.Reader) (all []*table, err error) {
 	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel]} {
 		t, err := begin(create, Tables[i], r)
@@ -317,7 +317,7 @@ func (x *writer) handTasks() error {
 	return x.ended.hand(func(rows []timeline.Task) error { return x.takeTasks(rows, lanes) })
 }
 
-// takeCalls makes rows of calls, with the end that CallEnd has for them.
+// takeCalls adds calls, with the ends from CallEnd.
 func (x *writer) takeCalls(rows []timeline.HostCall) error {
 	t := &x.calls
 	calls, starts, durations := t.call.numbers.more(len(rows)), t.start.numbers.more(len(rows)), t.duration.numbers.more(len(rows))
@@ -371,7 +371,7 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 	return t.added(len(rows))
 }
 
-// takeTasks makes rows of tasks, and of those that copy or run a kernel also what only they have.
+// takeTasks adds tasks, and the further columns for copies and kernels.
 func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
 	all, copies, kernels := x.picked[0][:0], x.picked[1][:0], x.picked[2][:0]
 	for i := range rows {
@@ -408,7 +408,7 @@ func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
 	return errors.Join(x.taskRows(&x.tasks, all, lanes), x.taskRows(&c.taskColumns, copies, lanes), x.taskRows(&k.taskColumns, kernels, lanes))
 }
 
-// taskRows makes rows of what all tasks have.
+// taskRows adds the columns that all tasks have.
 func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeline.Lane) error {
 	calls, issued, from, until := to.call.numbers.more(len(rows)), to.issued.numbers.more(len(rows)), to.from.numbers.more(len(rows)), to.to.numbers.more(len(rows))
 	measured, open := to.measured.flags.more(len(rows)), to.open.flags.more(len(rows))
@@ -462,7 +462,7 @@ func flag(v bool) byte {
 	return 0
 }
 
-// thread returns the numbers of a thread and its process, 0 where they are not known.
+// thread returns a thread's id and process id, 0 if unknown.
 func (x *writer) thread(t uint32) (pid, tid int64) {
 	if int(t) >= len(x.threads) {
 		return 0, 0
@@ -474,5 +474,5 @@ func (x *writer) thread(t uint32) (pid, tid int64) {
 	return pid, int64(th.TID)
 }
 
-// valid makes a string from a trace one of UTF-8.
+// valid replaces invalid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -38,7 +38,7 @@ func written(t *testing.T, tl *timeline.Timeline) string {
 	return dir
 }
 
-// number is a value of an integer column, which the reader gives as text where it has 64 bits.
+// number returns an integer value. The reader returns 64-bit integers as text.
 func number(v any) string {
 	if f, ok := v.(float64); ok {
 		return strconv.FormatInt(int64(f), 10)
@@ -46,7 +46,7 @@ func number(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Another reader finds what the timeline holds, row by row.
+// Another reader finds the timeline's values, row by row.
 func TestTables(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 4_000)} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Another reader finds all row groups, and each once.
+// Another reader finds every row group once.
 func TestRowGroups(t *testing.T) {
 	defer func(n int) { groupRows = n }(groupRows)
 	groupRows = batchRows
@@ -147,7 +147,7 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-// byCall sorts rows, which come as their ends become known.
+// byCall sorts rows by call.
 func byCall(rows []map[string]any) []map[string]any {
 	call := func(row map[string]any) int {
 		n, err := strconv.Atoi(number(row["call"]))
@@ -164,7 +164,7 @@ func taskOf(row map[string]any) string {
 	return fmt.Sprint(number(row["call"]), row["name"], row["kind"], row["stream"], number(row["from_ns"]), number(row["to_ns"]), row["measured"], row["open"])
 }
 
-// Each table says how many calls the trace lacks.
+// Each table's metadata has the number of lost calls.
 func TestLost(t *testing.T) {
 	dir := written(t, testtrace.Small(t))
 	for _, table := range Tables {
@@ -182,7 +182,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// docs/parquet.md names each column of each table.
+// docs/parquet.md names every column.
 func TestSchemaPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "parquet.md"))
 	if err != nil {
@@ -226,7 +226,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// A disk that is full in the middle ends the export, whichever table it concerns.
+// A disk that fills up midway ends the export, whichever table it hits.
 func TestFullOnTheWay(t *testing.T) {
 	defer func(n int) { groupRows = n }(groupRows)
 	groupRows = batchRows
@@ -269,7 +269,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// used is the time for which the process had a processor.
+// used returns this process's processor time.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -283,7 +283,7 @@ type counting struct{ n *int64 }
 func (c counting) Write(b []byte) (int, error) { *c.n += int64(len(b)); return len(b), nil }
 func (counting) Close() error                  { return nil }
 
-// Calls a second of a processor's time, with their tasks, in the best round.
+// BenchmarkWrite reports calls, with their tasks, per processor second in the best round.
 func BenchmarkWrite(b *testing.B) {
 	const calls = 1_000_000
 	r := testtrace.Decoding(b, calls, true)

@@ -23,51 +23,51 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A table writes one file, a row group at a time. Its schema, its encodings and its metadata come from parquet-go; what
-// it does itself is to take values column by column, where the writer of that library asks a map for each string and
-// each small number: that took four fifths of an export.
+// A table writes one file, a row group at a time. parquet-go provides the schema, encodings and metadata. This package
+// collects values column by column. parquet-go's own writer makes a map lookup for each string and small number, which
+// took four fifths of an export.
 type table struct {
 	f       io.WriteCloser
 	offset  int64
 	meta    pq.FileMetaData
-	groups  []byte // the row groups so far as the footer has them: as structures they would take ten times as much
+	groups  []byte // row groups encoded for the footer; structs take ten times the memory
 	ngroups int
 	columns []*column
-	rows    int // of the row group
-	n       int // of the file
+	rows    int // in the row group
+	n       int // in the file
 	codec   compress.Codec
-	plain   []byte // a page before it is compressed
+	plain   []byte // page before compression
 	packed  []byte
 	levels  []byte
 }
 
-// A column is one of a table, with the values that the row group has so far.
+// A column holds the values in the current row group.
 type column struct {
-	meta     pq.ColumnMetaData // what does not change
+	meta     pq.ColumnMetaData // constant part
 	optional bool
-	has      list[byte] // of an optional column: 1 for each row with a value
+	has      list[byte] // optional columns only: 1 for each row with a value
 	numbers  list[int64]
-	indexes  list[int32] // into one of the dictionaries, where there is one
+	indexes  list[int32] // into the dictionary, if any
 	texts    *dictionary[string]
 	values   *dictionary[int64]
 	flags    list[byte]
-	all      *string // the text of all rows, where they have one
-	of       *column // it has the numbers of another column, of which none is null
-	plus     int64   // and this
-	deltas   []byte  // of numbers, once they are encoded
+	all      *string // one text for all rows, if set
+	of       *column // numbers are another column's, without nulls, …
+	plus     int64   // … plus this
+	deltas   []byte  // encoded numbers
 }
 
-// A list is as long as the row group so far.
+// A list grows with the row group.
 type list[T any] []T
 
-// more makes the list longer and returns the new part, which holds anything.
+// more extends the list and returns the uninitialized new part.
 func (l *list[T]) more(n int) []T {
 	at := len(*l)
 	*l = slices.Grow(*l, n)[:at+n]
 	return (*l)[at:]
 }
 
-// zeros is more, of zeros.
+// zeros is more with zeros.
 func (l *list[T]) zeros(n int) []T {
 	part := l.more(n)
 	clear(part)
@@ -88,7 +88,7 @@ func (c *column) encoded() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is a sum with the same number differs in its first value alone, which comes behind three numbers of the format.
+	// Adding a constant to a column changes only the first value, which follows three format numbers.
 	at := 0
 	for range 3 {
 		_, n := binary.Uvarint(of[at:])
@@ -99,10 +99,10 @@ func (c *column) encoded() ([]byte, error) {
 	return c.deltas, nil
 }
 
-// groupRows is how many rows a row group has. Tests have fewer.
+// groupRows is the row count per row group. Tests reduce it.
 var groupRows = 1 << 17
 
-// fewRows is how many rows make it likely that there are many.
+// fewRows is the row count from which many rows are likely.
 const fewRows = 1 << 12
 
 const magic = "PAR1"
@@ -112,7 +112,7 @@ func newTable[T any](create func(string) (io.WriteCloser, error), name string, r
 	if err != nil {
 		return nil, err
 	}
-	// An empty file has all but the rows.
+	// Encode an empty file, to get everything except the rows.
 	m := r.Meta()
 	var empty bytes.Buffer
 	w := parquet.NewGenericWriter[T](&empty, parquet.CreatedBy("acltrace", "", ""),
@@ -134,7 +134,7 @@ func newTable[T any](create func(string) (io.WriteCloser, error), name string, r
 		if e := field.Encoding(); e != nil {
 			encoding = e.Encoding()
 		} else if c.meta.Type == pq.Int64 {
-			encoding = pq.DeltaBinaryPacked // which a tag can't say of a number that may be null
+			encoding = pq.DeltaBinaryPacked // tags cannot select this encoding for nullable numbers
 		}
 		c.meta.Encoding = []pq.Encoding{encoding}
 		if encoding == pq.RLEDictionary {
@@ -160,12 +160,12 @@ func lost(r *format.Reader) (n uint64) {
 	return n
 }
 
-// column returns the column of a name, which the table must have.
+// column returns a column by name. The table must have it.
 func (t *table) column(name string) *column {
 	return t.columns[slices.IndexFunc(t.columns, func(c *column) bool { return c.meta.PathInSchema[0] == name })]
 }
 
-// added ends rows, for which each column has got its values.
+// added ends rows after every column got its values.
 func (t *table) added(rows int) error {
 	before := t.rows
 	t.n, t.rows = t.n+rows, t.rows+rows
@@ -180,7 +180,7 @@ func (t *table) added(rows int) error {
 	return nil
 }
 
-// room gives a column that has some values room for all of a row group, so that it does not grow step by step.
+// room reserves capacity for a whole row group once a column has values, so that it grows once.
 func room[T any](s list[T]) list[T] {
 	if len(s) == 0 {
 		return s
@@ -188,7 +188,7 @@ func room[T any](s list[T]) list[T] {
 	return slices.Grow(s, groupRows-len(s))
 }
 
-// rows is how many values the column has got, nulls counted.
+// rows returns the column's row count, including nulls.
 func (c *column) rows() int {
 	if c.optional {
 		return len(c.has)
@@ -199,11 +199,11 @@ func (c *column) rows() int {
 	return len(c.numbers) + len(c.indexes) + len(c.flags)
 }
 
-// A dictionary numbers the values of a row group.
+// A dictionary numbers the distinct values in a row group.
 type dictionary[T cmp.Ordered] struct {
 	list   []T
 	by     map[T]int32
-	slot   func(T) uint64 // of what is looked up at once: texts are the same objects again and again
+	slot   func(T) uint64 // cache slot; equal texts mostly have one address
 	recent [64]struct {
 		v  T
 		at int32 // index + 1
@@ -282,7 +282,7 @@ func (c *column) reset() {
 	}
 }
 
-// chunk writes a column of the row group: its dictionary, and one page.
+// chunk writes one column: its dictionary and one page.
 func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	wide := c.meta.Type != pq.Int32
 	if n, encode := c.dictionary(wide); encode != nil {
@@ -322,7 +322,7 @@ func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 		Encoding: meta.Encoding[0], DefinitionLevelsByteLength: int32(len(t.levels)), IsCompressed: thrift.New(true)})})
 }
 
-// encodeIndexes encodes places in the dictionary, whose length tells how many bits they need.
+// encodeIndexes encodes dictionary indexes. The dictionary's size gives their bit width.
 func (t *table) encodeIndexes(c *column) (err error) {
 	n := 0
 	if c.texts != nil {
@@ -336,7 +336,7 @@ func (t *table) encodeIndexes(c *column) (err error) {
 	return err
 }
 
-// page writes what is in t.plain, behind levels, as a page.
+// page writes levels and t.plain as a page.
 func (t *table) page(levels []byte, meta *pq.ColumnMetaData, h *pq.PageHeader) error {
 	var err error
 	if t.packed, err = t.codec.Encode(t.packed, t.plain); err != nil {
@@ -357,8 +357,8 @@ func (t *table) page(levels []byte, meta *pq.ColumnMetaData, h *pq.PageHeader) e
 	return nil
 }
 
-// dictionary returns how many values a dictionary has and what encodes them, nil where there is none. That of a column
-// of nulls is empty, and is there all the same: DuckDB wants it.
+// dictionary returns the dictionary's size and encoder, a nil encoder if there is no dictionary. A column with only
+// nulls has an empty dictionary, because DuckDB requires one.
 func (c *column) dictionary(wide bool) (int, func([]byte) []byte) {
 	switch {
 	case c.texts != nil:
@@ -375,7 +375,7 @@ func (c *column) dictionary(wide bool) (int, func([]byte) []byte) {
 	return 0, nil
 }
 
-// numbers encodes numbers of 64 bits, or 32.
+// numbers encodes 64-bit or 32-bit integers.
 func numbers(b []byte, list []int64, wide bool) []byte {
 	for _, v := range list {
 		if wide {
@@ -387,10 +387,10 @@ func numbers(b []byte, list []int64, wide bool) []byte {
 	return b
 }
 
-// bits adds a bit for each flag.
+// bits appends one bit per flag.
 func bits(b, flags []byte) []byte {
 	for ; len(flags) >= 8; flags = flags[8:] {
-		// The product has the lowest bits of the eight bytes in its highest byte.
+		// The multiplication moves the lowest bit from each byte into the highest byte.
 		b = append(b, byte(binary.LittleEndian.Uint64(flags)*0x0102040810204080>>56))
 	}
 	if len(flags) > 0 {
@@ -403,10 +403,10 @@ func bits(b, flags []byte) []byte {
 	return b
 }
 
-// maxBound is the length up to which texts are bounds of a column.
+// maxBound is the longest text used as a column bound.
 const maxBound = 64
 
-// statistics are the bounds of a column's values, where a reader can use them to leave the row group out.
+// statistics returns the smallest and largest value, if they help readers to skip the row group.
 func (c *column) statistics(wide bool) (s pq.Statistics) {
 	list, plus := c.numbers, int64(0)
 	switch {
@@ -431,7 +431,7 @@ func (c *column) statistics(wide bool) (s pq.Statistics) {
 	return s
 }
 
-// close writes what is left and the end of the file.
+// close writes the remaining rows and the footer.
 func (t *table) close() error {
 	if err := t.flush(); err != nil {
 		return err
@@ -444,38 +444,38 @@ func (t *table) close() error {
 	return t.write(foot)
 }
 
-// What FileMetaData has before its row groups and behind them. In Thrift's compact protocol a field has its distance
-// from the one before it, so that the fields behind are numbered from the row groups.
+// FileMetaData fields before and after the row groups. Thrift's compact protocol encodes a field as the distance from
+// the previous field, so numbering restarts after the row groups.
 type (
 	beforeGroups struct {
 		Version int32                          `thrift:"1,required"`
 		Schema  thrift.Slice[pq.SchemaElement] `thrift:"2,required"`
 		NumRows int64                          `thrift:"3,required"`
 	}
-	behindGroups struct {
+	afterGroups struct {
 		KeyValueMetadata thrift.Slice[pq.KeyValue]    `thrift:"1,optional"`
 		CreatedBy        string                       `thrift:"2,optional"`
 		ColumnOrders     thrift.Slice[pq.ColumnOrder] `thrift:"3,optional"`
 	}
 )
 
-// footer encodes a FileMetaData with the row groups, which are encoded already.
+// footer encodes FileMetaData around the encoded row groups.
 func (t *table) footer() ([]byte, error) {
 	m := &t.meta
 	foot, err := thrift.Marshal(new(thrift.CompactProtocol), &beforeGroups{m.Version, m.Schema, m.NumRows})
 	if err != nil {
 		return nil, err
 	}
-	behind, err := thrift.Marshal(new(thrift.CompactProtocol), &behindGroups{m.KeyValueMetadata, m.CreatedBy, m.ColumnOrders})
+	after, err := thrift.Marshal(new(thrift.CompactProtocol), &afterGroups{m.KeyValueMetadata, m.CreatedBy, m.ColumnOrders})
 	if err != nil {
 		return nil, err
 	}
 	const list, structure = 9, 12
-	foot = append(foot[:len(foot)-1], 1<<4|list) // in place of what ends a structure
+	foot = append(foot[:len(foot)-1], 1<<4|list) // replaces the struct's stop byte
 	if t.ngroups < 15 {
 		foot = append(foot, byte(t.ngroups)<<4|structure)
 	} else {
 		foot = binary.AppendUvarint(append(foot, 15<<4|structure), uint64(t.ngroups))
 	}
-	return append(append(foot, t.groups...), behind...), nil
+	return append(append(foot, t.groups...), after...), nil
 }

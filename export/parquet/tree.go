@@ -15,24 +15,24 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// TreeOptions are the parameters of WriteTree.
+// TreeOptions are the parameters for WriteTree.
 type TreeOptions struct {
 	Dir      string                // required
 	Job      string                // required
-	Rank     int                   // of a trace that is not put together from those of several ranks
-	Progress func(done, total int) // called now and then with the number of calls of a pass
+	Rank     int                   // for a trace that was not merged from several ranks
+	Progress func(done, total int) // called now and then with the call count in this pass
 }
 
-// ranksAtOnce is how many ranks of a merged trace are written in one pass through it, each with a row group of each table in memory.
+// ranksAtOnce limits the ranks written in one pass over a merged trace. Each holds a row group per table in memory.
 const ranksAtOnce = 4
 
-// WriteTree writes the tables as parts of a tree that Spark, DuckDB and others know as partitioned by job and rank, in Hive's way:
+// WriteTree adds the tables to a tree with Hive partitions by job and rank, as Spark and DuckDB read it:
 //
 //	Dir/calls/job=JOB/rank=RANK/UUID.parquet
 //
-// and so for each table. The tree may have parts of other traces, which stay; a part of the same trace is replaced.
-// Each file is there as a whole or not at all, so that the tree may be read meanwhile. Of a merged trace each rank has
-// files of its own, which takes a pass for each four ranks.
+// and likewise for each table. It replaces parts from the same trace and keeps all others. Files appear only when
+// complete, so readers may use the tree meanwhile. In a merged trace each rank gets its own files; every four ranks
+// take one pass.
 func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) {
 	if o.Job == "" {
 		return nil, errors.New("write parquet: a tree is partitioned by job, which has no name")
@@ -56,7 +56,7 @@ func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) 
 	return sum, nil
 }
 
-// writeRanks writes the parts of some ranks.
+// writeRanks writes the parts for some ranks.
 func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int, sum *Result) (err error) {
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
 	var parts []*atomicfile.File
@@ -121,7 +121,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 	return atomicfile.Keep(parts...)
 }
 
-// newPart makes a file of the tree. Until it is whole its name begins with a point, as of those that readers pass over.
+// newPart creates a file in the tree. Until it is complete its name starts with a dot, so readers skip it.
 func newPart(dir, name string) (*atomicfile.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func newPart(dir, name string) (*atomicfile.File, error) {
 	return atomicfile.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+atomicfile.Suffix))
 }
 
-// hiveName writes a value into the name of a folder as Hive does.
+// hiveName escapes a value for a folder name, as Hive does.
 func hiveName(v string) string {
 	var b strings.Builder
 	for i := range len(v) {

@@ -18,7 +18,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// fleet makes a tree of two jobs: one of two traces, and one of nine ranks in a merged trace. It returns it and what it holds, by job.
+// fleet writes a tree with two jobs: one from two traces, one from a merged trace with nine ranks. It returns the
+// folder and the call count by job.
 func fleet(t *testing.T) (dir string, calls map[string]int) {
 	t.Helper()
 	dir, calls = t.TempDir(), map[string]int{}
@@ -49,7 +50,7 @@ func fleet(t *testing.T) (dir string, calls map[string]int) {
 	}
 	t.Cleanup(func() { r.Close() })
 	add("merged", 0, r)
-	// Once more is no more.
+	// A second export replaces the first.
 	was := calls["merged"]
 	add("merged", 0, r)
 	if calls["merged"] = was; was != 9*len(small.Calls) {
@@ -58,7 +59,7 @@ func fleet(t *testing.T) (dir string, calls map[string]int) {
 	return dir, calls
 }
 
-// The tree has a file for each table, job and rank, and nothing half written.
+// The tree has a file for each table, job and rank, and no partial file.
 func TestTree(t *testing.T) {
 	dir, _ := fleet(t)
 	n := map[string]int{}
@@ -89,7 +90,7 @@ func TestTree(t *testing.T) {
 			t.Errorf("%d files in %s", n[k], k)
 		}
 	}
-	// Of a merged trace each rank has its own calls, with the merged trace's times.
+	// Each rank from a merged trace has its own calls, with the merged trace's times.
 	one := viewertest.Parquet(t, glob(t, filepath.Join(dir, "fleet/calls/job=merged/rank=7/*.parquet")))
 	if small := testtrace.Small(t); len(one) != len(small.Calls) {
 		t.Errorf("%d calls of rank 7, want %d", len(one), len(small.Calls))
@@ -108,7 +109,7 @@ func glob(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// A tree that can't be written leaves nothing that looks like a part.
+// A failed export leaves no file that looks like a part.
 func TestTreeIsWholeOrNot(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "tasks"), nil, 0o600); err != nil {
@@ -124,7 +125,7 @@ func TestTreeIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// What docs/fleets.md asks runs as it stands, in a real DuckDB, and some of it is counted anew from the timeline.
+// The queries in docs/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
 func TestFleetInDuckDB(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "fleets.md"))
 	if err != nil {

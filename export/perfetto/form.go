@@ -7,25 +7,25 @@ import (
 	"github.com/acltrace/acltrace/export/internal/scene"
 )
 
-// A form is the latest event that began a slice of some name in a sequence. The next one mostly differs from it in a
-// few numbers as long as those before, so that it is made by changing them, in half the time that writing it takes.
+// A form is the latest slice-begin event with some name in a sequence. The next event mostly differs only in a few
+// numbers with unchanged encoded sizes. Patching those takes half the time that encoding takes.
 type form struct {
-	event    []byte // with its tag and length, and room behind it
+	event    []byte // with tag and length, and spare capacity
 	category scene.Sym
 	moment   bool
-	flow     bool // the event ends with the number of an arrow
+	flow     bool // ends with a flow id
 	flowEnd  bool
 	values   []value
 }
 
-// A value is that of an argument, and where it lies in the event.
+// A value is an argument's value and its offset in the event.
 type value struct {
 	scene.Arg
 	at   uint16
 	size uint8
 }
 
-// become makes the form's event that of a slice, if it is one that differs in numbers and known texts alone.
+// become patches the event for slice l. It reports false if more than numbers and known texts differ.
 func (f *form) become(s *sequence, l *scene.Slice) bool {
 	if len(f.event) == 0 || f.category != l.Category || f.moment != l.Moment || f.flow != (l.Flow != 0) || f.flowEnd != l.FlowEnd || len(f.values) != len(l.Args) {
 		return false
@@ -55,12 +55,12 @@ func (f *form) become(s *sequence, l *scene.Slice) bool {
 	return true
 }
 
-// form writes the event of a slice.
+// form encodes a slice-begin event.
 func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 	f.category, f.moment, f.flow, f.flowEnd = l.Category, l.Moment, l.Flow != 0 && !w.o.GPU, l.FlowEnd
 	f.values = f.values[:0]
 	b := slices.Grow(f.event[:0], packetSize+maxAnnotation*len(l.Args))
-	// From here on there is room, and what is put is not asked for it.
+	// The capacity suffices from here on; the put functions do not check it.
 	b = b[:cap(b)]
 	b[0] = packetTrackEvent
 	kind := byte(sliceBegin)
@@ -123,10 +123,10 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 	}
 }
 
-// maxAnnotation is more than an annotation takes.
+// maxAnnotation exceeds the size of any annotation.
 const maxAnnotation = 32
 
-// Tags of two bytes, as little-endian numbers.
+// Two-byte tags, as little-endian numbers.
 const (
 	clockTag   = packetClock&0x7f | 0x80 | packetClock>>7<<8
 	textTag    = annotationText&0x7f | 0x80 | annotationText>>7<<8
@@ -134,7 +134,7 @@ const (
 	flowEndTag = eventFlowEnd&0x7f | 0x80 | eventFlowEnd>>7<<8
 )
 
-// annotation is how one with a name begins: shorter than 128 bytes, so that its length, the second byte, is one.
+// annotation is the start of an annotation with a name. It is shorter than 128 bytes, so the second byte is its length.
 type annotation struct {
 	head uint64
 	len  uint8

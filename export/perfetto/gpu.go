@@ -6,7 +6,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Numbers of fields in perfetto/protos/perfetto/trace/gpu and system_info, as in wire.go.
+// Field tags from perfetto/protos/perfetto/trace/gpu and system_info, as in wire.go.
 const (
 	packetStage   = 53<<3 | lengthened
 	packetGPUInfo = 128<<3 | lengthened
@@ -42,15 +42,15 @@ const (
 	correlationStage = 1<<3 | varint
 )
 
-// Values of enumerations.
+// Enum values.
 const (
 	stageOther, stageCompute = 0, 2
 )
 
-// maxGPUs bounds the devices that are described.
+// maxGPUs limits the described devices.
 const maxGPUs = 64
 
-// gpus describes the devices, which are named by their places in the list.
+// gpus describes the devices. Events refer to them by index.
 func (w *writer) gpus() {
 	b, packet := open(w.b, tracePacket)
 	b, info := open(put(b, packetSequence, firstSequence), packetGPUInfo)
@@ -66,7 +66,7 @@ func (w *writer) gpus() {
 	w.b = closed(closed(b, info), packet)
 }
 
-// stage writes a task as an event of a device's queue: each row of the scene is a queue.
+// stage writes a task as an event on a device queue. Each scene row is a queue.
 func (w *writer) stage(s *sequence, l *scene.Slice) error {
 	t := l.Task
 	from, to := max(l.From, 0), max(l.To, 0)
@@ -109,13 +109,13 @@ func (w *writer) stage(s *sequence, l *scene.Slice) error {
 	return w.flush()
 }
 
-// Numbers of specifications: that of the row's queue, and those of the kinds of tasks.
+// Specification ids: the row's queue, and the task kinds.
 const (
 	rowQueue   = 1
 	firstStage = 2
 )
 
-// internStage encodes what a stage names and the sequence does not know yet: its queue and process with the first one.
+// internStage interns texts that a stage is first to use, and the sequence's queue and process.
 func (w *writer) internStage(s *sequence, l *scene.Slice, kind uint64) []byte {
 	if s.known[eventText].has(uint32(l.Name)) && s.known[specs].has(uint32(kind)) {
 		return nil

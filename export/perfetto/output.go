@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An output compresses blocks of packets, several at a time, and writes them in their order, each as one packet.
+// An output compresses blocks of packets concurrently and writes each as one packet, in order.
 type output struct {
 	w         io.WriteCloser
 	zstd      bool
@@ -19,11 +19,11 @@ type output struct {
 	queue     chan *block
 	done      chan struct{}
 	written   atomic.Int64
-	pending   atomic.Int64 // bytes, as they came in, of what is not written
+	pending   atomic.Int64 // bytes before compression, not written yet
 	err       atomic.Pointer[error]
 }
 
-// A block is given from one goroutine to the next and then used again.
+// A block passes from goroutine to goroutine, and is reused.
 type block struct {
 	in    []byte
 	out   bytes.Buffer
@@ -53,23 +53,23 @@ func newOutput(w io.WriteCloser, zstd bool, maxSize int64) *output {
 	return o
 }
 
-// size is what the file will at most be long.
+// size returns an upper bound for the file's length.
 func (o *output) size() int64 {
-	pending := o.pending.Load() // first: what is written in between is counted twice, not left out
+	pending := o.pending.Load() // load first: bytes written in between count twice, but never zero times
 	return o.written.Load() + pending
 }
 
-// block takes over packets and returns another buffer for more.
+// block takes over packets and returns another buffer.
 func (o *output) block(packets []byte) []byte {
 	b := blocks.Get().(*block)
 	b.in, packets = packets, b.in[:0]
 	o.pending.Add(int64(len(b.in)) + blockOverhead)
-	o.queue <- b // bounds how many wait
+	o.queue <- b // limits the waiting blocks
 	go b.compress(o.zstd)
 	return packets
 }
 
-// blockOverhead is more than a block grows that can't be compressed.
+// blockOverhead exceeds the growth of an incompressible block.
 const blockOverhead = 1 << 10
 
 func (b *block) compress(useZstd bool) {
@@ -127,7 +127,7 @@ func (o *output) failed() error {
 	return nil
 }
 
-// close waits until all is written and returns how many bytes that are.
+// close waits until everything is written and returns the byte count.
 func (o *output) close() (int64, error) {
 	close(o.queue)
 	<-o.done

@@ -1,40 +1,38 @@
-// Package perfetto writes a trace as one that the Perfetto UI (ui.perfetto.dev) and its trace processor open: TrackEvent
-// protobuf, which all of their releases since 2021 read.
+// Package perfetto writes a trace for the Perfetto UI (ui.perfetto.dev) and its trace processor, as TrackEvent protobuf that
+// all releases since 2021 read. Command export perfetto calls Write, or Files if there is a MaxSize.
 //
-// # What is shown
+// # Contents
 //
-// A process has a track for each thread, with its calls and the ranges that the program has named, and below it a group
-// for each device ("npu:0") with a track for each stream, arrows from each call to its task (or back, where the
-// device's clock has it begin earlier: no arrow goes back in time), and counters: memory in use, the depth of each
-// stream's queue, the rate of copies. Arguments are typed debug annotations; those that the runtime declares are named
-// "arg.NAME", what acltrace knows has the names of package otelexport ("acl.stream"). In SQL a dot of a name is an
-// underscore: 'debug.acl_stream'. A call that never returned lasts until the end of the recording and says
-// acl.unfinished; calls that are missing are slices "calls lost".
+// Each process has a track per thread with calls and the program's ranges. Below is a group per device ("npu:0") with a
+// track per stream. Arrows lead from calls to tasks, or back if the device clock has the task begin first: no arrow goes
+// back in time. Counters show memory in use, queue depth per stream and copy rates. Arguments are typed debug annotations:
+// "arg.NAME" for declared parameters, else package otelexport's names ("acl.stream"). SQL replaces dots by underscores:
+// 'debug.acl_stream'. A call that never returned lasts until the recording ends and has acl.unfinished. Lost calls are
+// slices "calls lost".
 //
-// Tasks whose times were measured are on the track of their stream. The others are on a track of their own, named
-// "stream 1 (bracketed)", in the category bracketed: such a slice is the time in which the task can have run, not how
-// long it took. Since brackets of one stream overlap and Perfetto takes no overlapping slices on a track, they take
-// several tracks of that one name, which the UI shows as one, at most scene.MaxRows; what overlaps deeper is a moment
-// on "stream 1 (bracketed), earliest begin" with the end of its bracket as acl.not_after_ns.
+// Measured tasks are on their stream's track. Other tasks are on tracks named "stream 1 (bracketed)", in category
+// bracketed: the slice is the time in which the task may have run, not its duration. Perfetto allows no overlapping slices
+// on a track, so brackets take up to scene.MaxRows tracks with that name, which the UI shows as one. Deeper overlaps are
+// moments on "stream 1 (bracketed), earliest begin", with the bracket's end as acl.not_after_ns.
 //
-// With Options.GPU tasks are what Perfetto v55 and newer know as the stages of a GPU, in queues instead of tracks ("GPU
-// > Hardware Queues"), so that their own pages and tables for GPUs (gpu_slice in SQL) have them. Rows, names and
-// arguments are the same; older releases draw no arrows to them.
+// With Options.GPU, tasks are GPU render stages for Perfetto v55 or newer, in queues instead of tracks ("GPU > Hardware
+// Queues"). They then appear on the GPU pages and in table gpu_slice. Rows, names and arguments are the same. Older releases
+// draw no arrows to them.
 //
 // # Time
 //
-// Times are nanoseconds since the beginning of the recording, tied to the wall clock (and CLOCK_MONOTONIC) by a clock
-// snapshot, so that the UI's ruler begins at 0 and its absolute times are right.
+// Times are nanoseconds since the recording began. A clock snapshot ties them to the wall clock and CLOCK_MONOTONIC, so the
+// UI's ruler begins at 0 and its absolute times are right.
 //
 // # Size
 //
-// Packets are compressed with deflate, which every release reads. Zstd makes smaller files faster, which Perfetto reads
-// from v58 on; an older one opens such a file without a word and shows nothing, so it has to be asked for. With
-// Options.MaxSize the trace becomes several files, each whole in itself. A task is in the file that was begun when its
-// end became known: where its call is in the one before, it has no arrow.
+// Packets are compressed with deflate, which every release reads. Options.Zstd makes smaller files faster, for Perfetto v58
+// or newer; older releases silently show nothing. Options.MaxSize splits the trace into files that are complete in
+// themselves. A task is in the file that was current when its end became known. If its call is in the previous file, it has
+// no arrow.
 //
-// Write only reads the trace and may be called from several goroutines. Its memory does not grow with the length of the
-// trace (see timeline.Walk); compression runs on other cores.
+// Write and Files only read the trace and may run concurrently with separate readers. Their memory does not grow with the
+// trace (see timeline.Walk). Compression runs on other cores.
 package perfetto
 
 import (
@@ -46,30 +44,30 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// MinSize is the least MaxSize, in bytes: room for the tracks of an ordinary recording.
+// MinSize is the smallest MaxSize, in bytes. It fits the tracks of an ordinary recording.
 const MinSize = 64 << 10
 
-// Options change what is written; nil stands for the zero value.
+// Options configure Write and Files; nil means the zero value.
 type Options struct {
-	// From and To are a window in nanoseconds since the beginning of the recording: what is not within is left out, what
-	// begins or ends outside is drawn whole. To is 0 for no end.
+	// From and To are a window in nanoseconds since the recording began. Events outside are left out; events that overlap
+	// it are drawn whole. To 0 means no limit.
 	From, To int64
-	// MaxSize bounds each file, in bytes; 0 for no bound.
+	// MaxSize limits each file, in bytes; 0 for no limit.
 	MaxSize  int64
-	NoArgs   bool // leave out the arguments of calls
-	Zstd     bool // compress by zstd instead of deflate
-	GPU      bool // tasks as a GPU's render stages, for Perfetto v55 or newer
+	NoArgs   bool // leave out call arguments
+	Zstd     bool // compress with zstd instead of deflate
+	GPU      bool // tasks as GPU render stages, for Perfetto v55 or newer
 	Progress func(done, total int)
 }
 
-// Result says what was written.
+// Result reports the events and files written.
 type Result struct {
 	scene.Drawn
 	Files int
-	Bytes int64 // of all files
+	Bytes int64 // in all files
 }
 
-// Write writes a trace as one file, whatever MaxSize says.
+// Write writes a trace as one file. It ignores MaxSize.
 func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	var one Options
 	if o != nil {
@@ -83,8 +81,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Files writes a trace as files of at most MaxSize, each of which create makes by its number, from 1. Behind an error the
-// last file is not whole.
+// Files writes a trace as files of at most MaxSize. create opens each by number, from 1. After an error the last file is
+// incomplete.
 func Files(create func(part int) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	w := &writer{meta: r.Meta(), create: create}
 	if o != nil {

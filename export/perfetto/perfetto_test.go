@@ -41,14 +41,14 @@ func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) 
 	return path, res
 }
 
-// measured has the device tell when the task ran.
+// measured sets a task's device time.
 func measured(from, to uint64) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: from}, format.Out{Param: api.TaskEndParam, Value: to})
 	}
 }
 
-// told is a story with ranges of the program's, measured tasks and calls behind one that never returned.
+// told is a trace with program ranges, measured tasks, and calls after one that never returned.
 func told(t *testing.T) *timeline.Timeline {
 	b := testtrace.New(t)
 	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
@@ -58,7 +58,7 @@ func told(t *testing.T) *timeline.Timeline {
 	b.Call(0, 1000, 1010, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "outer"), ret(1))
 	b.Call(0, 1020, 1040, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "crossing"), ret(2))
 	b.Call(0, 1100, 1200, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 65536, testtrace.HostA, 65536, 1, testtrace.StreamA), measured(1500, 2500))
-	b.Call(0, 1210, 1300, "aclrtMemcpyAsync", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2, testtrace.StreamA), measured(2400, 3000)) // clocks jitter: overlaps
+	b.Call(0, 1210, 1300, "aclrtMemcpyAsync", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2, testtrace.StreamA), measured(2400, 3000)) // overlaps: clocks jitter
 	b.Call(0, 1400, 1500, "mstxRangeEnd", testtrace.A(1))
 	b.Call(1, 1600, 1700, "mstxRangeEnd", testtrace.A(2))
 	b.Call(0, 1800, 1801, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Hangs)
@@ -66,7 +66,7 @@ func told(t *testing.T) *timeline.Timeline {
 	return b.Load()
 }
 
-// imported is a profile of another tool.
+// imported is another tool's profile.
 func imported(t *testing.T) *timeline.Timeline {
 	t.Helper()
 	p, err := msprof.Find("../../import/msprof/testdata")
@@ -89,7 +89,7 @@ func imported(t *testing.T) *timeline.Timeline {
 	return tl
 }
 
-// slices are what must be drawn of a timeline: beginning, duration and name.
+// drawn returns the slices that a timeline must have: start, duration and name.
 func drawn(tl *timeline.Timeline) []string {
 	var want []string
 	add := func(from, to int64, name string) { want = append(want, fmt.Sprint(from, " ", to-from, " ", name)) }
@@ -121,13 +121,13 @@ func drawn(tl *timeline.Timeline) []string {
 	return want
 }
 
-// The slices and arrows of the trace processor are the timeline's calls and tasks, to the nanosecond.
+// The trace processor finds the timeline's calls and tasks as slices and arrows, to the nanosecond.
 func TestSlices(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 5_000), "imported": imported(t)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, nil)
 			got := viewertest.SQL(t, path, viewertest.Errors,
-				// A moment counts as what it stands for.
+				// A moment has its bracket's length.
 				"select ts || ' ' || coalesce(extract_arg(arg_set_id, 'debug.acl_not_after_ns') - ts, dur) || ' ' || name from slice",
 				"select o.name, i.name, extract_arg(o.arg_set_id, 'debug.acl_call'), extract_arg(i.arg_set_id, 'debug.acl_call') from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id",
 				"select count(*) from slice where category = 'bracketed' and extract_arg(arg_set_id, 'debug.acl_bracketed')",
@@ -226,7 +226,7 @@ func TestTracks(t *testing.T) {
 	}
 }
 
-// Tasks as stages of a GPU are the same tasks, on queues, with arrows from their calls.
+// GPU stages are the same tasks, on queues, with arrows from their calls.
 func TestGPU(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 3_000)} {
 		t.Run(name, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// Files are whole in themselves and together hold all.
+// Each file is complete, and together they hold everything.
 func TestFiles(t *testing.T) {
 	tl := testtrace.Long(t, 12_000)
 	dir := t.TempDir()
@@ -297,7 +297,7 @@ func TestFiles(t *testing.T) {
 	var got []string
 	for _, p := range []string{paths[0], paths[1], paths[len(paths)-1]} {
 		rows := viewertest.SQL(t, p, viewertest.Errors, "select count(*) from flow", "select count(*) from slice where category = 'call' and name = 'aclrtLaunchKernel'")
-		// Where a file begins, tasks wait that were launched in the one before.
+		// Tasks at the start of a file may belong to calls in the previous file.
 		arrows, err1 := strconv.Atoi(rows[1][0][0])
 		launches, err2 := strconv.Atoi(rows[2][0][0])
 		if err := errors.Join(err1, err2); err != nil || len(rows[0]) > 0 || arrows > launches || arrows < launches-200 {
@@ -311,7 +311,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A window draws what overlaps it, whole.
+// A window draws overlapping events whole.
 func TestWindow(t *testing.T) {
 	path, res := written(t, told(t), &Options{From: 1150, To: 1501, NoArgs: true})
 	got := viewertest.SQL(t, path, viewertest.Errors, "select name from slice order by ts, depth", "select count(*) from args where flat_key like 'debug.arg_%'")
@@ -323,7 +323,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// plain are the packets of a trace without their compression.
+// plain returns a trace's packets, decompressed.
 func plain(t *testing.T, file []byte, field protowire.Number, unpack func([]byte) ([]byte, error)) []byte {
 	t.Helper()
 	var out []byte
@@ -348,7 +348,7 @@ func plain(t *testing.T, file []byte, field protowire.Number, unpack func([]byte
 	return out
 }
 
-// Zstd packets hold what packets of deflate hold; the trace processor of the tests is too old to read them.
+// Zstd and deflate files hold the same packets. The trace processor in the tests is too old to read zstd.
 func TestZstd(t *testing.T) {
 	tl := testtrace.Long(t, 20_000)
 	var small bytes.Buffer
@@ -371,7 +371,7 @@ func TestZstd(t *testing.T) {
 	}
 }
 
-// An event that is made from the one before it is what it would be had it been written.
+// A patched event equals an encoded one.
 func TestForms(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 20_000), "imported": imported(t)} {
 		var err error
@@ -382,7 +382,7 @@ func TestForms(t *testing.T) {
 		if err := v.w.scene.Walk(v); err != nil {
 			t.Fatal(err)
 		}
-		// One so long that its length takes two bytes.
+		// This event's length takes two bytes.
 		l := &scene.Slice{Row: &scene.Row{}, Name: v.w.scene.Sym("long"), Category: v.w.scene.Sym("call")}
 		for i := range 40 {
 			l.Args = append(l.Args, scene.Arg{Key: v.w.scene.Sym("arg." + strconv.Itoa(i)), Value: 1 << 40, Kind: scene.Pointer})
@@ -453,7 +453,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// The same timeline is the same file each time.
+// Equal timelines give equal files.
 func TestDeterministic(t *testing.T) {
 	tl := testtrace.Long(t, 20_000)
 	var a, b bytes.Buffer
@@ -467,7 +467,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// used is the time for which the process had a processor.
+// used returns this process's processor time.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -476,8 +476,8 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Events a second of a processor's time, in the best round, which is what the code can do on a machine that others use
-// too, and by the clock.
+// BenchmarkWrite reports events per processor second in the best round, which is comparable on a shared machine, and by
+// the clock.
 func BenchmarkWrite(b *testing.B) {
 	r := testtrace.Decoding(b, 2_000_000, true)
 	for _, x := range []struct {
@@ -503,7 +503,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// Two ranks whose processes and threads have the same numbers are two processes, and lose nothing to each other.
+// Two ranks with equal process and thread ids stay two processes and lose no events.
 func TestRanks(t *testing.T) {
 	tl := testtrace.Ranks(t)
 	for _, o := range []*Options{nil, {GPU: true}} {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Numbers of fields in perfetto/protos/perfetto/trace, each shifted, with its wire type.
+// Shifted field numbers with wire types, from perfetto/protos/perfetto/trace.
 const (
 	varint     = 0
 	fixed64    = 1
@@ -73,7 +73,7 @@ const (
 	counterName    = 6<<3 | lengthened
 )
 
-// Values of enumerations.
+// Enum values.
 const (
 	sliceBegin, sliceEnd, instant, counterPoint = 1, 2, 3, 4
 
@@ -86,7 +86,7 @@ const (
 	unitCount, unitBytes = 2, 3
 )
 
-// interned are the fields of InternedData that texts are in.
+// interned selects a text field in InternedData.
 type interned uint8
 
 const (
@@ -94,7 +94,7 @@ const (
 	eventText
 	argName
 	argText
-	specs // of queues and stages
+	specs // queues and stages
 	internedKinds
 )
 
@@ -123,7 +123,7 @@ func putText(b []byte, tag uint32, s string) []byte {
 	return append(put(b, tag, uint64(len(s))), s...)
 }
 
-// open begins a message, whose length close fills in where open said.
+// open starts a message. close inserts its length at the offset that open returns.
 func open(b []byte, tag uint32) ([]byte, int) {
 	b = append(putTag(b, tag), 0)
 	return b, len(b)
@@ -144,7 +144,7 @@ func closed(b []byte, at int) []byte {
 	return b
 }
 
-// varintAt puts a varint at b[n:], which has room for the longest and 8 bytes more, and returns where it ends.
+// varintAt writes a varint at b[n:] and returns its end. b needs 8 bytes beyond the longest varint.
 func varintAt(b []byte, n int, v uint64) int {
 	if v < 0x80 {
 		b[n] = byte(v)
@@ -153,7 +153,7 @@ func varintAt(b []byte, n int, v uint64) int {
 	return longAt(b, n, v)
 }
 
-// longAt is varintAt without a branch for each byte.
+// longAt is varintAt without a branch per byte.
 func longAt(b []byte, n int, v uint64) int {
 	if v >= maxSpread {
 		return n + binary.PutUvarint(b[n:], v)
@@ -163,10 +163,10 @@ func longAt(b []byte, n int, v uint64) int {
 	return n + size
 }
 
-// maxSpread is more than a varint of 8 bytes holds.
+// maxSpread is the first value that needs more than 8 varint bytes.
 const maxSpread = 1 << 56
 
-// spread returns the bytes of a varint, the first one lowest, and how many they are.
+// spread returns a varint's bytes, first byte lowest, and their number.
 func spread(v uint64) (x uint64, size int) {
 	x = v&(1<<28-1) | v&^(1<<28-1)<<4
 	x = x&0x3fff00003fff | x&^0x3fff00003fff<<2

@@ -11,9 +11,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A writer turns slices and points into packets. Each row and each counter is a sequence of packets of its own, with
-// its track as the default and a clock that counts from the packet before, so that most packets say little more than
-// what happened.
+// A writer turns slices and points into packets. Each row and counter has its own packet sequence with a default track
+// and an incremental clock, so most packets hold little more than their event.
 type writer struct {
 	meta   *format.Meta
 	o      Options
@@ -22,11 +21,11 @@ type writer struct {
 	out    *output
 	res    Result
 
-	b        []byte       // packets that are not compressed yet
-	event    []byte       // the one at hand
+	b        []byte       // packets not compressed yet
+	event    []byte       // current event
 	field    [16]byte     // its tag and length
-	fresh    []byte       // texts that the slice at hand is the first to use
-	keys     []annotation // by the Sym of their names
+	fresh    []byte       // texts that the current slice interns
+	keys     []annotation // by Sym
 	rows     []*sequence
 	counters []*sequence
 	uuids    uint64
@@ -34,21 +33,21 @@ type writer struct {
 	groups   map[[2]int]*track
 }
 
-// A sequence is what a file knows of a row or a counter.
+// A sequence is a file's state for one row or counter.
 type sequence struct {
 	id    uint64
-	head  []byte // what all packets of the sequence have
+	head  []byte // bytes that start every packet
 	track track
 	row   *scene.Row
 	count *scene.Counter
 	last  int64
-	open  []int64 // ends of slices
-	value float64 // of a counter
+	open  []int64 // when each open slice ends
+	value float64 // counters only
 	known [internedKinds]set
-	forms []form // by the Sym of a slice's name
+	forms []form // by slice name
 }
 
-// A track has its number for good, and a description in each file in which it is used.
+// A track has a permanent number, and a description in each file that uses it.
 type track struct {
 	uuid uint64
 	file int
@@ -56,10 +55,10 @@ type track struct {
 
 type set []uint64
 
-// has reports whether the number is there.
+// has reports whether the number is in the set.
 func (s set) has(n uint32) bool { return int(n/64) < len(s) && s[n/64]&(1<<(n%64)) != 0 }
 
-// add reports whether the number was not there.
+// add adds a number and reports whether it was new.
 func (s *set) add(n uint32) bool {
 	w := int(n / 64)
 	for w >= len(*s) {
@@ -72,7 +71,7 @@ func (s *set) add(n uint32) bool {
 	return true
 }
 
-// firstSequence is that of descriptions.
+// firstSequence is the sequence for descriptions.
 const firstSequence = 1
 
 func (w *writer) begin() error {
@@ -129,7 +128,7 @@ func (w *writer) end() error {
 	return err
 }
 
-// room makes the next file where this one is full, and gives full blocks to be compressed.
+// room starts the next file if this one is full, and passes full blocks on for compression.
 func (w *writer) room(now int64) error {
 	if w.o.MaxSize > 0 && w.out.size()+int64(len(w.b))+w.closing() > w.o.MaxSize {
 		if err := w.end(); err != nil {
@@ -149,7 +148,7 @@ func (w *writer) room(now int64) error {
 	return nil
 }
 
-// closing is what the ends of the open slices may take, and a slice with its task.
+// closing is the space to end all open slices and to write one slice with its task.
 func (w *writer) closing() int64 { return int64(len(w.rows))*32 + 8<<10 }
 
 func (w *writer) flush() error {
@@ -185,7 +184,7 @@ func (w *writer) process(p int) uint64 {
 	return t.uuid
 }
 
-// maxArgs bounds what is kept of a command line.
+// maxArgs limits the command line.
 const maxArgs = 64
 
 func (w *writer) newTrack() *track {
@@ -193,7 +192,7 @@ func (w *writer) newTrack() *track {
 	return &track{uuid: w.uuids}
 }
 
-// describe begins a packet that describes a track, whose two messages described closes.
+// describe begins a track description with two open messages, for described to close.
 func (w *writer) describe(uuid uint64) ([]byte, [2]int) {
 	b, packet := open(w.b, tracePacket)
 	b = put(b, packetSequence, firstSequence)
@@ -236,7 +235,7 @@ func (w *writer) sequence(list *[]*sequence, id int) *sequence {
 	return s
 }
 
-// start begins a sequence in this file: its track, its clock, its defaults.
+// start begins a sequence in this file: track, clock and defaults.
 func (w *writer) start(s *sequence, now int64) {
 	s.track.file, s.last, s.open = w.res.Files, now, s.open[:0]
 	for i := range s.known {
@@ -311,7 +310,7 @@ func (w *writer) start(s *sequence, now int64) {
 	w.b = closed(closed(closed(b, event), defaults), packet)
 }
 
-// packet adds a packet of a sequence at a moment, with an event and what there is to intern.
+// packet adds a packet with an event and the texts to intern.
 func (w *writer) packet(s *sequence, field uint32, at int64, interned, event []byte) {
 	w.b = slices.Grow(w.b, packetSize)
 	b, packet := open(w.b, tracePacket)
@@ -321,10 +320,10 @@ func (w *writer) packet(s *sequence, field uint32, at int64, interned, event []b
 	w.b = closed(append(b, event...), packet)
 }
 
-// packetSize is more than a packet takes beside its event, and than a longer length of it.
+// packetSize exceeds a packet's size without its event, including a longer length field.
 const packetSize = 128
 
-// stamp puts the time of a packet.
+// stamp writes a packet's time.
 func stamp(b []byte, n int, s *sequence, at int64) int {
 	b[n] = packetTimestamp
 	if at >= s.last {
@@ -338,7 +337,7 @@ func stamp(b []byte, n int, s *sequence, at int64) int {
 	return n + 3
 }
 
-// close ends the slices of a row that end up to a moment.
+// close ends a row's slices up to a moment.
 func (w *writer) close(s *sequence, now int64) {
 	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
 		w.small(s, s.open[n-1], ended)
@@ -346,10 +345,10 @@ func (w *writer) close(s *sequence, now int64) {
 	}
 }
 
-// ended is the event that ends a slice.
+// ended is the slice-end event.
 var ended = put(nil, eventType, sliceEnd)
 
-// small is packet for an event of a few bytes.
+// small is packet for an event with a few bytes.
 func (w *writer) small(s *sequence, at int64, event []byte) {
 	w.b = slices.Grow(w.b, packetSize)
 	from := len(w.b)
@@ -408,7 +407,7 @@ func (w *writer) Slice(l *scene.Slice) error {
 	return w.flush()
 }
 
-// use encodes a text that the sequence does not know yet.
+// use interns a text that is new to the sequence.
 func (w *writer) use(s *sequence, kind interned, y scene.Sym) {
 	if !s.known[kind].has(uint32(y)) {
 		s.known[kind].add(uint32(y))

@@ -1,23 +1,23 @@
-// Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
+// Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and other profile.proto readers. Command
+// export pprof calls Write.
 //
-// A stack is process, thread, the ranges that the program has named around the call, outermost first and without the
-// numbers in their names, so that a loop is one frame, the program's own functions where the trace has the stacks of
-// calls (`acltrace record --stacks`), function of the runtime, within another one where the trace is a profile's, and, for a call that made one, its task: the kernel, or
-// the copy with its direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host.
-// There are four sample types: launches counts kernel launches; host_time, shown unless another is asked for, is the
-// time that the calls took on the host, without what is in them; moved is what copies and fills moved, in bytes; device_time is the time of
-// those tasks that the device's clock has measured, and a comment says of how many that is. The labels thread and
-// stream can be filtered by.
+// A stack consists of, in order: process; thread; the program's ranges around the call, outermost first, with numbers
+// removed so that a loop is one frame; the program's functions, if the trace has call stacks (`acltrace record
+// --stacks`); the runtime function, below an enclosing one in imported profiles; and the call's task, if any. The task
+// is the kernel, or the copy with its direction, as a device frame ("npu::MatMul"), which viewers color differently.
 //
-// Frames of the program have their addresses, and the mappings their files and build ids. Their functions are named by
-// the symbols of these files where they are here. Where a file has become another build they are named by the file and
-// the place in it. A mapping in which not all have a name is left to the viewer, which may look for the file elsewhere.
+// There are four sample types. launches counts kernel launches. host_time, the default, is call time on the host
+// without nested calls. moved is the bytes that copies and fills moved. device_time sums up measured task times; a
+// comment says how many tasks were measured. Labels thread and stream can be filtered.
 //
-// A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
-// trace, and such unfinished ones, are named in the profile's comments.
+// Program frames have addresses, and mappings have files and build ids. Symbols come from the files on this machine. If
+// a file has another build id, its frames are named by file and offset. If a mapping has frames without names, the
+// viewer may look for the file elsewhere.
 //
-// Write only reads the trace, and may be called from several goroutines. Its memory grows with the number of different
-// stacks, not with that of the calls.
+// A call that never returned counts until its last known moment. The profile's comments name lost and unfinished calls.
+//
+// Write only reads the trace and may run concurrently with separate readers. Its memory grows with the distinct stacks,
+// not with the calls.
 package pprof
 
 import (
@@ -49,14 +49,14 @@ const (
 	types
 )
 
-// key is what the calls of one sample have in common.
+// key identifies a sample: its calls agree on these fields.
 type key struct {
 	thread uint32
-	stack  uint64 // 0 for none
-	phase  string // names of ranges, each behind a phaseMark
+	stack  uint64 // 0 if none
+	phase  string // range names, each after a phaseMark
 	fn     string
 	lane   int    // -1 for a call without a task
-	task   string // its name
+	task   string // task name
 }
 
 type builder struct {
@@ -66,14 +66,14 @@ type builder struct {
 	threads []format.Thread
 	device  string
 	frames  map[frame]*profile.Location
-	// functions are those of each mapping, by its number.
+	// functions holds the functions by mapping id.
 	functions map[frame]*profile.Function
 	samples   map[key]*profile.Sample
 
-	stacks  *timeline.Stacks // nil where the trace has none
+	stacks  *timeline.Stacks // nil if the trace has none
 	maps    map[*format.Mapping]*profile.Mapping
 	code    map[code]*profile.Location
-	unknown int // calls whose stack is not
+	unknown int // calls with an unknown stack
 
 	phases []phases // by thread
 	paths  map[string]bool
@@ -81,49 +81,49 @@ type builder struct {
 	tasks, measured int
 }
 
-// phases are the ranges that a thread is in.
+// phases are a thread's current ranges.
 type phases struct {
 	open  []*timeline.Range
-	ends  int64 // of the first to end
+	ends  int64 // earliest end
 	path  string
-	calls []outer // each in the one before
+	calls []outer // each within the previous one
 }
 
-// An outer is a call in which there may be others, as in a profile.
+// An outer is a call with nested calls, as in an imported profile.
 type outer struct {
 	end    int64
 	fn     string
-	phase  string // around it
-	inner  string // around what is in it, "" where nothing was yet
+	phase  string // around the call
+	inner  string // around its nested calls, "" until there is one
 	sample *profile.Sample
 }
 
 const phaseMark = "\x00"
 
-// maxStacks bounds the different stacks that are told apart: 64 MiB at the most.
+// maxStacks limits the distinct stacks, to at most 64 MiB.
 const maxStacks = 1 << 16
 
-// maxPaths bounds the different phases that are told apart, maxDepth how many lie in each other.
+// maxPaths limits the distinct phases, maxDepth their nesting.
 const maxPaths, maxDepth = 1 << 12, 32
 
-// frame is a name in a process, or in a mapping.
+// frame is a name in a process or mapping.
 type frame struct {
 	in   uint32
 	name string
 }
 
-// code is a place in the code of a process.
+// code is a code address in a process.
 type code struct {
 	process uint32
 	pc      uint64
 }
 
-// Options change what is written; nil stands for the zero value.
+// Options configure Write; nil means the zero value.
 type Options struct {
-	Progress func(done, total int) // called now and then with the number of calls
+	Progress func(done, total int) // called now and then with the call count
 }
 
-// Write writes the profile, compressed by gzip as all readers expect it.
+// Write writes the profile, compressed with gzip as readers expect.
 func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) error {
 	p, err := build(r, m, o)
 	if err != nil {
@@ -186,7 +186,8 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 	return b.p, nil
 }
 
-// mappings names the programs, for the frames that are no code. They say that all functions have names, or readers would look for symbols.
+// mappings adds a mapping for each program, for frames without code. They claim to have function names, or readers
+// would look for symbols.
 func (b *builder) mappings() {
 	for i := range b.procs {
 		m := &profile.Mapping{ID: uint64(i + 1), File: valid(b.path(uint32(i))), HasFunctions: true}
@@ -210,7 +211,7 @@ func (b *builder) path(process uint32) string {
 	return "program"
 }
 
-// enter takes in a range that the next call of its thread lies in.
+// enter adds a range that contains the thread's next call.
 func (b *builder) enter(r *timeline.Range) error {
 	if r.Mark || r.Thread != r.EndThread {
 		return nil
@@ -225,7 +226,7 @@ func (b *builder) enter(r *timeline.Range) error {
 	return nil
 }
 
-// leave forgets the ranges that have ended by a moment, and reports whether there were some.
+// leave removes ranges that ended by a moment. It reports whether there were any.
 func (t *phases) leave(now int64) bool {
 	n := len(t.open)
 	t.open = slices.DeleteFunc(t.open, func(r *timeline.Range) bool { return r.To <= now })
@@ -252,7 +253,7 @@ func (b *builder) thread(n uint32) *phases {
 	return &b.phases[n]
 }
 
-// in returns the call that another one of the thread lies in, nil for none.
+// in returns the thread's enclosing call, nil if none.
 func (t *phases) in(c *timeline.HostCall) *outer {
 	n := len(t.calls)
 	for n > 0 && t.calls[n-1].end <= c.Start {
@@ -311,7 +312,7 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	}
 	s.Value[launches] += launched
 	s.Value[hostTime] += max(c.End-c.Start, 0)
-	if in != nil { // its time is that of what is in it, and the rest
+	if in != nil { // each call counts without its nested calls
 		in.sample.Value[hostTime] -= max(c.End-c.Start, 0)
 	}
 	if c.End > c.Start && len(t.calls) < maxDepth {
@@ -364,7 +365,8 @@ func (b *builder) sample(k *key) *profile.Sample {
 	return s
 }
 
-// program names a process: with its number where there are several, and with its rank where that is the same, as of ranks in containers.
+// program returns a process's frame name: with its pid if there are several processes, and with its rank if pids
+// collide, as in containers.
 func (b *builder) program(process uint32) string {
 	p := &b.procs[process]
 	name := filepath.Base(b.path(process))
@@ -379,7 +381,7 @@ func (b *builder) program(process uint32) string {
 	return name + " " + strconv.Itoa(p.PID)
 }
 
-// location returns the location of a frame, of which there is one for each name in a process.
+// location returns the location for a name in a process.
 func (b *builder) location(process uint32, name string) *profile.Location {
 	f := frame{process, valid(name)}
 	l := b.frames[f]
@@ -390,7 +392,7 @@ func (b *builder) location(process uint32, name string) *profile.Location {
 	return l
 }
 
-// address returns the location of a frame of the program.
+// address returns the location for a program frame.
 func (b *builder) address(process uint32, f *timeline.Frame) *profile.Location {
 	at := code{process, f.PC}
 	l := b.code[at]
@@ -407,9 +409,9 @@ func (b *builder) address(process uint32, f *timeline.Frame) *profile.Location {
 			b.maps[f.Mapping] = m
 			b.p.Mapping = append(b.p.Mapping, m)
 		}
-		// A return address is behind the call, perhaps on the next line.
+		// The return address may be on the line after the call.
 		name := f.Name
-		if f.Rebuilt { // go tool pprof looks at no build id, and would take the names of what is there
+		if f.Rebuilt { // go tool pprof ignores build ids and would use wrong symbols
 			name = f.String()
 		}
 		l = b.add(&profile.Location{Mapping: m, Address: f.PC - 1}, valid(name))
@@ -419,7 +421,7 @@ func (b *builder) address(process uint32, f *timeline.Frame) *profile.Location {
 	return l
 }
 
-// add numbers a location, with the function of a name unless that is "".
+// add numbers a location and adds its function, unless the name is "".
 func (b *builder) add(l *profile.Location, function string) *profile.Location {
 	l.ID = uint64(len(b.p.Location) + 1)
 	b.p.Location = append(b.p.Location, l)
@@ -463,12 +465,12 @@ func (b *builder) comments(m *format.Meta, unfinished int) {
 	}
 }
 
-// valid makes a string from a trace one that protobuf takes and that stays on its line.
+// valid makes a name valid UTF-8 without line breaks.
 func valid(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return utf8.RuneError
 		}
-		return r // RuneError for bytes that are no text
+		return r // RuneError for invalid bytes
 	}, s)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// sums are what the profile of a timeline must hold, by the name of the last frame.
+// sums returns the expected profile sums by the last frame's name.
 func sums(t *timeline.Timeline) (flat map[string][types]int64, total [types]int64) {
 	flat = map[string][types]int64{}
 	for i := range t.Calls {
@@ -73,7 +73,7 @@ func pprof(t *testing.T, args ...string) string {
 
 var topLine = regexp.MustCompile(`(?m)^\s*(-?[0-9.]+)(ns|B)?\s+[0-9.]+%\s+[0-9.]+%\s+(-?[0-9.]+)(?:ns|B)?\s+[0-9.]+%\s+(.*)$`)
 
-// What `go tool pprof -top` prints are the timeline's own sums.
+// `go tool pprof -top` prints the timeline's sums.
 func TestTop(t *testing.T) {
 	tl := testtrace.Long(t, 3_000)
 	path := written(t, tl)
@@ -103,7 +103,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// What the device's clock has measured is shown by kernel.
+// Measured device times appear by kernel.
 func TestDeviceTime(t *testing.T) {
 	p, err := msprof.Find("../../import/msprof/testdata")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// Each stack is process, thread, function and task.
+// Each stack has process, thread, function and task.
 func TestStacks(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, testtrace.Small(t).Reader, acl.Model, nil); err != nil {
@@ -191,7 +191,7 @@ func TestStacks(t *testing.T) {
 		"train 4001;thread 4001 (train);aclrtMalloc":                               {0, 1000, 0},
 		"train 4001;thread 4001 (train);aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD": {1, 300, 0},
 		"train 4001;thread 4011;aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD":         {1, 800, 0},
-		"train 4001;thread 4001 (train);aclrtLaunchKernel":                         {0, 111, 0}, // failed, so launched nothing
+		"train 4001;thread 4001 (train);aclrtLaunchKernel":                         {0, 111, 0}, // failed, so no launch
 		"loader 4002;thread 4002 (loader);aclrtMemcpy;npu::copy DtoH":              {0, 1200, 4096},
 		"train 4001;thread 4001 (train);aclrtMemsetAsync;npu::fill":                {0, 250, 1024},
 		"train 4001;thread 4011;aclrtMemcpyAsync;npu::copy DtoD":                   {0, 200, 2048},
@@ -240,7 +240,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
 
-// Ranges of the program lie between a thread and its calls, and tasks have their device.
+// The program's ranges are between a thread and its calls; tasks have their device.
 func TestPhases(t *testing.T) {
 	b := testtrace.New(t)
 	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
@@ -286,7 +286,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// Two ranks whose processes have the same number are two frames.
+// Two ranks with equal pids are two frames.
 func TestRanks(t *testing.T) {
 	f, err := os.Open(written(t, testtrace.Ranks(t)))
 	if err != nil {
@@ -306,7 +306,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// A call within another one, as profiles have them, is a frame below it, and its time is counted once.
+// A nested call, as in profiles, is a frame below its caller, and its time counts once.
 func TestNestedCalls(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)

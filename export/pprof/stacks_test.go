@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// recorded compiles a program, records it with its stacks, and returns its file and that of the trace.
+// recorded compiles a program and records it with stacks. It returns both paths.
 func recorded(t *testing.T, flags ...string) (program, trace string) {
 	t.Helper()
 	program, trace = compiled(t, flags...), filepath.Join(t.TempDir(), "run.aclt")
@@ -31,7 +31,7 @@ func compiled(t *testing.T, flags ...string) string {
 		append([]string{"-fno-omit-frame-pointer", "-fno-inline", "-rdynamic", "-Wl,--build-id"}, flags...)...)
 }
 
-// profiled returns the file of a trace's profile.
+// profiled exports a trace and returns the profile's path.
 func profiled(t *testing.T, trace string) string {
 	t.Helper()
 	r, err := format.Open(trace, nil)
@@ -65,7 +65,7 @@ func parsed(t *testing.T, path string) *profile.Profile {
 	return p
 }
 
-// The functions that called the runtime lie between thread and call, named by the program's own symbols, and go tool pprof adds them up.
+// The program's functions are between thread and call, named by its own symbols, and go tool pprof sums them up.
 func TestProgramStacks(t *testing.T) {
 	program, trace := recorded(t)
 	path := profiled(t, trace)
@@ -89,7 +89,7 @@ func TestProgramStacks(t *testing.T) {
 	t.Errorf("no mapping of %s with its build id: %v", program, p.Mapping)
 }
 
-// A file that has become another build names nothing, neither here nor in go tool pprof.
+// A file with another build id names no frames, here or in go tool pprof.
 func TestProgramOfAnotherBuild(t *testing.T) {
 	program, trace := recorded(t)
 	if err := os.Rename(compiled(t, "-O2"), program); err != nil {
@@ -101,7 +101,7 @@ func TestProgramOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// Of a file that is not here the addresses are in the profile, for a viewer that finds it elsewhere.
+// For a missing file the profile has addresses, so that a viewer can find it elsewhere.
 func TestProgramElsewhere(t *testing.T) {
 	program, trace := recorded(t)
 	if err := os.Remove(program); err != nil {

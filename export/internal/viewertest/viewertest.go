@@ -1,7 +1,6 @@
-// Package viewertest runs the programs that read what the exporters write, for their tests: Perfetto's trace processor,
-// and a reader of parquet files that is not the one that writes them, and DuckDB. All come from npm by
-// scripts/viewers.sh, into build/viewers; a test that needs one is skipped where it is not there. Only tests import
-// this package.
+// Package viewertest runs programs that read the exporters' output: Perfetto's trace processor, hyparquet (an
+// independent Parquet reader) and DuckDB. scripts/viewers.sh installs them from npm into build/viewers. A test is
+// skipped if its reader is missing. Only tests import this package.
 package viewertest
 
 import (
@@ -29,7 +28,7 @@ var parquet []byte
 //go:embed duckdb.mjs
 var duckdb []byte
 
-// folder returns where scripts/viewers.sh has put a package, and the path of a script beside it.
+// folder returns a package's install folder, and writes a script beside it.
 func folder(t testing.TB, name string, script []byte) (dir, path string) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
@@ -67,17 +66,17 @@ func node(t testing.TB, args ...string) []byte {
 	return out
 }
 
-// Errors is the query for what Perfetto's trace processor could not take of a trace.
+// Errors queries the errors that Perfetto's trace processor found in a trace.
 const Errors = "select name, value from stats where value > 0 and severity != 'info'"
 
-// traceProcessor is the one that all tests of a package ask: it takes seconds to start.
+// traceProcessor is shared by all tests in a package, because it takes seconds to start.
 var traceProcessor struct {
 	sync.Mutex
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// SQL loads a trace into Perfetto's trace processor and returns the rows of each query, with "" for NULL.
+// SQL loads a trace into Perfetto's trace processor and returns each query's rows, with "" for NULL.
 func SQL(t testing.TB, path string, queries ...string) [][][]string {
 	t.Helper()
 	dir, script := folder(t, filepath.Join("@swmansion", "argent"), processor)
@@ -86,7 +85,7 @@ func SQL(t testing.TB, path string, queries ...string) [][][]string {
 	defer p.Unlock()
 	if p.in == nil {
 		cmd := exec.Command("node", script, filepath.Join(dir, "assets", "trace-processor"))
-		in, err1 := cmd.StdinPipe() // it ends when that is closed, at the latest with the test
+		in, err1 := cmd.StdinPipe() // closing it ends the process, at the latest with the test
 		out, err2 := cmd.StdoutPipe()
 		cmd.Stderr = os.Stderr
 		if err := errors.Join(err1, err2, cmd.Start()); err != nil {
@@ -115,7 +114,7 @@ func SQL(t testing.TB, path string, queries ...string) [][][]string {
 	return reply.Rows
 }
 
-// Parquet returns the rows of a parquet file as they are for hyparquet, a reader in JavaScript.
+// Parquet reads a file with hyparquet, a JavaScript reader.
 func Parquet(t testing.TB, path string) []map[string]any {
 	t.Helper()
 	_, script := folder(t, "hyparquet", parquet)
@@ -131,7 +130,7 @@ func Parquet(t testing.TB, path string) []map[string]any {
 	return rows
 }
 
-// DuckDB runs statements in a DuckDB in a folder, and returns the rows of each: a line for each, with a tab between values.
+// DuckDB runs statements in a folder and returns each statement's rows, one line per row with tabs between values.
 func DuckDB(t testing.TB, dir string, statements ...string) [][]string {
 	t.Helper()
 	_, script := folder(t, filepath.Join("@duckdb", "node-api"), duckdb)
