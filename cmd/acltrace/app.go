@@ -19,16 +19,16 @@ import (
 // version is set by the build.
 var version = "unknown"
 
-// Exit codes that scripts may rely on.
+// Documented exit codes.
 const (
 	exitFailed  = 1
 	exitUsage   = 2
 	exitDiffers = 3
-	exitLacks   = 4   // all was done that can be, and the trace lacks something
-	exitStart   = 125 // record: the program was not run
+	exitLacks   = 4   // done, but the trace lacks calls or results
+	exitStart   = 125 // record: the program did not start
 )
 
-// exit is an error with the code that the program ends with. A nil err ends it without a word.
+// exit is an error with an exit code. A nil err prints no message.
 type exit struct {
 	code int
 	err  error
@@ -43,7 +43,7 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// remedied is an error with what to do about it, which is printed in lines of its own.
+// remedied is an error with a remedy, printed on separate lines.
 type remedied struct {
 	error
 	remedy string
@@ -53,24 +53,24 @@ func (r *remedied) Unwrap() error { return r.error }
 
 func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
 
-// app is what the commands share.
+// app is the state that commands share.
 type app struct {
 	in             io.Reader
-	raw            io.Writer      // standard output, for files and for text that programs read
+	raw            io.Writer      // standard output, for files and machine-readable text
 	out, err       *report.Screen // text for people
-	stdout, stderr *os.File       // for programs that are started, and terminals; nil in tests
-	shown          bool           // a line of progress is on the terminal
-	strict         bool           // calls that a trace has lost decide on the exit code
-	lacking        bool           // a trace has lost calls
+	stdout, stderr *os.File       // for child processes and terminals; nil in tests
+	shown          bool           // a progress line is on the terminal
+	strict         bool           // lost calls set the exit code
+	lacking        bool           // a trace lost calls
 	instead        string         // replaces lost calls in the output
 }
 
-// strictFlag has calls that a trace has lost, which is said in any case, decide on the exit code of the other commands.
+// strictFlag adds --strict: lost calls, which are always reported, also set the exit code.
 func (a *app) strictFlag(f *pflag.FlagSet) {
 	f.BoolVar(&a.strict, "strict", false, "end with 4 if the trace has lost calls: some were not recorded, its end is missing, or it is damaged")
 }
 
-// arguments checks the number of a command's arguments.
+// arguments requires n arguments.
 func arguments(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -96,14 +96,14 @@ func (a *app) printJSON(v any) error {
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
-// same reports whether two names are of one file.
+// same reports whether two paths name one file.
 func same(a, b string) bool {
 	x, err := os.Stat(a)
 	y, err2 := os.Stat(b)
 	return errors.Join(err, err2) == nil && os.SameFile(x, y)
 }
 
-// size parses a number of bytes with an optional K, M, G or T.
+// size parses a byte count with an optional K, M, G or T.
 func size(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
@@ -120,14 +120,13 @@ func size(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// progress returns a function that keeps one line up to date while something long runs. It shows nothing where stderr
-// is no terminal.
+// progress returns a function that updates a progress line. It is nil if stderr is not a terminal.
 func (a *app) progress(what string) func(done, total int) {
 	f := a.stderr
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	last := time.Now() // what is done at once needs no line
+	last := time.Now() // short work shows no line
 	return func(done, total int) {
 		switch {
 		case done >= total:
@@ -139,10 +138,10 @@ func (a *app) progress(what string) func(done, total int) {
 	}
 }
 
-// progressEvery is how often the line changes, and how long something takes that has one.
+// progressEvery is the update interval, and the shortest duration that shows a line.
 var progressEvery = 100 * time.Millisecond
 
-// endProgress empties the line, if one is shown.
+// endProgress clears the progress line, if shown.
 func (a *app) endProgress() {
 	if a.shown {
 		fmt.Fprint(a.stderr, wipe)
@@ -150,7 +149,7 @@ func (a *app) endProgress() {
 	}
 }
 
-// text says how wide the terminal is that is written to.
+// text returns options with the terminal's width.
 func (a *app) text() *report.TextOptions {
 	if f := a.stdout; f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -160,10 +159,10 @@ func (a *app) text() *report.TextOptions {
 	return nil
 }
 
-// wipe empties the line that the cursor is in.
+// wipe clears the current line.
 const wipe = "\r\x1b[K"
 
-// above returns stdout for lines that come while a progress is shown in the same terminal.
+// above returns stdout for output above a progress line on the same terminal.
 func (a *app) above() io.Writer {
 	if a.stdout == nil || !term.IsTerminal(int(a.stdout.Fd())) {
 		return a.raw
@@ -178,7 +177,7 @@ func (w wiping) Write(b []byte) (int, error) {
 	return w.a.stdout.Write(b)
 }
 
-// bytes is progress for what counts bytes.
+// bytes is progress for byte counts.
 func (a *app) bytes() func(done, total int64) {
 	show := a.progress("MiB")
 	if show == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// terminal opens a pseudo terminal. said closes it and returns what was written to it.
+// terminal opens a pseudoterminal. said closes it and returns the output written to it.
 func terminal(t *testing.T) (tty *os.File, said func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -39,12 +39,12 @@ func terminal(t *testing.T) (tty *os.File, said func() string) {
 	return tty, reader(master, tty)
 }
 
-// reader reads from a file until the other end is closed, which said does.
+// reader reads from a file until said closes the other end.
 func reader(from, to *os.File) (said func() string) {
 	var b strings.Builder
 	done := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&b, from) // a terminal that is closed is an error
+		_, _ = io.Copy(&b, from) // a closed terminal is an error
 		close(done)
 	}()
 	return func() string {
@@ -55,7 +55,7 @@ func reader(from, to *os.File) (said func() string) {
 	}
 }
 
-// longTrace has some calls, and payloads of many MiB.
+// longTrace has some calls and many MiB in payloads.
 func longTrace(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.aclt")
@@ -85,7 +85,7 @@ func longTrace(t *testing.T) string {
 	return path
 }
 
-// Long work shows in one line of the terminal how far it is, and leaves nothing of it behind. What goes to a pipe has no such line.
+// Long work shows progress on one terminal line and clears it at the end. A pipe gets no progress.
 func TestProgress(t *testing.T) {
 	was := progressEvery
 	progressEvery = 0
@@ -118,7 +118,7 @@ func TestProgress(t *testing.T) {
 		if code != c.code || !line.MatchString(got) {
 			t.Errorf("%v: code %d, and the terminal has no line of progress: %q", c.args, code, got)
 		}
-		// What a person sees in the end: each line but for what was wiped or written over.
+		// The final screen: each line without wiped or overwritten text.
 		for _, l := range strings.Split(screen(got), "\n") {
 			if strings.Contains(l, " of 1") {
 				t.Errorf("%v leaves behind %q", c.args, l)
@@ -140,7 +140,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// screen is what a terminal shows of text in which lines are wiped.
+// screen returns the text that a terminal shows after wipes.
 func screen(s string) string {
 	var lines []string
 	for _, l := range strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n") {
@@ -152,7 +152,7 @@ func screen(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A line that is shown for a moment each tenth of a second is not in the way of what is done at once.
+// Short work shows no progress line.
 func TestProgressOfShortWork(t *testing.T) {
 	tty, said := terminal(t)
 	a := newApp(nil, tty, tty)

@@ -23,14 +23,14 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// got is what an OTLP receiver was sent.
+// got is the data that an OTLP receiver got.
 type got struct {
 	sync.Mutex
-	calls    map[string]int64 // the newest sum of acl.calls, by resource: of a request that was given up the answer may come last
+	calls    map[string]int64 // newest acl.calls sum by resource: a canceled request may be answered last
 	at       map[string]uint64
 	launches map[string]int  // launches in spans, by trace
 	why      map[string]int  // roots, by acl.sampled
-	source   map[string]bool // of steps
+	source   map[string]bool // step sources
 }
 
 func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answered)
 }
 
-// ownLibraries is a folder with the simulator for one test alone, so that no other program's calls are seen.
+// ownLibraries returns a folder with the simulator for one test, so that no other program's calls appear.
 func ownLibraries(t *testing.T) string {
 	libs := t.TempDir()
 	for _, name := range []string{"libascendcl.so", "libaclsim.so"} {
@@ -101,7 +101,7 @@ func ownLibraries(t *testing.T) string {
 	return libs
 }
 
-// What a program that runs already copies goes into a file of its own, where that is asked for.
+// An attached recording writes payloads to a file of their own if asked.
 func TestAttachBlobs(t *testing.T) {
 	acltrace, libs := testenv.Built(t, "bin/acltrace"), ownLibraries(t)
 	job := exec.Command(testenv.CompileC(t, "copies", []string{"testdata/copies.c"}))
@@ -135,7 +135,7 @@ func TestAttachBlobs(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- attach.Wait() }()
-	// Copies go on until one of them is in the file.
+	// Copy until the file has a copy.
 	var failed error
 	gone := false
 	testenv.Await(func() bool {
@@ -191,8 +191,7 @@ func TestAttachBlobs(t *testing.T) {
 	}
 }
 
-// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four
-// steps, and each that is slow.
+// An attached program sends metrics and steps by the flags that record has: one step in four, and each slow step.
 func TestAttachHandsOn(t *testing.T) {
 	root := testenv.Root(t)
 	acltrace, program := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
@@ -247,7 +246,7 @@ func TestAttachHandsOn(t *testing.T) {
 		page := ""
 		select {
 		case url := <-served:
-			// Until there is what is looked at below.
+			// Until the values checked below have arrived.
 			testenv.Await(func() bool {
 				if res, err := http.Get(url); err == nil {
 					b, _ := io.ReadAll(res.Body)

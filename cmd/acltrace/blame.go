@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// address is a flag with an address, in hexadecimal after 0x.
+// address is a flag for an address, hexadecimal after 0x.
 type address uint64
 
 func (a *address) String() string {
@@ -126,7 +126,7 @@ func (a *app) whereCmd() *cobra.Command {
 	return c
 }
 
-// moment reads the flags that name a call or a task.
+// moment reads the flags that name a call or task.
 func moment(c *cobra.Command, call uint64, task string, to **uint64, id **report.TaskID) error {
 	if task != "" && c.Flags().Changed("call") {
 		return usage("%s: name a call or a task, not both", c.CommandPath())

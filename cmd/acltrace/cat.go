@@ -92,7 +92,7 @@ func (a *app) catCmd() *cobra.Command {
 	return c
 }
 
-// counted is a writer that knows how much has gone through it.
+// counted is a writer that counts bytes.
 type counted struct {
 	io.Writer
 	bytes int

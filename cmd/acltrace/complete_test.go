@@ -17,7 +17,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// Commands said of half a trace that all of it was replayed, packed or merged, with exit code 0, and what was made of it was said to be whole.
+// Regression: commands reported half a trace as completely replayed, packed or merged, with exit code 0, and their
+// output as complete.
 func TestIncompleteTraces(t *testing.T) {
 	program, dir := testenv.Example(t, "tiny_decoder"), t.TempDir()
 	kernels := os.Getenv("ACLSIM_KERNELS")
@@ -75,7 +76,7 @@ func TestIncompleteTraces(t *testing.T) {
 			}
 		}
 	}
-	// A window that was asked for is no loss.
+	// A requested window is no loss.
 	var out, errs bytes.Buffer
 	launch := ""
 	r, err := format.Open(at("whole.aclt"), nil)
@@ -101,10 +102,10 @@ func TestIncompleteTraces(t *testing.T) {
 	}
 }
 
-// damage makes of a trace one that was cut in the middle of its calls, one with a flipped bit there, and one without a chunk of them.
+// damage returns three variants: cut in the middle, with a flipped bit there, and without a chunk of calls.
 func damage(t *testing.T, trace string, at func(string) string) {
 	t.Helper()
-	const header, chunkHeader, events = 64, 64, 3 // docs: format/SPEC.md
+	const header, chunkHeader, events = 64, 64, 3 // from format/SPEC.md
 	b, err := os.ReadFile(trace)
 	if err != nil {
 		t.Fatal(err)

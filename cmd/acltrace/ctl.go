@@ -42,13 +42,13 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				sessions = session.List("")
 			}
 			var meant []*session.Status
-			var at []string  // their sessions' folders, as this process reaches them
-			var failed error // of recordings other than those that are shown
+			var at []string  // session folders, as this process reaches them
+			var failed error // errors from recordings that are not shown
 			for i, r := range askAll(sessions) {
 				s, st, err := sessions[i], r.status, r.err
 				switch {
 				case errors.Is(err, session.ErrNoRecorder) && folder == "":
-					continue // what a recorder that was killed has left
+					continue // left by a killed recorder
 				case err != nil:
 					failed = errors.Join(failed, err)
 					continue
@@ -64,7 +64,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				report.Printf(a.err, "acltrace: %s\n", failed)
 				failed = nil
 			case failed != nil && !every:
-				return failed // nobody knows which is meant
+				return failed // the target is ambiguous
 			}
 			switch {
 			case len(meant) == 0 && pid != 0:
@@ -114,7 +114,7 @@ type answer struct {
 	err    error
 }
 
-// askAll asks recordings how they do, at once: one whose recorder is stopped keeps nobody from the others.
+// askAll queries all recordings concurrently, so that a stopped recorder does not delay the others.
 func askAll(sessions []string) []answer {
 	answers := make([]answer, len(sessions))
 	var all sync.WaitGroup

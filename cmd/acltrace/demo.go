@@ -38,7 +38,7 @@ func (a *app) demoCmd() *cobra.Command {
 	return c
 }
 
-// demo runs the whole chain on tiny_decoder. It ends with an error where any link of it does not hold.
+// demo records, checks and replays tiny_decoder. It fails if any part fails.
 func (a *app) demo(out string, tokens int) error {
 	rt := runtimes.All[0]
 	sim, err := artifacts.SimulatorDir(rt)

@@ -47,7 +47,7 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 				}
 				given[f.Name] = strings.Trim(f.Value.String(), "[]")
 			})
-			given["api"] = o.Model.Name // whoever collects may see another machine
+			given["api"] = o.Model.Name // the collector may run on another machine
 			share.Audit, share.Flags = o.Bind == "audit", given
 			if install {
 				if err := record.Install(dir, &o, &share); err != nil {
@@ -96,7 +96,7 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 	return c
 }
 
-// podYAML is what a pod needs beside what it has. A string of JSON is one of YAML.
+// podYAML returns the additions to a pod's spec. JSON strings are valid YAML.
 func podYAML(dir, image string, flags map[string]string, share *record.SharedOptions, vars []record.Variable) string {
 	text := func(v any) string {
 		b, _ := json.Marshal(v)

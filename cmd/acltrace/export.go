@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An exportFormat is a format that a trace can be exported to.
+// An exportFormat is one row in the table of formats.
 type exportFormat struct {
 	name, short string
-	output      string // help of --output
-	ext         string // default output: the name of the trace with this; "" if there is none
-	lost        string // what replaces lost calls in the output
+	output      string // --output help
+	ext         string // default output is the trace's path with this suffix; "" for none
+	lost        string // replaces lost calls in the output
 	make        func() exporter
 }
 

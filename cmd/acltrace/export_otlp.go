@@ -66,7 +66,7 @@ func (e *otlpExport) run(x *exporting) error {
 	return e.send(ctx, x)
 }
 
-// write writes a file of spans.
+// write writes spans to a file.
 func (e *otlpExport) write(x *exporting) error {
 	res, err := file(x, func(w io.Writer) (*otelexport.Result, error) { return otelexport.Write(w, x.r, x.m, &e.o) })
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *otlpExport) write(x *exporting) error {
 	return nil
 }
 
-// send sends spans to a collector.
+// send sends spans to a receiver.
 func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 	state := resumeFile(x.path + ".otlp-state")
 	if e.resume {
@@ -102,7 +102,7 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 	return nil
 }
 
-// where returns where to look at a step, or at the first trace of a recording without steps.
+// where returns where to view a step, or the first trace if the recording has no steps.
 func where(ui string, res *otelexport.Result) string {
 	id, look, in := res.FirstTraceID, "look at ", "in a Jaeger there: "
 	if res.StepTraceID != "" {
@@ -121,7 +121,7 @@ func where(ui string, res *otelexport.Result) string {
 	return fmt.Sprintf("%shttp://%s/trace/%s (--ui names the pages of another viewer)", in, net.JoinHostPort(host, "16686"), id)
 }
 
-// resumeFile holds the progress of an interrupted export.
+// resumeFile is the path with an interrupted export's progress.
 type resumeFile string
 
 func (f resumeFile) read() (*otelexport.State, error) {
@@ -139,8 +139,8 @@ func (f resumeFile) read() (*otelexport.State, error) {
 	return s, nil
 }
 
-// save replaces the file as a whole. An export that can't be resumed is no reason to end it.
+// save replaces the file atomically. It ignores errors: the export can continue without it.
 func (f resumeFile) save(s *otelexport.State) {
-	b, _ := json.Marshal(s) // a state can always be marshalled
+	b, _ := json.Marshal(s) // cannot fail
 	_ = atomicfile.WriteFile(string(f), b)
 }

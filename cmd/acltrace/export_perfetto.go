@@ -65,13 +65,13 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	return nil
 }
 
-// numbered puts a number before the extension of a file's name.
+// numbered inserts a number before a file name's extension.
 func numbered(path string, n int) string {
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%03d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
-// shorten keeps the first and the last of many names.
+// shorten keeps the first and last name if there are many.
 func shorten(names []string) []string {
 	if len(names) <= 3 {
 		return names

@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// An exporter writes traces in one format. It holds the values of the format's flags.
+// An exporter writes traces in one format. It holds the format's flag values.
 type exporter interface {
 	flags(f *pflag.FlagSet)
-	// check checks the flags before a trace is opened.
+	// check checks the flags before the trace is opened.
 	check(x *exporting, f *pflag.FlagSet) error
-	// run writes a trace and reports on standard error what was written.
+	// run writes a trace and prints a summary on standard error.
 	run(x *exporting) error
 }
 
-// A treeExporter is an exporter that can also add any number of traces to one output.
+// A treeExporter can also add any number of traces to one output.
 type treeExporter interface {
 	exporter
 	arguments(c *cobra.Command, args []string) error
@@ -31,12 +31,12 @@ type treeExporter interface {
 type exporting struct {
 	*app
 	out  string
-	path string // of the trace
+	path string // trace
 	r    *format.Reader
 	m    *api.Model
 }
 
-// file writes the output of a format to x.out and returns the format's result.
+// file writes a format's output to x.out and returns its result.
 func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err error) {
 	err = x.write(x.out, x.r, func(w io.Writer) (err error) {
 		res, err = write(w)
@@ -45,14 +45,14 @@ func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err err
 	return res, err
 }
 
-// brackets reports how many tasks have no measured times.
+// brackets prints how many tasks have no measured times.
 func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {
 		report.Printf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
 	}
 }
 
-// periodFlags select a part of a trace by time.
+// periodFlags select a time window.
 type periodFlags struct{ from, to time.Duration }
 
 func (p *periodFlags) add(f *pflag.FlagSet) {

@@ -65,7 +65,7 @@ acltrace record does so by itself.`,
 	return c
 }
 
-// salvage makes a trace of what is left in a session, of whichever runtime that is.
+// salvage writes a trace from a session's remains, whatever its runtime.
 func salvage(dir, out string) (made string, err error) {
 	defer atomicfile.EndOnSignals()()
 	for _, m := range runtimes.All {
@@ -140,7 +140,7 @@ func (a *app) assembleCmd() *cobra.Command {
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return err // one of the file system says which file
+			return err // a file system error names the file
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")

@@ -22,7 +22,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// hostileCommands are all that looks at a trace, as a user types it. FILE is the trace, DIR an empty folder.
+// hostileCommands are all commands that read a trace. FILE is the trace, DIR an empty folder.
 var hostileCommands = []string{
 	"info FILE", "info --json FILE", "stats FILE", "stats --by kernel FILE", "stats --by step FILE", "stats --by stream --csv FILE", "stats --json FILE", "top --once FILE",
 	"cat FILE", "cat --json FILE", "cat --raw FILE", "fsck FILE", "blame FILE", "blame --json FILE", "where --map FILE", "where --addr 0x124000000000 FILE", "diff FILE FILE",
@@ -32,29 +32,29 @@ var hostileCommands = []string{
 	"replay --backend virtual -o DIR/v.aclt FILE", replayOnSim,
 }
 
-// replayOnSim starts a player, which takes ten times as long as the others.
+// replayOnSim starts a player, which takes ten times as long as other commands.
 const replayOnSim = "replay --verify --timeout 2s --max-memory 512M --kernels= FILE"
 
-// hostileEnv has the test binary run commands in this process, and names the folder with real traces.
+// hostileEnv makes the test binary run commands, and names the folder with real traces.
 const hostileEnv = "ACLTRACE_TEST_HOSTILE"
 
-// hostileTime is how long a command may take before it counts as one that never ends.
+// hostileTime is the time after which a command counts as hanging.
 const hostileTime = 2 * time.Minute
 
-// hostilePlan says what a run of hostile commands is made of.
+// hostilePlan selects the commands and traces for a run.
 type hostilePlan struct {
 	Seed    uint64
-	Many    int // objects of the well-formed traces that claim many
-	Pairs   int // of a well-formed trace and a command; 0 for all
+	Many    int // objects in well-formed traces that claim many
+	Pairs   int // pairs of well-formed trace and command; 0 for all
 	Mutants int
-	Each    int   // commands for each mutant; 0 for all
-	Memory  int64 // bytes that one process may have needed after all commands
+	Each    int   // commands per mutant; 0 for all
+	Memory  int64 // memory limit for one process after all commands
 	Real    []string
 	Dir     string
 }
 
-// Small hostile traces took gigabytes, and damaged ones ended commands with a panic: 26 of 1,919 commands over files of less than 150 KB took
-// more than 1 GiB, and mutants of real traces found seven panics.
+// Regression: small hostile traces took gigabytes, and damaged ones made commands panic. 26 of 1,919 commands over
+// files below 150 KB took more than 1 GiB, and mutants of real traces caused seven panics.
 func TestHostileTraces(t *testing.T) {
 	if os.Getenv(hostileEnv) != "" {
 		runHostile(t)
@@ -63,18 +63,18 @@ func TestHostileTraces(t *testing.T) {
 	hostileProcess(t, hostilePlan{Many: 5000, Pairs: 900, Mutants: 370, Each: 3, Memory: 1 << 30})
 }
 
-// TestSoakHostileTraces gives every well-formed trace to every command, and 10^5 mutants to one each.
+// TestSoakHostileTraces runs every command on every well-formed trace, and one command on each of 10^5 mutants.
 func TestSoakHostileTraces(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
-	hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30}) // a plan of 10^6 objects takes 2 GiB
-	for range 10 {                                                   // each in a process of its own, whose peak is its own
+	hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30}) // a plan with 10^6 objects takes 2 GiB
+	for range 10 {                                                   // each in its own process, for its own peak
 		hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 10_000, Each: 1, Memory: 1 << 30})
 	}
 }
 
-// hostileProcess runs a plan in a process of its own, whose peak of memory is that of the commands.
+// hostileProcess runs a plan in its own process, so that the peak memory belongs to the commands.
 func hostileProcess(t *testing.T, p hostilePlan) {
 	p.Real, p.Dir, p.Seed = realTraces(t), t.TempDir(), rand.Uint64()
 	if s := os.Getenv("ACLTRACE_SEED"); s != "" {
@@ -105,10 +105,10 @@ func hostileProcess(t *testing.T, p hostilePlan) {
 	}
 }
 
-// lastRuns is what the process has said of how many commands it ran.
+// lastRuns returns the command count that the process printed last.
 func lastRuns(out string) string { return regexp.MustCompile(`\d+ runs`).FindString(out) }
 
-// realTraces records the examples, of both runtimes.
+// realTraces records the examples with both runtimes.
 func realTraces(t *testing.T) []string {
 	acltrace, root, dir := testenv.Built(t, "bin/acltrace"), testenv.Root(t), t.TempDir()
 	paths := []string{filepath.Join(root, "testdata/traces/v1.0.aclt"), filepath.Join(root, "testdata/traces/v1.1.aclt")}
@@ -119,7 +119,7 @@ func realTraces(t *testing.T) []string {
 		if api == "cuda" {
 			cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Join(root, "lib/fakecuda"))
 		}
-		if out, err := cmd.CombinedOutput(); err != nil && api != "cuda" { // a case may need a real GPU
+		if out, err := cmd.CombinedOutput(); err != nil && api != "cuda" { // some cases need a real GPU
 			t.Fatalf("record %s: %v\n%s", program, err, out)
 		}
 		paths = append(paths, path)
@@ -134,13 +134,13 @@ func realTraces(t *testing.T) []string {
 	return paths
 }
 
-// hostileRunner runs commands and notes what must not happen.
+// hostileRunner runs commands and collects faults.
 type hostileRunner struct {
 	t      *testing.T
-	dir    string // for what commands write
+	dir    string // for the commands' output
 	runs   int
-	seen   map[string]bool // faults, by their place
-	large  bool            // a command was named for its memory
+	seen   map[string]bool // faults by place
+	large  bool            // a command exceeded the memory limit
 	memory int64
 }
 
@@ -156,7 +156,7 @@ func runHostile(t *testing.T) {
 	t.Logf("%d runs", h.runs)
 }
 
-// wellFormed runs commands over the traces of package hostile.
+// wellFormed runs commands on package hostile's traces.
 func (h *hostileRunner) wellFormed(p *hostilePlan) {
 	type pair struct{ trace, command int }
 	traces := hostile.Traces(p.Many)
@@ -189,7 +189,7 @@ func (h *hostileRunner) wellFormed(p *hostilePlan) {
 	os.Remove(path)
 }
 
-// mutants runs commands over variants of real traces.
+// mutants runs commands on variants of real traces.
 func (h *hostileRunner) mutants(p *hostilePlan) {
 	m, err := hostile.NewMutator(p.Seed, p.Real)
 	if err != nil {
@@ -214,7 +214,7 @@ func (h *hostileRunner) mutants(p *hostilePlan) {
 		for _, c := range commands {
 			code, out := h.run(what, c, path)
 			if c == "info --json FILE" && code == 0 {
-				// Who counts by summaries and who reads the calls come to the same, or say that something is wrong.
+				// Commands that read summaries and commands that read calls agree, or report damage.
 				h.counts(what, path, out)
 			}
 		}
@@ -229,7 +229,7 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	defer os.RemoveAll(h.dir)
 	h.runs++
 	line := fmt.Sprintf("%s: acltrace %s", what, command)
-	// What the test says last, where a signal ends it.
+	// The test's last message if a signal ends it.
 	late := time.AfterFunc(hostileTime, func() {
 		stacks := make([]byte, 1<<20)
 		fmt.Printf("%s: did not end in %v\n%s\n", line, hostileTime, stacks[:goruntime.Stack(stacks, true)])
@@ -258,7 +258,7 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	return code, out.String()
 }
 
-// fault notes a fault once for each place in the code, and keeps the trace if a folder for that is named.
+// fault records a fault once per place in the code. It keeps the trace if a folder for that is named.
 func (h *hostileRunner) fault(at, format string, args ...any) {
 	if !h.seen[at] {
 		h.seen[at] = true
@@ -266,7 +266,7 @@ func (h *hostileRunner) fault(at, format string, args ...any) {
 	}
 }
 
-// count holds the number of calls that a command prints against the true one.
+// count compares the call count that a command prints with the true one.
 func (h *hostileRunner) count(command, path string, code int, out string, want uint64) {
 	if command != "info --json FILE" || code != 0 {
 		return
@@ -306,7 +306,7 @@ func infoCalls(t *testing.T, out string) uint64 {
 	return in.Calls.Total
 }
 
-// limited keeps the first megabyte of an output.
+// limited keeps an output's first megabyte.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(b []byte) (int, error) {
@@ -314,7 +314,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// panicked is where a panic began: the innermost places in this project's code.
+// panicked returns a panic's innermost places in this project.
 func panicked(root string, stack []byte) string {
 	_, after, _ := strings.Cut(string(stack), "panic(")
 	var at []string

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// liveFlags say what a recording hands on while it goes on.
+// liveFlags select the data that a recording sends while in progress.
 type liveFlags struct {
 	metrics []string
 	every   int
@@ -30,10 +30,10 @@ func (l *liveFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&l.o.Layout, "span-layout", "lanes", "with --sample-steps: lanes or nested, as acltrace export otlp has them")
 }
 
-// A follower is what a recording hands on; nil where it hands on nothing.
+// A follower sends data while recording; nil if there is none.
 type follower struct{ *live.Follower }
 
-// follow begins to hand on what a recording shows.
+// follow creates the follower and attaches it to the recording.
 func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	l.o.Spans = l.flags.Changed("sample-steps") || l.slow > 0
 	if o.StepMarker != "" && o.Steps == nil && !l.o.Spans {
@@ -73,7 +73,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	return &follower{followed}, nil
 }
 
-// said tells what was handed on.
+// said prints a summary.
 func (f *follower) said(a *app) {
 	if f == nil {
 		return

@@ -1,4 +1,9 @@
-// Command acltrace records every call that a program makes to an accelerator's runtime, shows it, and runs it again.
+// Command acltrace records every call that a program makes to an accelerator's runtime, shows it, and replays it.
+//
+// Each command has a file with its flags, named after the command or its group. Commands and export formats are tables:
+// commands in this file, exportFormats in export.go. A command opens a trace, calls the library packages and passes
+// their findings to package report. This package holds no analysis and no format. A command's file uses helpers
+// (app.go, open.go, flags.go, exporter.go), never another command's file.
 package main
 
 import (
@@ -34,13 +39,13 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// A command is one of the program's. Its file is named after it, or after its group.
+// A command is one row in the table of commands.
 type command struct {
 	make  func(*app) *cobra.Command
-	whole bool // it makes something of a whole trace, and ends with exitLacks if the trace has lost calls
+	whole bool // it reads a whole trace and ends with exitLacks if the trace lost calls
 }
 
-// ofWhole is the annotation of commands of a whole trace.
+// ofWhole is the annotation for commands that read a whole trace.
 const ofWhole = "of a whole trace"
 
 func commands() []command {

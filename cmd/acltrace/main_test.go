@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"acltrace": main, "acltrace-held": held, "acltrace-full": full})
 }
 
-// TestScripts runs the command lines of testdata/script as a user would type them.
+// TestScripts runs the command lines in testdata/script.
 func TestScripts(t *testing.T) {
 	root := testenv.Root(t)
 	if _, err := os.Stat(filepath.Join(root, "lib", "libascendcl.so")); err != nil {
@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Geteuid() == 0, nil
 		},
-		// A script that fails says how to repair its expected output.
+		// A failing script prints how to update its expected output.
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }
@@ -66,7 +66,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// flip FILE OFFSET changes one bit of a file; an offset below 0 counts from the end.
+// flip FILE OFFSET flips one bit. A negative offset counts from the end.
 func flip(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: flip FILE OFFSET")
@@ -83,7 +83,7 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, b, 0o600))
 }
 
-// future FILE gives a trace a newer major version, with the checksum that such a file has.
+// future FILE gives a trace a newer major version and a valid checksum.
 func future(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: future FILE")
@@ -96,7 +96,7 @@ func future(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, b, 0o600))
 }
 
-// A recording by eBPF that had lost calls was told to wait by --policy block, which it can't.
+// Regression: an eBPF recording with lost calls advised --policy block, which eBPF does not support.
 func TestAdvice(t *testing.T) {
 	for _, c := range []struct {
 		o    record.Options

@@ -9,10 +9,10 @@ import (
 	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
-// limit is what a command may hold at a time, whatever the length of a trace.
+// limit is the memory limit for any command and trace length.
 const limit = 256 << 20
 
-// flat checks what commands hold for a trace.
+// flat checks the memory that commands need for a trace.
 func flat(t *testing.T, path string, commands []string) {
 	for _, c := range commands {
 		args := strings.Fields(strings.ReplaceAll(c, "FILE", path))
@@ -29,13 +29,13 @@ func flat(t *testing.T, path string, commands []string) {
 	}
 }
 
-// TestMemory has a trace that would not fit if it were held: a gigabyte as calls and tasks.
+// TestMemory uses a trace that exceeds the limit if held: a gigabyte as calls and tasks.
 func TestMemory(t *testing.T) {
 	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE"})
 	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "export pprof -o /dev/null FILE"})
 }
 
-// TestSoakMemory gives 10^7 calls to everything that looks at traces, and 10^5 and 10^8 to what writes files for viewers.
+// TestSoakMemory runs all commands that read traces on 10^7 calls, and the exports on 10^5 and 10^8.
 func TestSoakMemory(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
@@ -47,8 +47,7 @@ func TestSoakMemory(t *testing.T) {
 	}
 	flat(t, testtrace.Decoding(t, 10_000_000, true).Path(), all)
 	flat(t, testtrace.Decoding(t, 10_000_000, false).Path(), all)
-	// What becomes a file for viewers, ten times as long. Spans have a test of their own in package otelexport, which
-	// holds them to the byte.
+	// Exports to files, with ten times the calls. Package otelexport has its own, stricter test.
 	files := []string{"export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE", "export perfetto --zstd -o /dev/null FILE", "export chrome -o /dev/null FILE",
 		"export chrome --mindstudio -o /dev/null FILE", "export parquet -o DIR FILE"}
 	for _, calls := range []int{100_000, 100_000_000} {

@@ -17,16 +17,16 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// runtime returns the model of the runtime that --api names, or of the one that a program will call.
+// runtime returns the runtime that --api names, or the one that a program will call.
 func runtime(name, program string) (*api.Model, error) {
 	m, _, err := runtimeWhy(name, program)
 	return m, err
 }
 
-// runtimeWhy says too what tells it.
+// runtimeWhy also returns the reason.
 func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	if name == "auto" {
-		m, why = detect.Runtime(runtimes.All, program, os.Environ()) // no program: the machine's
+		m, why = detect.Runtime(runtimes.All, program, os.Environ()) // the machine's runtime if there is no program
 		return m, why, nil
 	}
 	if m := runtimes.Named(name); m != nil {
@@ -35,11 +35,11 @@ func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	return nil, "", usage("--api %s: there are auto, %s", name, list(" and ", func(m *api.Model) string { return m.Name }))
 }
 
-// apiUsage is the help of --api.
+// apiUsage is the help for --api.
 var apiUsage = "the runtime that the program calls: " + list(", ", func(m *api.Model) string { return m.Name + " (" + m.Title + ")" }) +
 	", or auto, which looks at the program and the machine"
 
-// list joins a text of each runtime with commas, and the last one with a word.
+// list joins a text for each runtime with commas and a last word.
 func list(last string, text func(*api.Model) string) string {
 	var b strings.Builder
 	for i, m := range runtimes.All {
@@ -54,7 +54,7 @@ func list(last string, text func(*api.Model) string) string {
 	return b.String()
 }
 
-// open opens a trace and finds the model of the runtime that it was recorded from.
+// open opens a trace and finds its runtime's model.
 func open(path string) (*format.Reader, *api.Model, error) {
 	r, err := format.Open(path, nil)
 	if err != nil {
@@ -78,13 +78,13 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	return r, m, nil
 }
 
-// close closes a trace that was read, and says in the last line what it lacks.
+// close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
 	a.complete(r.Path(), r.Completeness())
 	return r.Close()
 }
 
-// standing asks the recorder of a trace, if that is being recorded, for the calls that threads are in.
+// standing asks the trace's recorder, if it is running, for the calls in progress.
 func standing(uuid string, complete bool) []report.Standing {
 	if complete {
 		return nil
@@ -95,7 +95,7 @@ func standing(uuid string, complete bool) []report.Standing {
 	}
 	st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
 	if err != nil {
-		return nil // it has ended just now
+		return nil // it has just ended
 	}
 	return standingOf(st)
 }
@@ -108,7 +108,7 @@ func standingOf(st *session.Status) []report.Standing {
 	return list
 }
 
-// stands says on standard error which calls threads are in, if the trace is being recorded: they are not in the file yet.
+// stands prints the calls in progress if the trace is being recorded: the file does not have them yet.
 func (a *app) stands(r *format.Reader) {
 	if list := standing(r.Meta().UUID, r.Complete()); len(list) > 0 {
 		a.endProgress()
@@ -117,7 +117,7 @@ func (a *app) stands(r *format.Reader) {
 	}
 }
 
-// complete says what a trace lacks, and what stands for lost calls. Otherwise a reader takes the output for all that happened.
+// complete prints a trace's losses and their replacement in the output, so that nobody takes the output for complete.
 func (a *app) complete(path string, c *format.Completeness) {
 	said := report.Completeness(c)
 	if said == "" {
@@ -134,7 +134,7 @@ func (a *app) complete(path string, c *format.Completeness) {
 	report.Printf(a.err, "acltrace: %s: %s\n", path, said)
 }
 
-// shows notes what stands for calls that were lost, and says what is shown of calls that never returned: those are no loss.
+// shows sets the replacement for lost calls and reports unfinished calls, which are not a loss.
 func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	a.instead = lost
 	c, err := r.Counts()
@@ -144,13 +144,13 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	return err
 }
 
-// What becomes of calls that never returned, in what is made of a trace.
+// How an output shows unfinished calls.
 const (
 	untilEnd = "shown until the end of the trace"
 	untimed  = "counted, and in no sum of times"
 )
 
-// create makes a file for what is made of a trace: not in place of the trace, which is read meanwhile.
+// create creates an output file. It refuses to overwrite the trace being read.
 func create(path string, of *format.Reader) (*atomicfile.File, error) {
 	if same(path, of.Path()) {
 		return nil, usage("--output %s is the trace itself", path)
@@ -158,7 +158,7 @@ func create(path string, of *format.Reader) (*atomicfile.File, error) {
 	return atomicfile.Create(path)
 }
 
-// write gives a new file, or standard output for "-", to a function.
+// write passes a new file to use, or standard output for "-".
 func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
 	if path == "-" {
 		return use(a.raw)
@@ -174,7 +174,7 @@ func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) e
 	return errors.Join(err, f.Drop())
 }
 
-// writeAll gives files to a function that makes any number of them, and gives them their names together.
+// writeAll passes use a function that creates files. All files get their names together.
 func writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
 	defer atomicfile.EndOnSignals()()
 	var files []*atomicfile.File

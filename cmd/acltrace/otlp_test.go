@@ -13,8 +13,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// receiver NAME takes|rejects|full|fails starts an OTLP receiver over HTTP whose URL is in $NAME until the script ends:
-// one that takes all, one that rejects a span of each request, one whose queue is full at first, and one that fails.
+// receiver NAME takes|rejects|full|fails starts an OTLP receiver over HTTP until the script ends, with its URL in
+// $NAME. It accepts everything, rejects one span per request, starts with a full queue, or fails.
 func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: receiver NAME takes|rejects|full|fails")
@@ -41,7 +41,7 @@ func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], s.URL)
 }
 
-// lossy FILE writes a trace with a gap and a call that never returned, and without payloads.
+// lossy FILE writes a trace with a gap and an unfinished call, without payloads.
 func lossy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: lossy FILE")

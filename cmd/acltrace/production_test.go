@@ -20,8 +20,8 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// page has the command lines of a page of the documentation run as they stand there, one block after the other, in a
-// folder in which the programs that they name are small ones.
+// page runs the command blocks in a documentation page, in order, in a folder where small programs replace the named
+// ones.
 type page struct {
 	t        *testing.T
 	dir      string
@@ -29,8 +29,8 @@ type page struct {
 	env      []string
 }
 
-// newPage has one program play those that the page names: it frees a buffer too early, and the device fails. ./server
-// goes on until there is a file `over`.
+// newPage uses one program in place of all: it frees a buffer too early and the device fails. ./server runs until a
+// file `over` exists.
 func newPage(t *testing.T) *page {
 	t.Helper()
 	for _, tool := range []string{"sh", "timeout"} {
@@ -50,9 +50,9 @@ func newPage(t *testing.T) *page {
 		"bin/python": job + "exit 0\n",
 		"app":        job + "exit 0\n",
 		"server":     "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
-		// Recordings of others go on beside the test, so that ctl is told which is meant. It is asked until the
-		// recorder is there, and what follows a start comes when there are calls.
-		// A shell's script tells nothing of the runtime, and the machine may have another.
+		// Other recordings run beside the test, so ctl needs to know which one is meant. It retries until the recorder
+		// runs, and waits for calls after a start. Scripts do not show their runtime, and the machine may have another
+		// one, so --api is given.
 		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; shift; set -- record --api acl "$@"; fi
 if [ "$1" != ctl ]; then exec ` + p.acltrace + ` "$@"; fi
 calls() { until ` + p.acltrace + ` ctl status --json "$@" 2>refused | grep -q '"calls": [1-9]'; do sleep 0.02; done; }
@@ -72,7 +72,7 @@ if [ "$2" = start ]; then calls --pid "$(cat recorder)"; fi
 	return p
 }
 
-// run runs a block, of which some words are others here.
+// run runs a block with some words replaced.
 func (p *page) run(block string, instead ...string) {
 	p.t.Helper()
 	script := "set -e\ntrap 'touch over; wait; rm -f over recorder' EXIT\n" + strings.NewReplacer(instead...).Replace(block)
@@ -84,7 +84,7 @@ func (p *page) run(block string, instead ...string) {
 	}
 }
 
-// has checks that traces are there, with calls.
+// has checks that traces exist and have calls.
 func (p *page) has(names ...string) {
 	p.t.Helper()
 	for _, name := range names {
@@ -100,7 +100,7 @@ func (p *page) has(names ...string) {
 	}
 }
 
-// TestProductionPage runs the command lines of docs/production.md.
+// TestProductionPage runs the command lines in docs/production.md.
 func TestProductionPage(t *testing.T) {
 	p := newPage(t)
 	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
@@ -109,7 +109,7 @@ func TestProductionPage(t *testing.T) {
 	}
 	var blocks []string
 	for i, part := range strings.Split(string(b), "\n```") {
-		if block, plain := strings.CutPrefix(part, "\n"); plain && i%2 == 1 { // what has a language is no command line
+		if block, plain := strings.CutPrefix(part, "\n"); plain && i%2 == 1 { // blocks with a language are not commands
 			blocks = append(blocks, block+"\n")
 		}
 	}
@@ -144,11 +144,11 @@ func TestProductionPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(session)
-	p.run(shared, "/dev/shm/job", session, "python train.py", "./server") // which is there until the snapshot is
+	p.run(shared, "/dev/shm/job", session, "python train.py", "./server") // it exists until the snapshot is done
 	p.has("job.aclt")
 }
 
-// Where several recordings are in progress nothing is done to any of them before it is said which is meant.
+// With several recordings in progress, ctl does nothing until one is named.
 func TestCtlNamesWhich(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	testenv.Built(t, "lib/libacltrace.so")
@@ -197,7 +197,7 @@ func TestCtlNamesWhich(t *testing.T) {
 	if out, err := ctl("status", "--pid", recorders[1]); err != nil || !strings.Contains(out, "recording") {
 		t.Errorf("%v %s", err, out)
 	}
-	// A recorder that is stopped keeps nobody from the others.
+	// A stopped recorder does not delay the others.
 	stopped, err := strconv.Atoi(recorders[0])
 	if err != nil || syscall.Kill(stopped, syscall.SIGSTOP) != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// "No call was seen: the program did not call the runtime" stood above a line that named a process whose calls were not recorded.
+// Regression: "No call was seen: the program did not call the runtime" was printed above a process whose calls were not
+// recorded.
 func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 	o := &record.Options{Model: acl.Model}
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// A replaying holds the flags of the replay command.
+// A replaying holds the replay command's flags.
 type replaying struct {
 	o                          replay.Options
 	virtual                    whatif.Options
@@ -106,7 +106,7 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.asJSON, "json", false, "print JSON")
 }
 
-// check checks the flags for a trace of a runtime, and completes the options.
+// check checks the flags against the trace's runtime and completes the options.
 func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 	if p.maxMemory != "" {
 		if p.o.MaxMemory, err = size(p.maxMemory); err != nil || p.o.MaxMemory == 0 {
@@ -193,7 +193,7 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 	return replayed(rep)
 }
 
-// library is the path of what a backend names: the runtime of this machine, or a library by its own path.
+// library returns a backend's library: this machine's runtime, or a path.
 func library(name string, m *api.Model) (string, error) {
 	of := slices.IndexFunc(runtimes.All, func(m *api.Model) bool { return m.Backend == name })
 	switch {
@@ -209,7 +209,7 @@ func library(name string, m *api.Model) (string, error) {
 	return path, nil
 }
 
-// simulate prints what a replay in virtual time has shown.
+// simulate prints the result of a replay in virtual time.
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -24,10 +24,10 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// evil writes the clipboard, begins a line, and turns the direction of text, if a terminal gets it as it is.
+// evil, if printed raw, makes a terminal write the clipboard, start a line and reverse the text direction.
 const evil = "\x1b]52;c;aGk=\a\nFORGED\r\x00\x9b\xff\u0085\u202e\u2066\u2028\tx"
 
-// writeEvil writes a trace in which each text that a trace can hold is evil, as is the name of its file.
+// writeEvil writes a trace whose texts and file name are all evil.
 func writeEvil(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a\x1b[2J\nFORGED\u202e.aclt")
@@ -94,7 +94,7 @@ func writeEvil(t *testing.T) string {
 	return path
 }
 
-// raw returns the first character of b that a terminal does not show, "" if there is none. Newlines and tabs are no such characters.
+// raw returns the first character in b that terminals must not get, "" if none. Newlines and tabs are allowed.
 func raw(b []byte) string {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -106,7 +106,7 @@ func raw(b []byte) string {
 	return ""
 }
 
-// A trace's names reached the terminal as they were: they wrote to its clipboard, moved its cursor and forged lines.
+// Regression: a trace's names reached the terminal raw. They wrote to its clipboard, moved its cursor and forged lines.
 func TestTextOfATraceIsEscaped(t *testing.T) {
 	trace := writeEvil(t)
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 		})
 	}
 	t.Run("every command", func(t *testing.T) {
-		// These read no trace, or make one and are done.
+		// Commands that read no trace, or only write one.
 		none := []string{"record", "attach", "env", "collect", "ctl", "sim", "doctor", "demo", "help", "completion"}
 		src, err := os.ReadFile("screen_test.go")
 		if err != nil {
@@ -183,7 +183,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 	})
 }
 
-// Names in JSON are those of the trace: what the terminal does not show is written as an escape, and lost nowhere.
+// JSON keeps a trace's names without loss: control characters are escaped.
 func TestJSONOfATraceIsLossless(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	trace := writeEvil(t)
@@ -204,7 +204,7 @@ func TestJSONOfATraceIsLossless(t *testing.T) {
 	}
 }
 
-// The text form had a trace's JSON as it was, with what turns the direction of text.
+// Regression: the text form printed a trace's JSON raw, with characters that reverse the text direction.
 func TestRawTextIsLossless(t *testing.T) {
 	trace := writeEvil(t)
 	var text, again, stderr bytes.Buffer
@@ -224,7 +224,7 @@ func TestRawTextIsLossless(t *testing.T) {
 	}
 }
 
-// A screen that is printed by fmt has its newlines and tabs from the trace: Printf of report is the one writer.
+// Only report.Printf writes to a screen, so newlines and tabs from a trace are escaped.
 func TestScreensHaveOneWriter(t *testing.T) {
 	root := testenv.Root(t)
 	for _, glob := range []string{"cmd/acltrace/*.go", "report/*.go", "analyze/*/*.go"} {
@@ -254,7 +254,7 @@ func TestScreensHaveOneWriter(t *testing.T) {
 				if name := text(call.Fun); !strings.HasPrefix(name, "fmt.Fprint") && name != "io.WriteString" && !strings.HasPrefix(name, "fmt.Print") {
 					return true
 				}
-				// Standard output as it is, the terminal's own line, text that is built, lists for programs.
+				// Allowed: raw standard output, the terminal's own line, text being built, lists for programs.
 				if to := text(call.Args[0]); !slices.Contains([]string{"a.raw", "a.stdout", "a.stderr", "f", "&b", "w.a.stderr"}, to) && !strings.Contains(filepath.Base(file), "group.go") {
 					t.Errorf("%s: %s writes to %s: use report.Printf", set.Position(call.Pos()), text(call.Fun), to)
 				}
@@ -264,7 +264,7 @@ func TestScreensHaveOneWriter(t *testing.T) {
 	}
 }
 
-// Exports were readable by all users of the machine.
+// Regression: exports were readable by all users.
 func TestWhatIsMadeIsPrivate(t *testing.T) {
 	trace, dir := writeEvil(t), t.TempDir()
 	text := filepath.Join(t.TempDir(), "text")

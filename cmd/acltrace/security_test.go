@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// Each promise of docs/security.md names tests that exist.
+// Each line in docs/security.md names existing tests.
 func TestPromisesHaveTests(t *testing.T) {
 	root := testenv.Root(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))

@@ -114,33 +114,33 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 	return a.printJSON(s)
 }
 
-// simulatorReport is what is simulated and how.
+// simulatorReport describes the simulator.
 type simulatorReport struct {
-	Device    *sim.Description       `json:"device,omitempty"` // this and the next two where it has a model of times
+	Device    *sim.Description       `json:"device,omitempty"` // nil without a cost model, like the next two
 	Model     *model.Model           `json:"model,omitempty"`
 	Presets   []string               `json:"presets,omitempty"`
 	Counts    map[string]layerCounts `json:"counts"` // by layer
 	Functions []simulatedFunction    `json:"functions"`
 }
 
-// layerCounts are the functions of a layer.
+// layerCounts counts a layer's functions.
 type layerCounts struct {
 	Known     int `json:"known"`
 	Simulated int `json:"simulated"`
 }
 
-// simulatedFunction is one function of the runtime.
+// simulatedFunction describes one runtime function.
 type simulatedFunction struct {
 	Name      string `json:"name"`
 	Layer     string `json:"layer"`
 	Simulated bool   `json:"simulated"`
 	Task      string `json:"task,omitempty"`  // that it puts on a stream
-	Waits     string `json:"waits,omitempty"` // what it waits for, or asks for
+	Waits     string `json:"waits,omitempty"` // stream or event that it waits for or queries
 	Doc       string `json:"doc"`
 }
 
-// newSimulatorReport describes the simulator: the functions of the runtime whose names begin with one of the given, or all. The model of times
-// is nil where it has none.
+// newSimulatorReport describes the simulator and the functions whose names start with a prefix, or all. cost may be
+// nil.
 func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simulatorReport, error) {
 	s := &simulatorReport{Counts: map[string]layerCounts{}}
 	if cost != nil {
@@ -172,7 +172,7 @@ func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simul
 	return s, nil
 }
 
-// Text writes the form for people.
+// Text prints the report for people.
 func (s *simulatorReport) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -198,7 +198,7 @@ func (s *simulatorReport) Text(w io.Writer) error {
 	return t.Flush()
 }
 
-// times writes the device and how long what takes on it.
+// times prints the device and its task durations.
 func (s *simulatorReport) times(row func(name, format string, args ...any)) {
 	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
 	row("limits", "%d streams a device, %d unfinished tasks a stream, %d events, %d notifies, %d blocks a launch",
@@ -239,7 +239,7 @@ func (s *simulatorReport) times(row func(name, format string, args ...any)) {
 	}
 }
 
-// some is a number of a model, of which 0 is no limit.
+// some formats a model's number; 0 means no limit.
 func some(n int) string {
 	if n == 0 {
 		return "any number of"

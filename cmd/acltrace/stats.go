@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shown is how many rows a table of sums has where --top does not say it.
+// shown is the default row limit for a table.
 const shown = 1000
 
 func (a *app) statsCmd() *cobra.Command {

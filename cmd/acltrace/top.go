@@ -38,7 +38,7 @@ func (a *app) topCmd() *cobra.Command {
 			defer tick.Stop()
 			for {
 				t, err := l.Refresh()
-				// A recorder that has just begun has not written its header.
+				// A new recorder has not written its header yet.
 				if !once && err != nil && (errors.Is(err, format.ErrTruncated) || empty(args[0])) {
 					if screen {
 						fmt.Fprint(a.stdout, clear)
@@ -67,7 +67,7 @@ func (a *app) topCmd() *cobra.Command {
 	return c
 }
 
-// clear empties the screen.
+// clear clears the screen.
 const clear = "\x1b[H\x1b[J"
 
 func empty(path string) bool {
@@ -75,7 +75,7 @@ func empty(path string) bool {
 	return err == nil && fi.Mode().IsRegular() && fi.Size() == 0
 }
 
-// show writes sums: over what was on the screen, or behind what was written before.
+// show prints the sums over the previous screen, or after previous output.
 func (a *app) show(t *report.Top, asJSON, screen bool) error {
 	t.Standing = standing(t.UUID, !t.Recording)
 	if asJSON {

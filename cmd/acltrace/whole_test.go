@@ -18,7 +18,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// held is acltrace that stands still when all is written and nothing has its name yet.
+// held runs acltrace and stops after all files are written but before they get their names.
 func held() {
 	atomicfile.Before = func() {
 		if err := os.WriteFile(os.Getenv("HELD"), nil, 0o600); err != nil {
@@ -31,7 +31,7 @@ func held() {
 	main()
 }
 
-// full is acltrace on a disk that has no room but for a few bytes.
+// full runs acltrace on an almost full disk.
 func full() {
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: 100}); err != nil {
@@ -40,7 +40,7 @@ func full() {
 	main()
 }
 
-// tree is what files a folder has, with their content.
+// tree returns a folder's files and contents.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -58,17 +58,16 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// A command that writes files leaves, however it is ended, those that were there before, and nothing that could be taken
-// for a whole one; and the next one goes on as if nothing had happened.
+// However a command ends, earlier files stay and no partial file looks complete. The next run succeeds.
 func TestWritesAreWhole(t *testing.T) {
 	in := writeInputs(t)
 	at := func(name string) string { return filepath.Join(in, name) }
 	trace := at("run.aclt")
 	for _, c := range []struct {
 		name  string
-		args  []string // OUT is the folder for what is made
-		files []string // that are replaced; none where a folder is made
-		asks  bool     // signals are asked for between two steps
+		args  []string // OUT is the output folder
+		files []string // files that are replaced; empty if a folder is created
+		asks  bool     // polls for signals between steps
 	}{
 		{"pack", []string{"pack", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"recover", []string{"recover", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
@@ -100,7 +99,7 @@ func TestWritesAreWhole(t *testing.T) {
 			for i := range args {
 				args[i] = strings.Replace(args[i], "OUT", dir, 1)
 			}
-			// asBefore checks that what is in the folder was there before, or is named for what it is, where that may be.
+			// asBefore checks that the folder has the earlier files, and at most marked partial files if parts is set.
 			asBefore := func(when string, parts bool) {
 				t.Helper()
 				found := 0
@@ -154,7 +153,7 @@ func TestWritesAreWhole(t *testing.T) {
 	}
 }
 
-// endHeld runs a command until it has written all, and ends it there by a signal.
+// endHeld runs a command until everything is written, then sends a signal.
 func endHeld(t *testing.T, args []string, s syscall.Signal) {
 	t.Helper()
 	mark := filepath.Join(t.TempDir(), "held")
@@ -191,7 +190,7 @@ func endHeld(t *testing.T, args []string, s syscall.Signal) {
 	}
 }
 
-// writeInputs makes what the commands read, in a folder: a trace, another one, its text, a profile.
+// writeInputs writes the commands' inputs into a folder: two traces, a text form, a profile.
 func writeInputs(t *testing.T) string {
 	t.Helper()
 	program := testenv.Example(t, "vector_add")

@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
-// event is one of a Chrome trace, as far as it is of interest.
+// event is a Chrome trace event, reduced to the fields used here.
 type event struct {
 	Phase string `json:"ph"`
 	Name  text   `json:"name"`
@@ -31,13 +31,13 @@ type args struct {
 	Connection number `json:"connection_id"`
 	Type       text   `json:"Task Type"`
 	Stream     number `json:"Physic Stream Id"`
-	StreamID   number `json:"Stream Id"` // of newer profilers
+	StreamID   number `json:"Stream Id"` // from newer profilers
 	Task       number `json:"Task Id"`
 	Bytes      number `json:"data size(Byte)"`
 	Direction  text   `json:"memcpy direction"`
 }
 
-// UnmarshalJSON takes arguments of whatever form; they are of interest where they are an object.
+// UnmarshalJSON accepts arguments in any form and ignores all but objects.
 func (a *args) UnmarshalJSON(b []byte) error {
 	type plain args
 	if len(b) == 0 || b[0] != '{' {
@@ -46,7 +46,7 @@ func (a *args) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(a))
 }
 
-// text is a string; anything else is none.
+// text is a string; any other JSON value becomes "".
 type text string
 
 func (t *text) UnmarshalJSON(b []byte) error {
@@ -57,7 +57,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// number is a number or a string with one, in its digits: a float has too few for the time of day in nanoseconds.
+// number keeps the digits of a JSON number or string: a float would lose nanoseconds in a time of day.
 type number string
 
 func (n *number) UnmarshalJSON(b []byte) error {
@@ -75,7 +75,7 @@ func (n number) int() (int64, bool) {
 
 var errTime = errors.New("no time in microseconds")
 
-// nanoseconds is a time in microseconds, exactly where it has three digits behind the point, else rounded.
+// nanoseconds converts microseconds, exactly if they have three decimals, else rounded.
 func (n number) nanoseconds() (int64, error) {
 	whole, part, _ := strings.Cut(strings.TrimSpace(string(n)), ".")
 	v, err := strconv.ParseInt(whole, 10, 64)
@@ -103,7 +103,7 @@ func (n number) nanoseconds() (int64, error) {
 	return v, nil
 }
 
-// what a process of a Chrome trace shows.
+// Contents that a Chrome trace process may have.
 const (
 	hardware      = "Ascend Hardware"
 	cann          = "CANN"
@@ -111,15 +111,15 @@ const (
 	communication = "Communication"
 )
 
-// raw is a row that waits until all names of processes are known, which may come behind their rows.
+// raw is a row to complete once all process names are known, which may follow their rows.
 type raw struct {
 	row
 	pid, tid  int64
-	typ       uint32 // name of the task's type
-	direction uint32 // name
+	typ       uint32 // task type name
+	direction uint32 // its name
 }
 
-// trace reads a Chrome trace, whose path is for errors.
+// trace reads a Chrome trace. path is used in errors.
 func (im *importer) trace(path string, f io.Reader) error {
 	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<20))
 	fail := func(at int64, err error) error {
@@ -188,7 +188,7 @@ func (im *importer) trace(path string, f io.Reader) error {
 	return nil
 }
 
-// enter goes to the first event, in a file that is a list of them or has one.
+// enter moves to the first event. The file is an event list or an object with one.
 func enter(dec *json.Decoder) error {
 	t, err := dec.Token()
 	if err != nil {
@@ -219,7 +219,7 @@ func enter(dec *json.Decoder) error {
 	return nil
 }
 
-// position finds the line and the column of a byte.
+// position returns the line and column at a byte offset.
 func position(path string, at int64) (line, column int) {
 	line, column = 1, 1
 	f, err := regular.Open(path)
@@ -240,7 +240,7 @@ func position(path string, at int64) (line, column int) {
 	}
 }
 
-// event takes over one event, by the process that it is shown in.
+// event adds one event, depending on its process.
 func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int64]string) {
 	name, typ := im.names[r.name], im.names[r.typ]
 	thread := threads[[2]int64{r.pid, r.tid}]
@@ -274,7 +274,7 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 	im.add(&r.row)
 }
 
-// task makes a row one of a task of the device, and reports whether a trace has a place for it.
+// task completes a device task row. It reports false for task types that a trace cannot hold.
 func (im *importer) task(r *row, name, typ, direction string) bool {
 	r.node = false
 	switch {
@@ -293,7 +293,7 @@ func (im *importer) task(r *row, name, typ, direction string) bool {
 	return true
 }
 
-// way is the direction of a copy, as aclrtMemcpyKind numbers it.
+// way returns a copy direction as an aclrtMemcpyKind.
 func (im *importer) way(s string) uint8 {
 	switch {
 	case strings.HasPrefix(s, "host to device"):

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// none stands in a database for a connection, a task or a context that there is not.
+// none marks a missing connection, task or context in a database.
 const none = math.MaxUint32
 
-// Values of ENUM_API_TYPE, with what names of calls begin with in a Chrome trace of the same profile.
+// ENUM_API_TYPE values, with the call name prefixes that Chrome traces use for them.
 var layers = map[int64]string{20000: "AscendCL@", 15000: "Model@", nodeLayer: "Node@", 5500: "Hccl@", 5000: "Runtime@"}
 
 const nodeLayer = 10000
 
-// Values of ENUM_MEMCPY_OPERATION.
+// ENUM_MEMCPY_OPERATION values.
 var ways = []uint8{0: hostToHost, 1: hostToDevice, 2: deviceToHost, 3: deviceToDevice, 4: deviceToDevice, 5: deviceToDevice, 6: hostToDevice, 7: deviceToHost}
 
-// Tables of which a trace takes nothing, with what their rows are.
+// Tables without a counterpart in a trace, with a name for their rows.
 var leftTables = map[string]string{
 	"PYTORCH_API": "operators of the framework", "MSTX_EVENTS": "ranges and marks of mstx", "NPU_MEM": "values of counters", "NPU_MODULE_MEM": "values of counters",
 	"HBM": "values of counters", "DDR": "values of counters", "LLC": "values of counters", "TASK_PMU_INFO": "values of counters", "AICORE_FREQ": "values of counters",
 	"ACC_PMU": "values of counters", "SOC_BANDWIDTH_LEVEL": "values of counters",
 }
 
-// taskInfo is what other tables say of a task.
+// taskInfo is task data from other tables.
 type taskInfo struct {
 	name   string
 	blocks uint32
@@ -35,7 +35,7 @@ type taskInfo struct {
 	copy   bool
 }
 
-// database reads a profile from the tables of an export as db, of msprof or torch_npu. Times there are nanoseconds of UTC.
+// database reads the tables in a db export from msprof or torch_npu. Times are UTC nanoseconds.
 func (im *importer) database(path string) error {
 	db, err := openTables(path)
 	if err != nil {
@@ -67,11 +67,11 @@ type dbReader struct {
 	*importer
 	db      *tables
 	path    string
-	strings map[int64]string // of STRING_IDS
+	strings map[int64]string // from STRING_IDS
 	info    map[int64]*taskInfo
 }
 
-// each calls f with the rows of a table, and says of its errors in which row.
+// each calls f with a table's rows. It adds the row number to errors.
 func (d *dbReader) each(table string, f func(v []any) error, columns ...string) error {
 	n := 0
 	for v, err := range d.db.rows(table, columns...) {
@@ -86,7 +86,7 @@ func (d *dbReader) each(table string, f func(v []any) error, columns ...string) 
 	return nil
 }
 
-// whole takes a number; some tables have them as text.
+// whole converts a value to an integer; some tables store integers as text.
 func whole(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -100,7 +100,7 @@ func whole(v any) (int64, bool) {
 	return 0, false
 }
 
-// times takes the beginning and the end of a row.
+// times sets a row's start and end.
 func (r *row) times(from, to any) error {
 	start, ok := whole(from)
 	end, ok2 := whole(to)
@@ -123,7 +123,7 @@ func shown(v any) string {
 	return "nothing"
 }
 
-// ties takes a connection.
+// ties sets a row's connection.
 func (r *row) ties(v any) {
 	r.conn = -1
 	if c, ok := whole(v); ok && c >= 0 && c < none {
@@ -141,7 +141,7 @@ func (d *dbReader) texts() error {
 	}, "id", "value")
 }
 
-// text is what a table has the number of.
+// text returns the text for a string id.
 func (d *dbReader) text(v any) string {
 	id, ok := v.(int64)
 	if !ok {
@@ -150,7 +150,7 @@ func (d *dbReader) text(v any) string {
 	return d.strings[id]
 }
 
-// about is where to keep what is known of a task beside its row.
+// about returns where to store further data about a task.
 func (d *dbReader) about(v any) *taskInfo {
 	id, ok := whole(v)
 	if !ok {
@@ -163,7 +163,7 @@ func (d *dbReader) about(v any) *taskInfo {
 }
 
 func (d *dbReader) infos() error {
-	// How many blocks run has been called a dim before.
+	// Older profilers call the block count a dim.
 	blocks := "blockNum"
 	if !d.db.has("COMPUTE_TASK_INFO", blocks) {
 		blocks = "blockDim"
@@ -221,14 +221,14 @@ func (d *dbReader) calls() error {
 	}, "startNs", "endNs", "type", "globalTid", "connectionId", "name")
 }
 
-// What lane.process is of streams and collectives, which no process of the host is.
+// lane.process values for streams and collectives. No host process has them.
 const (
 	deviceLanes     = 1 << 40
 	collectiveLanes = 2 << 40
 )
 
-// tasks takes those of the device. One that the scheduler splits has a row for each part, which has a context, and one
-// around them, which says nothing that these don't.
+// tasks adds the device tasks. A task that the scheduler splits has one row per part, with a context, and one row
+// around them that adds nothing.
 func (d *dbReader) tasks() error {
 	type number struct{ device, stream, task int64 }
 	split := map[number]bool{}

@@ -34,7 +34,7 @@ func profileSQL(t *testing.T) string {
 	return string(sql)
 }
 
-// A database says the same as text that was exported of the same profile.
+// A database and text exports from one profile give the same trace.
 func TestDatabase(t *testing.T) {
 	for _, name := range []string{"ascend_pytorch_profiler_0.db", "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler.db", "PROF_1/msprof_20260101120000.db"} {
 		dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// What its writer has not moved out of the log yet is read too.
+// Rows that are still in the write-ahead log are read too.
 func TestDatabaseBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "msprof_1.db")
 	db, err := sql.Open("sqlite", path)
@@ -99,7 +99,7 @@ func TestDatabaseBeingWritten(t *testing.T) {
 	}
 }
 
-// A file that is cut or overwritten anywhere is an error or has less in it, and nothing worse.
+// A cut or overwritten file is an error or yields fewer rows, without a crash.
 func TestDamagedDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "msprof_1.db")
 	database(t, path, profileSQL(t))
@@ -128,7 +128,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
-// Profilers before have called blocks a dim, and had neither copies nor steps. A later one may add columns.
+// Older profilers call blocks a dim and have neither copies nor steps. Newer ones may add columns.
 func TestDatabaseOfOtherProfilers(t *testing.T) {
 	sql := strings.NewReplacer("blockNum INTEGER", "blockDim INTEGER").Replace(profileSQL(t)) +
 		"drop table MEMCPY_INFO; drop table STEP_TIME; drop table COMMUNICATION_OP; alter table TASK add column later INTEGER default 3; vacuum;"
@@ -166,7 +166,7 @@ func TestBadDatabase(t *testing.T) {
 	}
 }
 
-// Real databases, where there are some: what SQLite itself counts and adds up is what the trace has.
+// For real databases, if available, the trace equals the counts and sums that SQLite computes.
 func TestRealDatabases(t *testing.T) {
 	dir := os.Getenv("ACLTRACE_PROFILES")
 	if dir == "" {

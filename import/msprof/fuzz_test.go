@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-// Whatever a file holds, it is refused or becomes rows that a trace can hold.
+// Every file is refused or becomes rows that a trace can hold.
 func fuzz(f *testing.F, path string, read func(*importer, io.Reader) error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

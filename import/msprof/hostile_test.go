@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/import/msprof"
 )
 
-// refuses imports a profile that is to be refused in some words, and checks that no trace is made.
+// refuses checks that a profile is refused with an error that contains want, and that no trace is written.
 func refuses(t *testing.T, path string, want ...string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out.aclt")
@@ -36,7 +36,7 @@ func refuses(t *testing.T, path string, want ...string) {
 	}
 }
 
-// A pipe as a file of a profile stopped the import for good, and a device filled the memory.
+// Regression: a pipe in a profile blocked the import forever, and a device file filled the memory.
 func TestImportReadsOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"trace_view.json", "kernel_details.csv", "msprof_1.db"} {
@@ -50,7 +50,7 @@ func TestImportReadsOnlyRegularFiles(t *testing.T) {
 		refuses(t, pipe, pipe+" is not a regular file")
 		refuses(t, device, device+" is not a regular file")
 	}
-	refuses(t, dir, "is not a regular file") // the folder of them
+	refuses(t, dir, "is not a regular file") // the folder with them
 	for _, suffix := range []string{"-wal", "-journal", "-shm"} {
 		path := filepath.Join(t.TempDir(), "msprof_1.db")
 		database(t, path, profileSQL(t))
@@ -61,7 +61,7 @@ func TestImportReadsOnlyRegularFiles(t *testing.T) {
 	}
 }
 
-// Compressed files and values that are nested deeply are refused with what to do, and cost no more than their length.
+// Compressed files and deeply nested values are refused with a remedy. Memory stays below the file size.
 func TestImportRefusesBombsOfText(t *testing.T) {
 	const deep = 4 << 20
 	for name, c := range map[string]struct{ text, want string }{
@@ -84,7 +84,8 @@ func TestImportRefusesBombsOfText(t *testing.T) {
 	}
 }
 
-// The schema of a database is a program: views that never end, computed columns and default values made rows and text of any number and size.
+// Regression: a database schema is a program. Endless views, computed columns and default values produced unlimited
+// rows and text.
 func TestImportRunsNoSchema(t *testing.T) {
 	const endless = "with recursive n(i) as (select 1 union all select i+1 from n) select i as startNs, i as endNs, 1 as taskType from n"
 	asTable := func(name, sql string) string {
@@ -103,7 +104,7 @@ func TestImportRunsNoSchema(t *testing.T) {
 		database(t, path, c.sql)
 		t.Run(name, func(t *testing.T) { refuses(t, path, path, c.want) })
 	}
-	// Triggers and tables of other kinds are passed over.
+	// Triggers and other table kinds are ignored.
 	path := filepath.Join(t.TempDir(), "msprof_1.db")
 	database(t, path, profileSQL(t)+"create trigger t after insert on TASK begin select load_extension('x'); end; drop table if exists LLC; create virtual table LLC using fts5(x); insert into LLC values ('a');")
 	p, err := msprof.Find(path)
@@ -116,7 +117,7 @@ func TestImportRunsNoSchema(t *testing.T) {
 	}
 }
 
-// Pages of a table that are linked many times gave a file of 60 KB 200 million rows and more.
+// Regression: repeated links to one page gave a 60 KB file more than 200 million rows.
 func TestImportBoundsRows(t *testing.T) {
 	for table, want := range map[string]string{"TASK": "table TASK: row ", "LLC": ""} {
 		path := filepath.Join(t.TempDir(), "msprof_1.db")
@@ -140,7 +141,7 @@ func TestImportBoundsRows(t *testing.T) {
 	}
 }
 
-// crossLink has the root page of a table, which has one page, lead to a page of its rows in many ways. It uses the last pages of the file.
+// crossLink makes a one-page table's root page point to a data page many times. It uses the file's last pages.
 func crossLink(t *testing.T, path, table string) (root int) {
 	t.Helper()
 	root = rootPage(t, path, table)

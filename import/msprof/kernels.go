@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// column is a column of a table of kernels, by the names that it has had.
+// column lists the names that a kernel table column has had.
 type column []string
 
 var (
@@ -27,12 +27,12 @@ var (
 	stepColumn     = column{"Step Id"}
 )
 
-// find is the number of the column, -1 where the table has none.
+// find returns the column's index, -1 if missing.
 func (c column) find(header []string) int {
 	return slices.IndexFunc(header, func(h string) bool { return slices.Contains(c, strings.TrimSpace(h)) })
 }
 
-// kernels reads a table of kernels. Where there is a trace as well, the table only tells the numbers of blocks.
+// kernels reads a kernel table. If there is a Chrome trace as well, the table only adds block counts.
 func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 	r := csv.NewReader(bufio.NewReaderSize(f, 1<<20))
 	r.LazyQuotes, r.ReuseRecord = true, true
@@ -62,7 +62,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err) // names the line and the column itself
+			return fmt.Errorf("%s: %w", path, err) // names line and column
 		}
 		fail := func(c column, err error) error {
 			line, col := r.FieldPos(at[c[0]])
@@ -96,7 +96,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 		task, taskErr := strconv.ParseUint(field(taskColumn), 10, 32)
 		l := lane{process: device, id: int64(stream)}
 		if streamErr != nil {
-			l.name = strings.ToLower(field(coreColumn)) // a collective is spread over many streams
+			l.name = strings.ToLower(field(coreColumn)) // a collective uses many streams
 			if strings.Contains(l.name, "communication") || strings.Contains(l.name, "hccl") {
 				im.rep.Collectives++
 			}
@@ -114,7 +114,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 	return nil
 }
 
-// tasks are the kernels that are known from a trace, by their start and name.
+// tasks returns the kernels known from a Chrome trace, by start and name.
 func (im *importer) tasks(beside bool) map[[2]int64]int {
 	if !beside {
 		return nil
@@ -128,7 +128,7 @@ func (im *importer) tasks(beside bool) map[[2]int64]int {
 	return known
 }
 
-// widen has a step hold a kernel.
+// widen extends a step to include a kernel.
 func (im *importer) widen(steps map[string]*row, id string, k *row) {
 	s := steps[id]
 	if s == nil {

@@ -1,17 +1,18 @@
-// Package msprof makes a trace of what Ascend's profiler has written, so that every viewer and the what-if of a replay in virtual time
-// work on profiles that users already have. Find says which profiles a folder holds, Import makes the trace of one.
+// Package msprof converts a profile from Ascend's profilers to a trace, so that viewers and virtual-time replay
+// (what-if) work on existing profiles. Command import calls Find to locate the profile in a folder, then Import. Tests
+// import it too.
 //
-// A profile is what msprof and the profiler of torch_npu write: a Chrome trace (trace_view.json, msprof_*.json), a
-// table of kernels (kernel_details.csv, op_summary_*.csv), or both, where the table tells the block dims; or a database
-// (msprof_*.db, ascend_pytorch_profiler_*.db). Sizes of reading: a file is read once, piece by piece; 64 bytes a row
-// are held until all rows are sorted by time.
+// A profile from msprof or torch_npu is one database (msprof_*.db, ascend_pytorch_profiler_*.db), or a Chrome trace
+// (trace_view.json, msprof_*.json), a kernel table (kernel_details.csv, op_summary_*.csv), or both. With both, the
+// table adds block counts. Each file is read once, in pieces. Memory holds 64 bytes per row until all rows are sorted
+// by time.
 //
-// What becomes of it: a call of the host is a call of the same name, without arguments, which a profile does not have.
-// A task of the device is a task, measured, of a call of aclrtLaunchKernelWithHostArgs, aclrtMemcpyAsync,
-// aclrtRecordEvent or aclrtStreamWaitEvent that takes no time: at the beginning of the call that the profile ties to
-// the task, and within it; where it is tied to none, the moment when the task began, on a thread of its own name.
-// Addresses are not known and null, but for the device's side of a copy, which is the lowest address of devices. No
-// payload, argument or result is made up, and nothing can be replayed but in virtual time.
+// A host call becomes a call with that name and no arguments, because profiles have none. A device task becomes a
+// measured task. Its call is an instantaneous aclrtLaunchKernelWithHostArgs, aclrtMemcpyAsync, aclrtRecordEvent or
+// aclrtStreamWaitEvent at the start of the connected host call and inside it. A task without a connection gets its call
+// when it begins, on a thread named after its stream. Addresses are null, except a copy's device address, which is the
+// lowest device address. The package never invents payloads, arguments or results. Imported traces replay only in
+// virtual time.
 package msprof
 
 import (
@@ -31,24 +32,24 @@ import (
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
-// A Profile is the files of one profile.
+// A Profile is one profile's files.
 type Profile struct {
-	Trace    string // Chrome trace, "" for none
-	Kernels  string // table, "" for none
-	Database string // "" for none: then there is nothing else
+	Trace    string // Chrome trace, "" if none
+	Kernels  string // kernel table, "" if none
+	Database string // "" if none; excludes the others
 }
 
-// String is how errors and traces call the profile.
+// String names the profile in errors and traces.
 func (p *Profile) String() string { return cmp.Or(p.Trace, p.Kernels, p.Database) }
 
 var (
 	traceFile = regexp.MustCompile(`^(.*)(trace_view|msprof_[0-9]+)\.json$`)
-	// databaseFile may hold a whole profile. There are others beside it, of parts.
+	// databaseFile matches databases with a whole profile. Others beside them hold parts.
 	databaseFile = regexp.MustCompile(`^(ascend_pytorch_profiler(_[0-9]+)?|ascend_mindspore_profiler(_[0-9]+)?|msprof_[0-9]+)\.db$`)
 	kernelsFile  = regexp.MustCompile(`^(.*)(kernel_details|op_summary(_[0-9]+)*)\.csv$`)
 )
 
-// Find returns the one profile that a folder holds, or that a file belongs to.
+// Find returns the only profile in a folder, or the profile that a file belongs to.
 func Find(path string) (*Profile, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -69,7 +70,7 @@ func Find(path string) (*Profile, error) {
 	}
 	found := map[string]*Profile{}
 	var problem error
-	databases := map[bool][]string{} // of a framework's profiler, or of msprof below it
+	databases := map[bool][]string{} // true: from a framework's profiler; false: from msprof below it
 	err = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -125,19 +126,19 @@ func Find(path string) (*Profile, error) {
 	return nil, nil
 }
 
-// Report says what was imported, and what a profile has beside it.
+// Report counts the imported rows and the rows left out.
 type Report struct {
-	Calls       int            // of the host
-	Kernels     int            // among the tasks
-	Copies      int            // among the tasks
-	Tasks       int            // of the device
-	Collectives int            // among the kernels: operations of HCCL
-	Steps       int            //
-	Untied      int            // tasks whose call the profile does not tell
-	Left        map[string]int // rows that a trace has no place for, by what they are
+	Calls       int // host calls
+	Kernels     int // among the tasks
+	Copies      int // among the tasks
+	Tasks       int // device tasks
+	Collectives int // among the kernels: HCCL operations
+	Steps       int
+	Untied      int            // tasks without a connected call
+	Left        map[string]int // rows without a place in a trace, by kind
 }
 
-// kind is what a row is.
+// kind is a row's kind.
 type kind uint8
 
 const (
@@ -152,24 +153,24 @@ const (
 
 // row is a call, a task or a step.
 type row struct {
-	start, dur int64 // nanoseconds since 1970 UTC, and long
-	conn       int64 // ties a task to its call; -1 for none
+	start, dur int64 // nanoseconds since 1970 UTC, and duration
+	conn       int64 // connects a task to its call; -1 if none
 	bytes      uint64
-	name       uint32 // in importer.names
-	lane       uint32 // thread of a call, stream of a task: in importer.lanes
+	name       uint32 // index in importer.names
+	lane       uint32 // index in importer.lanes: a call's thread or a task's stream
 	task       uint32
 	blocks     uint32
 	kind       kind
-	node       bool // a call that does nothing but launch
-	known      bool // task is known
+	node       bool // a call that only launches
+	known      bool // task is set
 	direction  uint8
 }
 
-// lane is a thread of the host or a stream of a device.
+// lane is a host thread or a device stream.
 type lane struct {
-	process int64 // as the profile numbers it
+	process int64 // number in the profile
 	id      int64
-	name    string // of what has no id
+	name    string // if there is no id
 }
 
 type importer struct {
@@ -180,17 +181,17 @@ type importer struct {
 	byName map[string]uint32
 	lanes  []lane
 	byLane map[lane]uint32
-	pid    int // of the program, 0 where it is not known
+	pid    int // program's pid, 0 if unknown
 }
 
 func newImporter(m *api.Model) *importer {
 	return &importer{m: m, rep: Report{Left: map[string]int{}}, byName: map[string]uint32{}, byLane: map[lane]uint32{}}
 }
 
-// Runtime is the name of the runtime that msprof profiles.
+// Runtime is the runtime that msprof profiles.
 const Runtime = "acl"
 
-// Import makes a trace of a profile.
+// Import writes a profile as a trace to output.
 func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 	im := newImporter(m)
 	if err := reading(p.Trace, func(f io.Reader) error { return im.trace(p.Trace, f) }); err != nil {
@@ -213,7 +214,7 @@ func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 	return &im.rep, nil
 }
 
-// reading has a file read, where there is one.
+// reading opens a file for read, unless path is "".
 func reading(path string, read func(io.Reader) error) error {
 	if path == "" {
 		return nil
@@ -226,7 +227,7 @@ func reading(path string, read func(io.Reader) error) error {
 	return read(f)
 }
 
-// open opens a file of a profile. Compressed ones are refused: nothing says how much would come out.
+// open opens a profile file. It refuses compressed files, whose uncompressed size is unknown.
 func open(path string) (*os.File, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -281,10 +282,10 @@ func (im *importer) add(r *row) {
 	}
 }
 
-// firstOwn is the first number of the functions that are calls of a profile alone: those of the model are far below.
+// firstOwn is the first function id for calls that only the profile has. The model's ids are far below.
 const firstOwn = 50000
 
-// handle is that of a stream, function or range, which a profile does not tell: a number that no runtime gives.
+// handle returns a made-up handle for a stream, function or range. No runtime uses these values.
 func handle(class, i uint32) uint64 { return uint64(class)<<32 | uint64(i+1) }
 
 const (
@@ -298,7 +299,7 @@ type writer struct {
 	w       *format.Writer
 	first   int64
 	threads map[uint32]uint32 // by lane
-	own     map[uint32]uint16 // functions of calls, by name
+	own     map[uint32]uint16 // ids for profile-only functions, by name
 	process uint32
 }
 
@@ -306,7 +307,7 @@ func (im *importer) write(p *Profile, output string) error {
 	for i, r := range im.rows {
 		if r.kind == step {
 			r.kind, r.start, r.dur, r.lane = stepEnd, r.start+r.dur, 0, uint32(i)
-			im.rows[i].lane = uint32(i) // a range is known by its number
+			im.rows[i].lane = uint32(i) // a range is identified by its row index
 			im.rows = append(im.rows, r)
 		}
 	}
@@ -316,7 +317,7 @@ func (im *importer) write(p *Profile, output string) error {
 	end := im.rows[0].start
 	calls := map[int64]int{} // by connection
 	schema := schema.Of(im.m)
-	own := map[uint32]uint16{} // functions, by name
+	own := map[uint32]uint16{} // ids by function name
 	for i := range im.rows {
 		r := &im.rows[i]
 		end = max(end, r.start+r.dur)
@@ -368,7 +369,7 @@ func (w *writer) thread(l uint32) (uint32, error) {
 	return t, nil
 }
 
-// all writes the rows: first the names of the kernels, at the moment when the profile begins, then what happened.
+// all writes the rows: kernel names at the profile's start, then events by time.
 func (w *writer) all(calls map[int64]int) error {
 	names, err := w.thread(w.lane(lane{name: "names of kernels"}))
 	if err != nil {
@@ -384,14 +385,14 @@ func (w *writer) all(calls map[int64]int) error {
 		named[r.name] = true
 		c := format.Call{Func: uint16(f.ID), Thread: names, Args: make([]uint64, f.Words)}
 		n := f.Param("kernelName")
-		c.Args[f.Params[n].Word] = 1 // there is a name
+		c.Args[f.Params[n].Word] = 1 // the name is present
 		c.Data = []format.Data{{Param: uint8(n), Len: uint64(len(w.names[r.name])), Bytes: []byte(w.names[r.name])}}
 		c.Outs = []format.Out{{Param: uint8(f.Param("funcHandle")), Value: handle(functions, r.name)}}
 		if _, err := w.w.Call(&c); err != nil {
 			return err
 		}
 	}
-	// A task is written with the call that the profile ties to it.
+	// A connected task is written with its call.
 	tied := map[int][]int{}
 	var untied uint32
 	for i := range w.rows {
@@ -441,7 +442,7 @@ func has(m map[int64]int, k int64) bool {
 	return ok
 }
 
-// task writes a task of the device with the call that made it.
+// task writes a device task and the call that made it.
 func (w *writer) task(thread uint32, at int64, r *row) error {
 	t, err := w.thread(thread)
 	if err != nil {
@@ -459,7 +460,7 @@ func (w *writer) task(thread uint32, at int64, r *row) error {
 		set("destMax", r.bytes)
 		set("count", r.bytes)
 		set("kind", uint64(r.direction))
-		if r.direction&1 != 0 { // to the device
+		if r.direction&1 != 0 { // host to device, or device to device
 			set("dst", w.m.Device.From)
 		}
 		if r.direction >= deviceToHost {
@@ -474,7 +475,7 @@ func (w *writer) task(thread uint32, at int64, r *row) error {
 	return err
 }
 
-// Values of aclrtMemcpyKind: an odd one goes to the device, 2 and 3 come from it.
+// aclrtMemcpyKind values. An odd one copies to the device; 2 and 3 copy from it.
 const (
 	hostToHost     = 0
 	hostToDevice   = 1
@@ -482,7 +483,7 @@ const (
 	deviceToDevice = 3
 )
 
-// step writes the beginning or the end of a step, as the program would have marked it.
+// step writes a step's start or end, as a program would mark it.
 func (w *writer) step(r *row) error {
 	t, err := w.thread(w.importer.lane(lane{name: "steps"}))
 	if err != nil {

@@ -48,7 +48,7 @@ func imported(t *testing.T, p *msprof.Profile) (*msprof.Report, *timeline.Timeli
 	return rep, load(t, out)
 }
 
-// tasks says of each task what a profile does.
+// tasks returns one line per task with the values that a profile has.
 func tasks(tl *timeline.Timeline) []string {
 	var got []string
 	for i := range tl.Tasks {
@@ -65,7 +65,7 @@ func tasks(tl *timeline.Timeline) []string {
 	return got
 }
 
-// A small profile of both kinds becomes what it says, to the nanosecond.
+// A small profile with trace and table is imported exactly, to the nanosecond.
 func TestImport(t *testing.T) {
 	p, err := msprof.Find("testdata")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// A table alone has its tasks, and steps around them.
+// A table alone gives tasks and surrounding steps.
 func TestTable(t *testing.T) {
 	p, err := msprof.Find("testdata/kernel_details.csv")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Real profiles, where there are some: what they count and add up themselves is what the trace has.
+// For real profiles, if available, the trace equals the profile's own counts and sums.
 func TestRealProfiles(t *testing.T) {
 	dir := os.Getenv("ACLTRACE_PROFILES")
 	if dir == "" {
@@ -214,7 +214,7 @@ func same(t *testing.T, path string, n int, sums map[string]float64, tl *timelin
 	}
 }
 
-// What can't be read is named with its place, and with what to do.
+// Unreadable input is named with its position and a remedy.
 func TestBadInput(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{
 		{"trace_view.json", `[{"ph": "X", "name": "a", "ts": "1", "dur": 1,` + "\n", `trace_view.json:1:2: the file ends within the trace: it was cut off`},
@@ -258,7 +258,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What a thread does in a step follows from what the calls of a profile are named for.
+// A thread's activity in a step follows from the call names.
 func TestWaits(t *testing.T) {
 	text := `[{"ph": "X", "name": "ProfilerStep#7", "pid": 900, "tid": 900, "ts": "1000.000", "dur": 1000, "cat": "cpu_op"},
 {"name": "process_name", "pid": 901, "tid": 0, "args": {"name": "CANN"}, "ph": "M"},

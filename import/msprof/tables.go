@@ -14,22 +14,22 @@ import (
 	_ "modernc.org/sqlite" // SQLite without cgo
 )
 
-// tables are those of a database, which is only read. The database may be a stranger's: of its schema, which is a program, only the names
-// of plain tables and of their stored columns count.
+// tables are a read-only database. It may be untrusted, and its schema is a program: only names of plain tables and
+// stored columns are used.
 type tables struct {
 	db      *sql.DB
 	path    string
 	columns map[string]map[string]bool // by table
-	size    int64                      // of the database, with its log
-	ctx     context.Context            // ends what takes longer than a database of this size does
+	size    int64                      // database and log, in bytes
+	ctx     context.Context            // ends queries that take too long for the database's size
 	cancel  context.CancelFunc
 }
 
-// settings are those of each connection: functions of the schema may do nothing but compute, pages are checked, and SQLite has so much memory
-// for all of them.
+// settings apply to each connection: no schema functions with side effects, checked pages, and one memory limit for all
+// connections.
 var settings = []string{"trusted_schema(0)", "query_only(1)", "cell_size_check(1)", "mmap_size(0)", "hard_heap_limit(268435456)"}
 
-// Importing takes far less than so long.
+// Limits that a normal import stays far below.
 const (
 	timeForAny = 30 * time.Second
 	timeForMiB = time.Second
@@ -45,7 +45,8 @@ func openTables(path string) (*tables, error) {
 		return nil, err
 	}
 	size := st.Size()
-	// A database that nobody writes needs no lock, and so no right to make files beside it. Changes in a log are not in it yet.
+	// Without a write-ahead log, open the database as immutable: it then needs no lock and no permission to create
+	// files beside it.
 	query := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": settings}
 	for _, suffix := range []string{"-wal", "-journal", "-shm"} {
 		st, err := os.Lstat(path + suffix)
@@ -97,7 +98,7 @@ func (t *tables) describe() error {
 	return rows.Err()
 }
 
-// has reports whether there is a table, with these columns.
+// has reports whether a table exists with these columns.
 func (t *tables) has(table string, columns ...string) bool {
 	known, ok := t.columns[table]
 	for _, c := range columns {
@@ -106,10 +107,9 @@ func (t *tables) has(table string, columns ...string) bool {
 	return ok
 }
 
-// rows returns these columns of the rows of a table: int64, float64, string, []byte, or nil, which is also what a
-// column has that is not there; no rows where there is no such table. A row is valid until the next one. Behind an
-// error there are no more. A table that has more than its file has room for, as one in which pages are linked in circles or of which
-// the schema makes up the values, is an error.
+// rows returns the given columns for each row in a table: int64, float64, string, []byte or nil. A missing column is
+// nil, and a missing table has no rows. A row is valid until the next one, and an error is the last item. A table with
+// more rows or text than its file can hold is an error: its pages are linked in circles, or the schema computes values.
 func (t *tables) rows(table string, columns ...string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		if !t.has(table) {
@@ -118,7 +118,7 @@ func (t *tables) rows(table string, columns ...string) iter.Seq2[[]any, error] {
 		terms := make([]string, len(columns))
 		out, into := make([]any, len(columns)), make([]any, len(columns))
 		for i, c := range columns {
-			// Behind a sign a column has no declared type, by which the driver would turn numbers into times.
+			// A sign removes the column's declared type. Otherwise the driver would turn numbers into times.
 			terms[i] = "+" + c
 			if !t.has(table, c) {
 				terms[i] = "null"
@@ -160,10 +160,10 @@ func (t *tables) rows(table string, columns ...string) iter.Seq2[[]any, error] {
 	}
 }
 
-// most is how many rows a table can have: SQLite stores each in at least six bytes of its own.
+// most returns the largest possible row count: SQLite stores each row in at least six bytes.
 func (t *tables) most() int64 { return t.size / 6 }
 
-// count is the number of rows of a table, 0 where there is none.
+// count returns a table's row count, 0 if it is missing.
 func (t *tables) count(table string) (n int, err error) {
 	if !t.has(table) {
 		return 0, nil
