@@ -46,8 +46,8 @@ type sums struct {
 	steps                         int
 }
 
-// told returns the sums from a walk, with everything included.
-func told(t *testing.T, r *format.Reader) *sums {
+// walked returns the sums from a walk, with everything included.
+func walked(t *testing.T, r *format.Reader) *sums {
 	t.Helper()
 	w := timeline.NewWalk(r, acl.Model, nil)
 	if err := w.FindSteps(); err != nil {
@@ -104,7 +104,7 @@ func traces(t *testing.T) map[string]*format.Reader {
 func each(t *testing.T, check func(t *testing.T, r *format.Reader, want *sums)) {
 	all := traces(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		t.Run(name, func(t *testing.T) { check(t, all[name], told(t, all[name])) })
+		t.Run(name, func(t *testing.T) { check(t, all[name], walked(t, all[name])) })
 	}
 }
 

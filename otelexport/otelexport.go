@@ -22,7 +22,7 @@
 // thread's calls and tasks. The same calls are in the traces of the recording too.
 //
 // Layout "lanes" has a span per thread with its calls, and a span per stream with its tasks, each linked to its call.
-// Layout "nested" has each task under its call, with a link to it. The link tells viewers that the child may outlast its
+// Layout "nested" has each task under its call, with a link to it. The link means that the child may outlast its
 // parent. Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical path.
 //
 // # Times

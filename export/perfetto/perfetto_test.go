@@ -48,8 +48,8 @@ func measured(from, to uint64) testtrace.Mod {
 	}
 }
 
-// told is a trace with program ranges, measured tasks, and calls after one that never returned.
-func told(t *testing.T) *timeline.Timeline {
+// mixed returns a trace with program ranges, measured tasks, and calls after one that never returned.
+func mixed(t *testing.T) *timeline.Timeline {
 	b := testtrace.New(t)
 	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
 	b.Call(0, 100, 200, "aclrtSetDevice", testtrace.A(3))
@@ -123,7 +123,7 @@ func drawn(tl *timeline.Timeline) []string {
 
 // The trace processor finds the timeline's calls and tasks as slices and arrows, to the nanosecond.
 func TestSlices(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 5_000), "imported": imported(t)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 5_000), "imported": imported(t)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, nil)
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -174,7 +174,7 @@ func TestSlices(t *testing.T) {
 			}
 			copies := 0
 			switch name {
-			case "told":
+			case "mixed":
 				copies = 4
 			case "imported":
 				copies = 2
@@ -190,7 +190,7 @@ func TestSlices(t *testing.T) {
 }
 
 func TestTracks(t *testing.T) {
-	tl := told(t)
+	tl := mixed(t)
 	path, _ := written(t, tl, nil)
 	got := viewertest.SQL(t, path,
 		"select t.name, p.name, s.name, s.ts from slice s join track t on s.track_id = t.id left join track p on t.parent_id = p.id where s.category in ('task', 'bracketed') order by s.ts, t.name desc",
@@ -228,7 +228,7 @@ func TestTracks(t *testing.T) {
 
 // GPU stages are the same tasks, on queues, with arrows from their calls.
 func TestGPU(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 3_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 3_000)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, &Options{GPU: true})
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -257,7 +257,7 @@ func TestGPU(t *testing.T) {
 			if len(got[2]) != len(tl.Tasks) || got[5][0][0] != strconv.Itoa(len(tl.Calls)) {
 				t.Errorf("%d arrows for %d tasks, %s calls", len(got[2]), len(tl.Tasks), got[5][0][0])
 			}
-			if name == "told" && (fmt.Sprint(got[3]) != "[[stream 1] [stream 1 (bracketed)]]" || !strings.HasPrefix(fmt.Sprint(got[4]), "[[acl.bytes 65536] [acl.call 5] [acl.pageable 1] [acl.task copy] ")) {
+			if name == "mixed" && (fmt.Sprint(got[3]) != "[[stream 1] [stream 1 (bracketed)]]" || !strings.HasPrefix(fmt.Sprint(got[4]), "[[acl.bytes 65536] [acl.call 5] [acl.pageable 1] [acl.task copy] ")) {
 				t.Errorf("queues %v, arguments %v", got[3], got[4])
 			}
 			if fmt.Sprint(got[6][0]) != "[npu:0 simulator]" {
@@ -313,7 +313,7 @@ func TestFiles(t *testing.T) {
 
 // A window draws overlapping events whole.
 func TestWindow(t *testing.T) {
-	path, res := written(t, told(t), &Options{From: 1150, To: 1501, NoArgs: true})
+	path, res := written(t, mixed(t), &Options{From: 1150, To: 1501, NoArgs: true})
 	got := viewertest.SQL(t, path, viewertest.Errors, "select name from slice order by ts, depth", "select count(*) from args where flat_key like 'debug.arg_%'")
 	if want := "[[outer] [crossing] [aclrtMemcpyAsync] [aclrtMemcpyAsync] [mstxRangeEnd] [copy HtoD]]"; fmt.Sprint(got[1]) != want || len(got[0]) > 0 || got[2][0][0] != "0" {
 		t.Errorf("%v, want %s; errors %v", got[1], want, got[0])
@@ -373,7 +373,7 @@ func TestZstd(t *testing.T) {
 
 // A patched event equals an encoded one.
 func TestForms(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "told": told(t), "long": testtrace.Long(t, 20_000), "imported": imported(t)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 20_000), "imported": imported(t)} {
 		var err error
 		v := &forming{t: t, w: &writer{meta: tl.Reader.Meta()}}
 		if v.w.scene, err = scene.New(tl.Reader, acl.Model, nil); err != nil {
