@@ -1,7 +1,9 @@
-// Package artifacts finds the C parts that acltrace needs at run time: the shim, its audit library, the player and the
-// simulator's libraries. All but the last are inside the program where it was built with the tag `embedded`, as `make
-// build` does, and `make cross` for aarch64, so that one file can be copied to another machine. Everything else, and
-// everything in a build without the tag, lies in the folder lib beside the program's own, or where ACLTRACE_LIB says.
+// Package artifacts finds the C parts that acltrace needs at run time: shims, their audit library, the player and the
+// simulators' libraries.
+//
+// `make build` and `make cross` use the tag `embedded`: then the program contains all parts except the simulators, so that one
+// file can be copied to another machine. Other parts, and all parts in a build without the tag, are in the folder lib beside
+// the program's own, or in ACLTRACE_LIB. Recorder and replay call this package. It loads no part.
 package artifacts
 
 import (
@@ -17,12 +19,12 @@ import (
 
 // Names of the parts.
 const (
-	Shim   = "libacltrace.so" // as programs load it, whichever runtime's it is
+	Shim   = "libacltrace.so" // name under which programs load the shim of any runtime
 	Audit  = "libacltrace-audit.so"
 	Player = "acltrace-player"
 )
 
-// Bytes returns the content of a part that is not the simulator's.
+// Bytes returns the content of a part that may be embedded.
 func Bytes(name string) ([]byte, error) {
 	if os.Getenv("ACLTRACE_LIB") == "" {
 		if b, err := embedded.ReadFile("files/" + runtime.GOARCH + "/" + name); err == nil {
@@ -36,7 +38,7 @@ func Bytes(name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Path returns the absolute path of a part that lies in a folder.
+// Path returns the absolute path of a part that is a file.
 func Path(name string) (string, error) {
 	for _, dir := range dirs() {
 		if path := filepath.Join(dir, name); exists(path) {
@@ -46,7 +48,7 @@ func Path(name string) (string, error) {
 	return "", fmt.Errorf("%s is not in %s: run `make build`, or set ACLTRACE_LIB to the folder that has it", name, list(dirs()))
 }
 
-// SimulatorDir returns the folder with the libraries of a runtime's simulator.
+// SimulatorDir returns the folder with a runtime's simulator.
 func SimulatorDir(m *api.Model) (string, error) {
 	path, err := Path(m.Simulator.Library)
 	if err != nil {
@@ -55,7 +57,7 @@ func SimulatorDir(m *api.Model) (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// Simulates reports whether a library is a runtime's simulator, which says so by a symbol.
+// Simulates reports whether a library is a runtime's simulator. It checks for the simulator's symbol.
 func Simulates(m *api.Model, path string) bool {
 	f, err := elffile.Open(path)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package hostile makes traces for tests that no program has recorded: well-formed files whose words claim too much, and
-// damaged variants of real ones.
+// Package hostile makes traces that no program recorded: well-formed files with absurd values, and damaged variants of real
+// traces.
 //
-// Traces lists the well-formed ones: sizes up to 2^64, graphs that run graphs, many objects, threads and processes, the
-// extremes of time, control characters in names, and every function of a model with hostile arguments. A Mutator makes the
-// variants.
+// Traces lists the well-formed ones: sizes up to 2^64, graphs that run graphs, many objects, threads and processes, extreme
+// times, control characters in names, and every function in a model with hostile arguments. A Mutator makes the variants. Only
+// tests and fuzzers of packages that read traces import this package.
 package hostile
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Handles and addresses that the traces use.
+// Handles and addresses in the traces.
 const (
 	Device = 0x124000000000
 	Host   = 0x7f0000000000
@@ -28,13 +28,13 @@ const (
 	binary = 0x5000
 	kernel = 0x6000
 	graph  = 0x7000
-	out    = 0x7ffd00000000 // of the program's stack, where calls store
+	out    = 0x7ffd00000000 // on the program's stack, for stored values
 )
 
-// Nasty has what a name must not bring to a terminal, a shell, HTML or JSON.
+// Nasty contains characters that must not reach a terminal, a shell, HTML or JSON unescaped.
 const Nasty = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07<script>alert(1)</script>\n\rfake line\x00\xff\xfe\u202e\"'`${x}"
 
-// A Trace is one of the well-formed traces.
+// A Trace is a well-formed trace.
 type Trace struct {
 	Name  string
 	model *api.Model
@@ -42,7 +42,7 @@ type Trace struct {
 	fill  func(*writer)
 }
 
-// Write makes the trace in a folder, and returns its path and the number of its calls.
+// Write makes the trace in a folder. It returns the path and the number of calls.
 func (t *Trace) Write(dir string) (path string, calls uint64, err error) {
 	meta := t.meta
 	meta.API, meta.Simulated, meta.Replayable, meta.PayloadLevel, meta.Policy = t.model.Name, true, true, "full", "block"
@@ -67,7 +67,7 @@ func (t *Trace) Write(dir string) (path string, calls uint64, err error) {
 	return path, w.calls, f.Close()
 }
 
-// writer adds calls of 100 ns, one every 200 ns. After an error it does nothing.
+// writer adds a call every 200 ns, each 100 ns long. After an error it does nothing.
 type writer struct {
 	*format.Writer
 	model *api.Model
@@ -89,7 +89,7 @@ func (w *writer) process(pid, parent int) uint32 {
 	return p
 }
 
-// thread has the calls that follow be of a new thread.
+// thread starts a new thread for the following calls.
 func (w *writer) thread(process uint32, tid int) {
 	var err error
 	w.on, err = w.Thread(format.Thread{Process: process, TID: tid})
@@ -106,7 +106,7 @@ func (w *writer) add(c *format.Call) {
 	w.calls++
 }
 
-// call adds a call of a function; words that are not given are 0.
+// call adds a call to a function. Missing words are 0.
 func (w *writer) call(name string, args []uint64, outs []format.Out, data ...format.Data) {
 	f := w.model.Lookup(name)
 	if f == nil {
@@ -138,13 +138,13 @@ func (w *writer) stream(handle uint64) { w.call("aclrtCreateStream", []uint64{ou
 
 func (w *writer) synchronize() { w.call("aclrtSynchronizeStream", []uint64{stream}, nil) }
 
-// load adds the calls that lead to a kernel.
+// load adds the calls that load a kernel.
 func (w *writer) load(file, name string) {
 	w.call("aclrtBinaryLoadFromFile", []uint64{1, 0, out}, made(2, binary), in(0, file))
 	w.call("aclrtBinaryGetFunction", []uint64{binary, 1, out}, made(2, kernel), in(1, name))
 }
 
-// capture adds a graph of what fill adds.
+// capture captures the calls that fill adds into a graph.
 func (w *writer) capture(handle uint64, fill func()) {
 	w.call("aclmdlRICaptureBegin", []uint64{stream, 2}, nil)
 	fill()
@@ -159,7 +159,7 @@ func (w *writer) execute(handle uint64) {
 	w.call("aclmdlRIExecuteAsync", []uint64{handle, stream}, nil)
 }
 
-// Traces lists the traces. Many is how many objects those have that claim many: a million is what has cost hours.
+// Traces lists the traces. Traces about many objects have many of them: a million once took hours.
 func Traces(many int) []Trace {
 	var ts []Trace
 	add := func(name string, fill func(*writer)) { ts = append(ts, Trace{name, acl.Model, format.Meta{}, fill}) }
@@ -180,7 +180,7 @@ func Traces(many int) []Trace {
 	return ts
 }
 
-// sizes are allocations, copies and payloads that are larger than any machine.
+// sizes adds allocations, copies and payloads larger than any machine.
 func sizes(add func(string, func(*writer))) {
 	for _, n := range []uint64{1 << 32, 1 << 40, 1 << 46, 1 << 48, 1 << 62, 1 << 63, math.MaxUint64} {
 		add(fmt.Sprintf("alloc_%x", n), func(w *writer) {
@@ -266,7 +266,7 @@ func sizes(add func(string, func(*writer))) {
 	}
 }
 
-// waits never end, or wait for each other.
+// waits adds waits that never end, or that wait for each other.
 func waits(add func(string, func(*writer))) {
 	add("wait_cycle", func(w *writer) {
 		w.begin()
@@ -297,7 +297,7 @@ func waits(add func(string, func(*writer))) {
 	})
 }
 
-// crowds are many objects, threads and processes.
+// crowds adds many objects, threads and processes.
 func crowds(add func(string, func(*writer)), many int) {
 	each := func(name string, n int, f func(w *writer, i uint64)) {
 		add(fmt.Sprintf("%s_%d", name, n), func(w *writer) {
@@ -361,7 +361,7 @@ func crowds(add func(string, func(*writer)), many int) {
 	})
 }
 
-// graphs run graphs, or themselves.
+// graphs adds graphs that run other graphs or themselves.
 func graphs(add func(string, func(*writer)), many int) {
 	add("graph_recursive", func(w *writer) {
 		w.begin()
@@ -372,7 +372,7 @@ func graphs(add func(string, func(*writer)), many int) {
 		w.execute(graph)
 	})
 	for _, n := range []uint64{10, 25, 40} {
-		add(fmt.Sprintf("graph_2^%d", n), func(w *writer) { // each runs the one before twice
+		add(fmt.Sprintf("graph_2^%d", n), func(w *writer) { // each runs the previous one twice
 			w.begin()
 			w.stream(stream)
 			w.malloc(Device, 4096)
@@ -404,7 +404,7 @@ func graphs(add func(string, func(*writer)), many int) {
 	})
 }
 
-// texts are names of every kind that are long, or made of control characters.
+// texts adds names that are long or contain control characters.
 func texts(with func(string, format.Meta, func(*writer))) {
 	with("nasty", format.Meta{
 		Host: Nasty, Argv: []string{Nasty, Nasty}, Env: map[string]string{Nasty: Nasty, "ACLSIM_" + Nasty: Nasty}, Derivation: format.Derivation{Sealed: Nasty, Recovered: Nasty}, Ended: Nasty,
@@ -437,7 +437,7 @@ func texts(with func(string, format.Meta, func(*writer))) {
 	}
 }
 
-// times are the extremes of the clock.
+// times adds extreme times.
 func times(with func(string, format.Meta, func(*writer))) {
 	for i, t := range [][2]int64{{math.MinInt64, math.MinInt64}, {math.MaxInt64, math.MaxInt64}, {0, math.MaxInt64}, {math.MinInt64, -1}, {-1 << 62, 1<<62 - 1}} {
 		with(fmt.Sprintf("time_%d", i), format.Meta{StartWall: math.MaxInt64, StartMono: math.MinInt64, EndNS: math.MinInt64}, func(w *writer) {
@@ -451,7 +451,8 @@ func times(with func(string, format.Meta, func(*writer))) {
 	}
 }
 
-// functions adds every function of the model: with the same word for each argument, alone and with payloads that are text, and missing.
+// functions adds every function in the model, with the same word for each argument: without payloads, with text payloads, and
+// with missing ones.
 func (w *writer) functions(word uint64) {
 	for _, f := range schema.Of(w.model).Functions {
 		args := make([]uint64, f.Words)

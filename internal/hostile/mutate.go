@@ -12,8 +12,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Mutator makes damaged variants of real traces: one in four has other bytes, the others are well-formed files whose
-// text form was changed. The same seed and the same traces give the same variants.
+// A Mutator makes damaged variants of real traces. A quarter have changed bytes. Most are well-formed files made from a
+// changed text form. The same seed and traces give the same variants.
 type Mutator struct {
 	rnd   *rand.Rand
 	bases []base
@@ -28,7 +28,7 @@ type base struct {
 	chunk []int // heads of chunks
 }
 
-// words are the values that programs get wrong.
+// words are values that programs often handle wrongly.
 var words = []uint64{
 	0, 1, 2, 3, 7, 64, 255, 256, 4096, 65535, 65536, 1 << 20, 1 << 24, 1 << 30, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1 << 47, 1 << 62, 1<<63 - 1, 1 << 63,
 	1<<64 - 1, Device,
@@ -78,7 +78,7 @@ func readBase(path string) (base, error) {
 	return b, nil
 }
 
-// Next writes a variant to path and returns the names of its base and of the changes. ok is false if the changed text is not a trace.
+// Next writes a variant to path and returns the names of its base and its changes. ok is false if the changed text is not a trace.
 func (m *Mutator) Next(path string) (what string, ok bool, err error) {
 	b := &m.bases[m.rnd.IntN(len(m.bases))]
 	if m.rnd.IntN(4) == 0 {
@@ -92,7 +92,7 @@ func (m *Mutator) Next(path string) (what string, ok bool, err error) {
 	return what, true, nil
 }
 
-// bytes flips, cuts, swaps, repeats and splices the bytes of a file.
+// bytes flips, cuts, swaps, repeats and splices bytes in a file.
 func (m *Mutator) bytes(b *base) ([]byte, string) {
 	file, what := bytes.Clone(b.file), b.name
 	for range 1 + m.rnd.IntN(3) {
@@ -126,7 +126,7 @@ func (m *Mutator) bytes(b *base) ([]byte, string) {
 	return file, what
 }
 
-// span is a part of something of a length: mostly a short one.
+// span returns a random range below a length, usually a short one.
 func (m *Mutator) span(length int) (at, n int) {
 	if length == 0 {
 		return 0, 0
@@ -139,7 +139,7 @@ func (m *Mutator) span(length int) (at, n int) {
 	return at, min(n, length-at)
 }
 
-// text flips, cuts, swaps, repeats and splices the lines of a trace as text.
+// text flips, cuts, swaps, repeats and splices lines in the text form.
 func (m *Mutator) text(b *base) (string, string) {
 	lines, what := append([]string(nil), b.lines...), b.name
 	for range []int{1, 1, 2, 3, 8}[m.rnd.IntN(5)] {
@@ -184,7 +184,7 @@ func (m *Mutator) text(b *base) (string, string) {
 
 func (m *Mutator) one(of []int) int { return of[m.rnd.IntN(len(of))] }
 
-// flip gives a number of a line another value.
+// flip changes a number in a line.
 func (m *Mutator) flip(l string) (string, uint64) {
 	ms := number.FindAllStringIndex(l, 4096)
 	if len(ms) == 0 {

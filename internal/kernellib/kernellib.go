@@ -1,9 +1,10 @@
-// Package kernellib identifies the kernel libraries that a simulator loads, and passes their list from the simulator to a recording
-// or a replay.
+// Package kernellib identifies the kernel libraries that a simulator loads, and passes their list to a recording or a replay.
 //
-// The list is a text file with one library a line: its build id, a space, and its path. A line of "?", a space and a name is a kernel that
-// no library implements, one of "!" a kernel that crashed in its own code. The reader creates the file. The simulator appends a line when it
-// has opened a library, at the first launch of a missing kernel, and at a crash, so that the list is complete even if the process is killed.
+// The list is a text file. A line has a library's build id, a space, and its path. A line "? NAME" is a kernel that no library
+// implements, "! NAME" a kernel that crashed. The reader creates the file. The simulator appends a line when it opens a
+// library, at the first launch of a missing kernel, and at a crash. So the list is complete even if the process is killed.
+//
+// The package also keeps the user's own list of libraries (Own). It never loads a library.
 package kernellib
 
 import (
@@ -29,7 +30,7 @@ const (
 	crashed = "!" // before the name of a kernel
 )
 
-// BuildID returns the build id of a file in hexadecimal, or "sha256:" and the hash of its content if it has none; "" if it can't be read.
+// BuildID returns a file's build id in hexadecimal, "sha256:" and the content's hash if it has none, or "" if it can't be read.
 func BuildID(path string) string {
 	if id := elffile.BuildID(path); id != "" {
 		return id
@@ -38,7 +39,7 @@ func BuildID(path string) string {
 	return hash
 }
 
-// Exports reports whether a file is a shared object that defines a symbol. It does not load the file.
+// Exports reports whether a file is a shared object with a defined symbol. It does not load the file.
 func Exports(path, symbol string) bool {
 	file, err := Open(path)
 	if err != nil {
@@ -61,10 +62,10 @@ func Append(file string, l Library) error {
 	return appendLine(file, id+" "+l.Path)
 }
 
-// AppendMissing adds to a list a kernel that no library implements.
+// AppendMissing adds a kernel that no library implements to a list.
 func AppendMissing(file, kernel string) error { return appendLine(file, missing+" "+kernel) }
 
-// AppendCrashed adds to a list a kernel that crashed in its own code.
+// AppendCrashed adds a kernel that crashed in its own code to a list.
 func AppendCrashed(file, kernel string) error { return appendLine(file, crashed+" "+kernel) }
 
 func appendLine(file, line string) error {
@@ -79,7 +80,7 @@ func appendLine(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Read returns the libraries of a list in the order of their lines, each once.
+// Read returns the libraries in a list in line order, each once.
 func Read(file string) ([]Library, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -101,10 +102,10 @@ func Read(file string) ([]Library, error) {
 	return libs, nil
 }
 
-// Missing returns the names of the kernels of a list that no library implements, sorted.
+// Missing returns the names of the kernels in a list that no library implements, sorted.
 func Missing(file string) ([]string, error) { return names(file, missing) }
 
-// Crashed returns the names of the kernels of a list that crashed in their own code, sorted.
+// Crashed returns the names of the crashed kernels in a list, sorted.
 func Crashed(file string) ([]string, error) { return names(file, crashed) }
 
 func names(file, mark string) ([]string, error) {

@@ -19,19 +19,19 @@ import (
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
-// MaxSize is the size of the largest file that counts as a kernel library.
+// MaxSize limits the size of a kernel library in bytes.
 const MaxSize = 1 << 30
 
-// ownFile is the list's name in the state folder, and maxOwn the number of libraries that it keeps: the ones added last.
+// ownFile is the list's name in the state folder. It keeps the last maxOwn libraries.
 const (
 	ownFile = "libraries"
 	maxOwn  = 1000
 )
 
-// Own is the list of the kernel libraries that this user's recordings on this machine have loaded. A replay loads a library that a trace
-// names only if it is in this list.
+// Own lists the kernel libraries that this user's recordings on this machine have loaded. A replay loads a library that a
+// trace names only if it is in this list.
 //
-// It is a text file with one library a line: the hash of its content, its build id, and its path as a Go string.
+// The list is a text file. A line has a library's content hash, its build id, and its path as a Go string.
 type Own struct{ libs []ownLibrary }
 
 type ownLibrary struct{ hash, buildID, path string }
@@ -56,8 +56,7 @@ func ReadOwn(dir string) (*Own, error) {
 	return readOwn(f)
 }
 
-// Remember adds libraries to the list in a state folder, and makes folder and list if they do not exist. It skips libraries that can't be
-// read.
+// Remember adds libraries to the list in a state folder, and makes folder and list if needed. It skips unreadable libraries.
 func Remember(dir string, libs []Library) error {
 	var add []ownLibrary
 	for _, l := range libs {
@@ -141,8 +140,8 @@ func readOwn(f *os.File) (*Own, error) {
 	return own, nil
 }
 
-// Private returns an error if somebody other than this user and root may change a file: if the file, the folder of its path or the folder
-// that a link leads to belongs to another user, or another user may write to it.
+// Private returns an error if a user other than this one and root may change a file. It checks owner and permissions for the
+// file, for its folder, and for the folder that a link leads to.
 func Private(path string) error {
 	file, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -156,7 +155,7 @@ func Private(path string) error {
 	return nil
 }
 
-// Open opens a regular file of at most MaxSize. It does not wait for a pipe's writer.
+// Open opens a regular file up to MaxSize. It does not wait for a pipe's writer.
 func Open(path string) (*os.File, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -173,7 +172,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Hash returns "sha256:" and the hash of a file's content in hexadecimal.
+// Hash returns "sha256:" and the hash of a file in hexadecimal.
 func Hash(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package minheap is a priority queue: what comes before all else is at the top. A Heap belongs to one goroutine; its zero value is empty.
+// Package minheap is a priority queue with the first item at the top. A Heap belongs to one goroutine. Its zero value is empty.
 package minheap
 
-// Ordered is what a Heap holds. Of two items of which neither comes before the other, either may be given first.
+// Ordered is the interface of items. The order of equal items is not defined.
 type Ordered[T any] interface {
 	Before(T) bool
 }

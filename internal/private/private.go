@@ -1,4 +1,7 @@
-// Package private finds out who else may change a file or a folder, and makes temporary folders that nobody else can replace.
+// Package private checks whether other users may change a file or a folder, and makes temporary folders that no other user can
+// replace.
+//
+// Callers use it before they write private data, execute code or load a library. It changes no permissions.
 package private
 
 import (

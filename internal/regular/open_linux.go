@@ -12,7 +12,7 @@ func openFolder(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// open looks at a file before it opens it: to open a device as root can be enough to restart the machine.
+// open checks the file type before it opens the file, because opening a device as root may even restart the machine.
 func open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

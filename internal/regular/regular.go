@@ -1,5 +1,5 @@
-// Package regular reads files that another user may have put in place of the expected ones: a pipe that nobody writes, a device whose
-// opening has effects, a file without an end.
+// Package regular reads files that another user may have replaced: by a pipe without a writer, a device with side effects at
+// open, or an endless file.
 package regular
 
 import (
@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Open opens a regular file for reading. It neither opens devices nor waits for the writer of a pipe.
+// Open opens a regular file for reading. It never opens a device and never waits for a pipe's writer.
 func Open(path string) (*os.File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -32,10 +32,10 @@ func Check(f *os.File) error {
 
 func notRegular(path string) error { return fmt.Errorf("%s is not a regular file: name one", path) }
 
-// maxNames is how many names of a folder are read.
+// maxNames limits the names read from a folder.
 const maxNames = 1 << 16
 
-// Names returns the names in a folder, at most 65,536 of them, none if it can't be read.
+// Names returns the names in a folder, at most 65,536, or none if it can't be read.
 func Names(folder string) []string {
 	f, err := openFolder(folder)
 	if err != nil {
@@ -46,7 +46,7 @@ func Names(folder string) []string {
 	return names
 }
 
-// ReadFile reads a regular file of at most limit bytes, one of /proc too.
+// ReadFile reads a regular file up to limit bytes. Files in /proc work, too.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package schema turns the API model of a runtime into the schema that a trace file carries.
+// Package schema converts a runtime's API model to the schema in a trace file.
 //
 // Every program that creates a trace calls Of once, before format.Create: the recorder, the importers and tests. The
 // package imports no recorder, so that importers and tests do not link one.
@@ -12,8 +12,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Of returns the schema of the functions of m that have semantics. Functions without semantics are not in it:
-// recorders count their calls by name.
+// Of returns the schema for the functions with semantics. Recorders count calls to other functions by name.
 func Of(m *api.Model) *format.Schema {
 	s := &format.Schema{API: m.Name, Enums: map[string]map[string]string{}}
 	used := map[string]bool{} // C types of returned values and parameters

@@ -14,7 +14,7 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Command returns a command line of the words.
+// Command quotes words and joins them to a command line.
 func Command(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -1,4 +1,4 @@
-// Package statedir locates the folder in which acltrace keeps what it knows of this user's programs on this machine from one run to the next.
+// Package statedir locates the folder for data that acltrace keeps between runs about this user's programs on this machine.
 package statedir
 
 import (
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// shared is where the folder of a user without a home is.
+// shared is the parent of the folder for users without a home.
 const shared = "/dev/shm"
 
 // Path returns the folder. It may not exist.

@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Golden compares got with a file of a txtar archive in testdata. UPDATE_GOLDEN=1 writes the file anew.
+// Golden compares got with a file in a txtar archive in testdata. UPDATE_GOLDEN=1 rewrites the file.
 func Golden(t *testing.T, archive, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", archive)

@@ -10,12 +10,11 @@ import (
 	"testing"
 )
 
-// peakOf is set in the environment of a process between a test and the program that it measures.
+// peakOf is set in the environment of a process that runs between a test and the measured program.
 const peakOf = "ACLTRACE_TEST_PEAK"
 
-// Peak runs a program and returns the most memory that it has had, in bytes, as the kernel counts it. The kernel counts
-// that of the process that starts a program too: the test may have had a lot, so it is started again for that, and does
-// nothing else there.
+// Peak runs a program and returns its peak resident memory in bytes. The kernel includes the memory of the parent at the
+// start of the program, and a test may use much. So Peak starts the test binary again as a small parent.
 func Peak(t testing.TB, name string, args ...string) int64 {
 	t.Helper()
 	self, err := os.Executable()

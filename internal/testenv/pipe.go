@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Within fails if f has not ended after a while: it waits for somebody who writes into a pipe.
+// Within fails the test if f does not return in time, because it waits for the writer of a pipe.
 func Within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})

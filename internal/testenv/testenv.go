@@ -1,4 +1,6 @@
-// Package testenv finds what tests need beside Go code: the built libraries and programs, and a C compiler.
+// Package testenv provides tests with built libraries and programs, a C compiler, and waits with a generous limit.
+//
+// Only tests import it. Importing it also gives the test process a state folder of its own.
 package testenv
 
 import (
@@ -12,10 +14,10 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come: nothing but a hang takes so long, however busy the machine.
+// Patience is the limit for waits in tests. Even on a busy machine only a hang reaches it.
 const Patience = 3 * time.Minute
 
-// patience is that, or what a machine whose processors are emulated says in ACLTRACE_TEST_PATIENCE.
+// patience is ACLTRACE_TEST_PATIENCE if set, for emulated processors, and Patience otherwise.
 var patience = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("ACLTRACE_TEST_PATIENCE")); err == nil {
 		return d
@@ -23,7 +25,7 @@ var patience = func() time.Duration {
 	return Patience
 }()
 
-// Await looks until something is so, and reports whether it came.
+// Await polls until so returns true or the limit is reached, and reports which.
 func Await(so func() bool) bool {
 	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -33,7 +35,7 @@ func Await(so func() bool) bool {
 	return true
 }
 
-// Wait is Await for what the test can't go on without. It is for the goroutine of the test.
+// Wait is Await, and ends the test at the limit. Call it from the goroutine of the test.
 func Wait(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	if !Await(so) {
@@ -41,8 +43,8 @@ func Wait(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Tests have a state folder of their own: a program that they crash or kill stays recordable, and the user's list of kernel libraries
-// does not grow. The commands that a test runs are processes of its own binary and share its folder.
+// Tests have a state folder of their own. A program that a test crashes or kills stays recordable, and the user's list of
+// kernel libraries does not grow. Commands that a test runs inherit the folder.
 func init() {
 	const own = "acltrace-test-"
 	if !strings.Contains(os.Getenv("XDG_STATE_HOME"), own) {
@@ -70,8 +72,8 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Built returns the path of something that `make build` makes, relative to the root, and points ACLTRACE_LIB to the
-// built libraries where it is not set. It skips the test where that has not been run.
+// Built returns the absolute path for a product of `make build`, named relative to the root. It skips the test if the product
+// does not exist. It sets ACLTRACE_LIB to the built libraries if it is not set.
 func Built(t testing.TB, name string) string {
 	t.Helper()
 	root := Root(t)
@@ -85,7 +87,7 @@ func Built(t testing.TB, name string) string {
 	return path
 }
 
-// Example returns the path of an example and sets the environment in which the simulator finds its kernels.
+// Example returns the path of an example, and sets the variable by which the simulator finds its kernels.
 func Example(t testing.TB, name string) string {
 	t.Helper()
 	path := Built(t, filepath.Join("bin", "examples", name))
@@ -96,8 +98,7 @@ func Example(t testing.TB, name string) string {
 	return path
 }
 
-// CompileC compiles C sources of the test's own into a program that is linked to the simulator, or, with -shared or -c among
-// the flags, into a library or an object.
+// CompileC compiles C sources and links them to the simulator. The flags -shared and -c make a library or an object instead.
 func CompileC(t testing.TB, out string, sources []string, flags ...string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
@@ -131,7 +132,7 @@ func FakeCUDA(t testing.TB, flags ...string) string {
 		"-I" + filepath.Join(Root(t), "sim/cuda/include"), "-ldl", "-lpthread"}, flags...)...)
 }
 
-// FakeCUDASources are the C files of the fake CUDA driver.
+// FakeCUDASources returns the C files of the fake CUDA driver.
 func FakeCUDASources(t testing.TB) []string {
 	t.Helper()
 	sources, err := filepath.Glob(filepath.Join(Root(t), "sim/cuda/*.c"))
@@ -141,8 +142,8 @@ func FakeCUDASources(t testing.TB) []string {
 	return sources
 }
 
-// CUDA compiles a program of the CUDA driver's, linked to the fake one, and returns it. Where the source has kernels too (#ifdef KERNEL), the fake
-// driver takes them for the rest of the test.
+// CUDA compiles a CUDA driver program, links it to the fake driver, and returns its path. If the source has kernels in
+// #ifdef KERNEL, the fake driver uses them until the test ends.
 func CUDA(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	Built(t, "lib/libacltrace-cuda.so")
@@ -155,6 +156,6 @@ func CUDA(t testing.TB, source string, flags ...string) string {
 		t.Setenv("FAKECUDA_KERNELS", CompileC(t, "kernels.so", []string{source}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(Root(t), "sim/cuda/include")))
 	}
 	name := strings.TrimSuffix(filepath.Base(source), ".c")
-	// With libc first, the linker does not take close and the like from the simulator, which these programs do not need.
+	// libc comes first: otherwise the linker takes close and similar functions from the simulator.
 	return CompileC(t, name, []string{source}, append([]string{"-I" + filepath.Join(Root(t), "api/cuda/include"), "-L" + driver, "-lcuda", "-lc"}, flags...)...)
 }

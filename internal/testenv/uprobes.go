@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uprobes ends a test whose uprobes could not be attached, or skips it: that only where the machine, asked without
-// acltrace's own code, lacks what they need.
+// Uprobes handles an error about uprobes that could not be attached. It skips the test if the machine lacks the kernel
+// features, which it checks without acltrace's own code, and fails the test otherwise.
 func Uprobes(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -34,7 +34,7 @@ func uprobesLack() error {
 	if os.Geteuid() != 0 {
 		return errors.New("needs root")
 	}
-	// An array of one word: union bpf_attr's map_type, key_size, value_size, max_entries.
+	// A one-word array: union bpf_attr's map_type, key_size, value_size, max_entries.
 	attr := [4]uint32{unix.BPF_MAP_TYPE_ARRAY, 4, 4, 1}
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	if errno != 0 {

@@ -30,7 +30,7 @@ func task(stream, id uint64) Mod {
 	}
 }
 
-// Deep is a trace with every structure that reports show. report/testdata/deep.txtar has it as text.
+// Deep returns a trace with every structure that reports show. report/testdata/deep.txtar has its text form.
 func Deep(tb testing.TB) *timeline.Timeline {
 	const heap = 0x55550000
 	b := New(tb)

@@ -1,7 +1,8 @@
-// Package testtrace makes small traces for the tests of exporters, with all that an exporter has to show: two processes, three
-// threads, streams, kernels, copies, a failed call, one that never returned, a gap and tasks that nothing waited for.
+// Package testtrace builds small traces for tests of exporters, reports and the timeline.
 //
-// A Builder belongs to one goroutine. Only tests import this package.
+// Small covers everything that an exporter shows: two processes, three threads, streams, kernels, copies, a failed call, a
+// call that never returned, a gap, and tasks that no call waited for. Other functions build traces with one property, such as
+// steps, ranks or length. A Builder belongs to one goroutine. Only tests import this package.
 package testtrace
 
 import (
@@ -20,14 +21,14 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// UUIDs of the stories, and when they began.
+// UUIDs and start times of the traces.
 const (
 	UUID      = "5a1e0c9d-7b34-4f6e-9d21-0123456789ab"
 	LongUUID  = "5a1e0c9d-7b34-4f6e-9d21-ba9876543210"
 	StartWall = 1_790_000_000_123_456_789
 )
 
-// Addresses of the stories.
+// Addresses in the traces.
 const (
 	DeviceA  = 0x124000000000
 	DeviceB  = 0x124000100000
@@ -45,7 +46,7 @@ type Builder struct {
 	w    *format.Writer
 }
 
-// New begins a trace whose calls may be on the threads 0 and 1 of a first process and 2 of a second one.
+// New starts a trace. Threads 0 and 1 belong to its first process, thread 2 to the second one.
 func New(tb testing.TB) *Builder {
 	tb.Helper()
 	return begin(tb, UUID)
@@ -86,27 +87,27 @@ func (b *Builder) check(err error) {
 // A Mod changes a call.
 type Mod func(f *api.Func, c *format.Call)
 
-// Outs has the call store a value behind the parameter of the name.
+// Outs makes the call store a value where the named parameter points to.
 func Outs(name string, v uint64) Mod {
 	return func(f *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: uint8(f.Param(name)), Value: v})
 	}
 }
 
-// Text has the call read a string behind the parameter of the name.
+// Text makes the call read a string from the named parameter.
 func Text(name, s string) Mod {
 	return func(f *api.Func, c *format.Call) {
 		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Len: uint64(len(s)), Bytes: []byte(s), Time: c.Start})
 	}
 }
 
-// Fails has the call return an error.
+// Fails makes the call return an error.
 func Fails(code int32) Mod { return func(_ *api.Func, c *format.Call) { c.Ret = uint64(uint32(code)) } }
 
-// Hangs has the call never return.
+// Hangs makes the call never return.
 func Hangs(_ *api.Func, c *format.Call) { c.Flags, c.Ret = format.Unfinished, 0 }
 
-// Call adds a call of the model's function of the name, with its argument words.
+// Call adds a call to the named function, with its argument words.
 func (b *Builder) Call(thread uint32, start, end int64, name string, args []uint64, mods ...Mod) {
 	b.tb.Helper()
 	f := acl.Model.Lookup(name)
@@ -134,7 +135,7 @@ func (b *Builder) Load() *timeline.Timeline {
 	return b.read()
 }
 
-// Cut reads the trace as a recorder leaves it that was killed.
+// Cut reads the trace as a killed recorder leaves it.
 func (b *Builder) Cut() *timeline.Timeline {
 	b.tb.Helper()
 	b.check(b.w.Flush())
@@ -157,10 +158,10 @@ func (b *Builder) read() *timeline.Timeline {
 	return t
 }
 
-// A is short for the argument words of a call.
+// A builds a list of argument words.
 func A(words ...uint64) []uint64 { return words }
 
-// Small is the story with something of everything.
+// Small returns a trace with everything that an exporter shows.
 func Small(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	b := New(tb)
@@ -192,8 +193,8 @@ func (b *Builder) prologue() {
 	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
 }
 
-// Ranks is the story of a job's two ranks, each in a container, so that their processes and threads have the same
-// numbers. Their calls overlap.
+// Ranks returns the traces of two ranks in containers. Their processes and threads have the same numbers, and their calls
+// overlap.
 func Ranks(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
@@ -217,7 +218,8 @@ func Ranks(tb testing.TB) *timeline.Timeline {
 	return b.Load()
 }
 
-// Long is a story of so many calls: launches on two streams with a synchronization after 50 of them or so, at random: it has no steps.
+// Long returns a trace with a number of calls: launches on two streams and a synchronization after about 50 of them, at
+// random. It has no steps.
 func Long(tb testing.TB, calls int) *timeline.Timeline {
 	tb.Helper()
 	b := begin(tb, LongUUID)
@@ -239,8 +241,8 @@ func Long(tb testing.TB, calls int) *timeline.Timeline {
 	return b.Load()
 }
 
-// Steps is a story of so many steps: a copy to the device, so many launches of kernels by turns, a copy to the host and a
-// synchronization. Each takes time(step, launch) nanoseconds, in which the device does the launch before.
+// Steps returns a trace with equal steps: a copy to the device, launches, a copy to the host and a synchronization. The
+// launches alternate between kernels. Each takes time(step, launch) nanoseconds, while the device runs the previous launch.
 func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64) *timeline.Timeline {
 	tb.Helper()
 	b := New(tb)
@@ -268,8 +270,8 @@ func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64
 	return b.Load()
 }
 
-// Decoding is a story of so many calls as a language model makes them, in steps of 422, for what is to be told of many:
-// it is not loaded. Where nothing waits, no task is ever known to have ended.
+// Decoding writes a trace with a number of calls that resemble LLM decoding, in steps of 422 calls, and returns its path. If
+// no call waits, no task ever has a known end.
 func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	tb.Helper()
 	b := begin(tb, LongUUID)
@@ -287,8 +289,8 @@ func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	return b.open()
 }
 
-// Profiles are traces of profiles that msprof wrote: of the sample in import/msprof/testdata and of the real ones in
-// the folder that ACLTRACE_PROFILES names, if it does.
+// Profiles returns traces imported from msprof profiles: the sample in import/msprof/testdata, and the real ones in the
+// folder ACLTRACE_PROFILES if that is set.
 func Profiles(tb testing.TB) map[string]*format.Reader {
 	tb.Helper()
 	sample := filepath.Join(testenv.Root(tb), "import", "msprof", "testdata")

@@ -1,4 +1,4 @@
-// Command benchtrace writes a trace of as many calls as asked for, to measure what stands on large files with.
+// Command benchtrace writes a trace with a given number of calls, for benchmarks with large files.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/stream"
 )
 
-// burst is how many calls a job that waits makes at a time.
+// burst is the number of calls between two pauses.
 const burst = 400
 
 func run(args []string) error {
@@ -29,7 +29,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	var pace time.Duration // of a call, 0 for as fast as the stream is
+	var pace time.Duration // per call, 0 for the pace of the stream
 	if len(args) == 4 {
 		minute, err := strconv.ParseUint(args[3], 10, 32)
 		if err != nil || minute == 0 {
@@ -55,7 +55,7 @@ func run(args []string) error {
 	var idle, flushed int64
 	for i := range n {
 		s.Next(&c)
-		// Between its bursts a job that has less to do waits, and its recorder writes to the disk every second.
+		// A slower job pauses between bursts, and its recorder writes to disk every second.
 		if i%burst == 0 {
 			idle = max(idle, int64(i)*pace.Nanoseconds()-c.Start)
 		}

@@ -1,4 +1,4 @@
-// Command conformance lists the rules of the simulator's conformance suite in docs/conformance.md. It is run by `make generate`.
+// Command conformance lists the simulator's conformance rules in docs/conformance.md. `make generate` runs it.
 package main
 
 import (

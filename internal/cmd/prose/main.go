@@ -1,10 +1,10 @@
-// Prose measures the language of comments and documents: how often words occur that make sentences hard to read, by package, and which
-// sentences need a rewrite most.
+// Command prose measures the language of comments and documents. It counts words that make sentences hard to read, by package,
+// and lists the sentences that most need a rewrite.
 //
 //	go run ./internal/cmd/prose [-n SENTENCES] [FOLDER...]
 //
-// It reads hand-written Go and C, of which it looks at comments only, and Markdown. `make lint` runs it. It advises and never fails: a sentence
-// is good if a stranger understands it at once, whatever its words.
+// It reads Markdown, and the comments in hand-written Go and C. `make lint` runs it. It advises and never fails: a sentence is
+// good if a stranger understands it at once, even if it contains these words.
 package main
 
 import (
@@ -40,21 +40,21 @@ var (
 	tells    = map[string]string{"tells": "tell", "told": "tell", "telling": "tell"}
 )
 
-// A paragraph is a run of comment lines, or of lines of a document.
+// A paragraph is a run of comment lines or document lines.
 type paragraph struct {
 	path string
 	line int
 	text string
 }
 
-// paragraphs returns those of a file. Of code they are the comments.
+// paragraphs returns a file's paragraphs. In code, these are the comments.
 func paragraphs(path string, content []byte, code bool) []paragraph {
 	var all []paragraph
 	var open *paragraph
 	fence := false
 	for n, l := range strings.Split(string(content), "\n") {
 		var text string
-		alone := false // a comment after code stands for itself
+		alone := false // a comment after code is a paragraph
 		if code {
 			m := comment.FindStringSubmatch(l)
 			if m == nil {
@@ -97,14 +97,14 @@ type rated struct {
 	score float64
 }
 
-// A survey counts the words of packages and collects hard sentences.
+// A survey counts words by package and collects hard sentences.
 type survey struct {
 	words map[string]int
 	count map[string]map[string]int // by package and word
 	hard  []rated
 }
 
-// hardFrom is the score from which on a sentence is listed.
+// hardFrom is the lowest score of a listed sentence.
 const hardFrom = 4
 
 func (s *survey) add(p paragraph) {
@@ -127,7 +127,7 @@ func (s *survey) add(p paragraph) {
 	}
 }
 
-// split cuts a text into sentences: after a mark that a capital letter follows.
+// split cuts text into sentences, after a mark with a following capital letter.
 func split(text string) []string {
 	var all []string
 	from := 0
@@ -140,7 +140,7 @@ func split(text string) []string {
 	return append(all, text[from:])
 }
 
-// walk adds the files below a folder.
+// walk adds all files in a tree.
 func (s *survey) walk(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -167,7 +167,7 @@ func (s *survey) walk(root string) error {
 	})
 }
 
-// print writes the rates, first of all packages together, then of those with a rate above its aim, and the hardest sentences.
+// print writes the total rates, the packages with a rate above its aim, and the hardest sentences.
 func (s *survey) print(w io.Writer, sentences int) {
 	total, all := 0, map[string]int{}
 	for pkg, n := range s.words {
@@ -190,7 +190,7 @@ func (s *survey) print(w io.Writer, sentences int) {
 		fmt.Fprintf(w, " %g", a.aim)
 	}
 	fmt.Fprintln(w, ")")
-	const few = 500 // words, below which a rate says little
+	const few = 500 // words; below this, rates are not meaningful
 	type row struct {
 		pkg, text string
 		above     float64
