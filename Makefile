@@ -165,7 +165,6 @@ generate:
 	@scripts/setup.sh generate
 	$(GO) run ./internal/cmd/apigen
 	$(GO) generate ./probe/...
-	$(GO) run ./internal/cmd/skips
 	$(GO) run ./internal/cmd/conformance
 
 demo: build

@@ -193,8 +193,8 @@ func (b *Builder) prologue() {
 	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
 }
 
-// Ranks returns the traces of two ranks in containers. Their processes and threads have the same numbers, and their calls
-// overlap.
+// Ranks returns the trace of a job with two ranks in containers. Their processes and threads have the same numbers, and their
+// calls overlap.
 func Ranks(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
@@ -270,8 +270,8 @@ func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64
 	return b.Load()
 }
 
-// Decoding writes a trace with a number of calls that resemble LLM decoding, in steps of 422 calls, and returns its path. If
-// no call waits, no task ever has a known end.
+// Decoding returns a trace, not loaded, with a number of calls that resemble LLM decoding, in steps of 422 calls. If no call
+// waits, no task ever has a known end.
 func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	tb.Helper()
 	b := begin(tb, LongUUID)
