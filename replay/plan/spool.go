@@ -79,11 +79,11 @@ type spool[T any] struct {
 	changed map[int]bool // extents whose checksum is not that of their bytes
 }
 
-// An extent has between firstExtent and lastExtent elements: few in a short plan, and many in a long one, since the player maps each by
-// itself. Such numbers of elements are whole pages.
+// An extent has between firstExtent and firstExtent<<doublings elements: few in a short plan, and many in a long one, since the player maps
+// each by itself. Such numbers of elements are whole pages.
 const (
 	firstExtent  = 1 << 10
-	lastExtent   = 1 << 16
+	doublings    = 6
 	extentsAlike = 8  // extents of a size before the size doubles
 	bytesUnit    = 64 // bytes that count as one element
 )
@@ -108,7 +108,7 @@ func (s *spool[T]) add(vs ...T) int {
 func (s *spool[T]) next(n int) []T {
 	if len(s.tail) == s.full {
 		s.flush()
-		s.full = min(firstExtent<<(len(s.extents)/extentsAlike), lastExtent)
+		s.full = firstExtent << min(len(s.extents)/extentsAlike, doublings)
 		if elemSize[T]() == 1 {
 			s.full *= bytesUnit
 		}

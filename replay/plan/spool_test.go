@@ -1,0 +1,116 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// The size of extents overflowed after 424 of them.
+func TestSpoolOfManyExtents(t *testing.T) {
+	var f spoolFile
+	if err := f.create(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	s := spool[[4096]byte]{in: &f}
+	small := spool[uint32]{in: &f}
+	const n = 2 << 20
+	for i := range uint32(n) {
+		small.add(i)
+	}
+	s.add(make([][4096]byte, 10)...)
+	for len(s.extents) < 430 { // as if so many had been written
+		s.extents, s.firsts = append(s.extents, extent{}), append(s.firsts, 0)
+	}
+	s.tail, s.full = nil, 0
+	if part := s.next(1 << 20); len(part) != firstExtent<<doublings {
+		t.Errorf("%d elements", len(part))
+	}
+	small.set(5, 50)
+	small.set(n-1, 51)
+	for i, want := range map[int]uint32{0: 0, 5: 50, 1023: 1023, 1024: 1024, 100_000: 100_000, n - 2: n - 2, n - 1: 51} {
+		if got := small.at(i); got != want {
+			t.Errorf("element %d is %d, want %d", i, got, want)
+		}
+	}
+	at := 0
+	if err := small.each(func(vs []uint32) error {
+		for i, v := range vs {
+			if k := at + i; v != uint32(k) && k != 5 && k != n-1 {
+				t.Fatalf("element %d is %d", k, v)
+			}
+		}
+		at += len(vs)
+		return nil
+	}); err != nil || at != n {
+		t.Errorf("%d elements, %v", at, err)
+	}
+}
+
+// A plan whose lists have several extents reads back as it was written, with what was replaced after it was in the file.
+func TestPlanOfManyExtents(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Create(dir + "/plan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn := w.Function(acl.Model.Lookup("aclrtMemset"))
+	const calls = 30_000
+	threads := []*ThreadWriter{w.Thread(), w.Thread()}
+	for i := range uint64(calls) {
+		at, err := w.Put(make([]byte, 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops := w.Operands(Operand{Addend: i}, Operand{Slot: 1, Addend: at}, Operand{Addend: 1 << 40})
+		r := w.Relocs(Reloc{At: at, Addend: i}, Reloc{At: at + 8, Size: 4})
+		tw := threads[i%2]
+		tw.Add(Instruction{Op: OpCall, Fn: fn, Operands: ops, Relocs: r, NRelocs: 2, Call: i})
+		tw.Play(PlayedCall{Call: i})
+	}
+	w.SetOperand(3, Operand{Addend: 77})
+	w.SetReloc(2, Reloc{At: 99, Size: 8})
+	in := threads[1].At(0)
+	in.Want = 12
+	threads[1].Set(0, in)
+	f, err := w.Finish(&Header{Slots: SlotThreads}, &Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for n := range threads {
+		i := uint64(n)
+		for _, in := range f.Instructions(n) {
+			if in.Call != i {
+				t.Fatalf("thread %d: call %d, want %d", n, in.Call, i)
+			}
+			if got := f.Operand(in.Operands + 2); got.Addend != 1<<40 {
+				t.Fatalf("call %d: operand %+v", i, got)
+			}
+			if got, want := f.Operand(in.Operands).Addend, map[bool]uint64{true: 77, false: i}[i == 1]; got != want {
+				t.Fatalf("call %d: operand %d, want %d", i, got, want)
+			}
+			if got := f.Relocs(in); len(got) != 2 || got[0].Addend != i && i != 1 || i == 1 && got[0].At != 99 || got[1].Size != 4 {
+				t.Fatalf("call %d: relocations %+v", i, got)
+			}
+			if i == 1 && in.Want != 12 {
+				t.Errorf("the replaced instruction is %+v", in)
+			}
+			i += 2
+		}
+		if i != calls+uint64(n) {
+			t.Errorf("thread %d ends before call %d", n, i)
+		}
+		k := uint64(n)
+		for c := range f.Played(n) {
+			if c.Call != k {
+				t.Fatalf("played call %d, want %d", c.Call, k)
+			}
+			k += 2
+		}
+	}
+	if f.Count() != calls {
+		t.Errorf("%d instructions", f.Count())
+	}
+}
