@@ -79,13 +79,11 @@ func TestShimAgainstUprobes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := prepare(t)
 			dir := ownLibraries(t)
-			u, err := uprobe.Attach(acl.Model, filepath.Join(dir, "libascendcl.so"), &uprobe.Options{CountOnly: true})
+			u, err := uprobe.Load(acl.Model, &uprobe.Options{CountOnly: true})
 			testenv.Uprobes(t, err)
 			defer u.Close()
-			for _, lib := range j.libraries {
-				if err := u.Add(lib); err != nil {
-					t.Fatal(err)
-				}
+			for _, lib := range append([]string{filepath.Join(dir, "libascendcl.so")}, j.libraries...) {
+				testenv.Uprobes(t, u.Add(lib))
 			}
 			r, _, _ := run(t, record.Options{Replayable: true}, j.command...)
 			seen, err := u.Counts()

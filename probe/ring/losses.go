@@ -1,6 +1,9 @@
 package ring
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/acltrace/acltrace/probe"
@@ -86,4 +89,20 @@ func (s *Session) possible(calls uint64) bool {
 // clamp limits a counter that all threads share to the events that the machine can have produced.
 func (s *Session) clamp(n uint64) uint64 {
 	return min(n, uint64(probe.Now()-s.losses.since)/leastCall*uint64(runtime.NumCPU()))
+}
+
+// PassedBy returns the functions that the shim does not wrap, with the number of calls and requests by dlsym.
+func (s *Session) PassedBy() map[string]uint64 {
+	b, err := os.ReadFile(filepath.Join(s.files.dir, "passed"))
+	if err != nil {
+		return nil
+	}
+	m := map[string]uint64{}
+	for ; len(b) >= passedBytes; b = b[passedBytes:] {
+		count, state := le.Uint64(b), le.Uint32(b[8:])
+		if name, _, _ := bytes.Cut(b[12:passedBytes], []byte{0}); state == passedNamed && count > 0 {
+			m[string(name)] += s.clamp(count)
+		}
+	}
+	return m
 }

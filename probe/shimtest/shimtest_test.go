@@ -777,9 +777,10 @@ func TestAgainstUprobes(t *testing.T) {
 	s := shapes[1]
 	dir := s.build(t, "")
 	path := filepath.Join(dir, s.main())
-	u, err := uprobe.Attach(acl.Model, path, &uprobe.Options{CountOnly: true})
+	u, err := uprobe.Load(acl.Model, &uprobe.Options{CountOnly: true})
 	testenv.Uprobes(t, err)
 	defer u.Close()
+	testenv.Uprobes(t, u.Add(path))
 	total := map[string]int{}
 	add := func(r *result) {
 		for f, n := range r.recorded {

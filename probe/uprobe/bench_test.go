@@ -69,7 +69,7 @@ func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 // recorded attaches acltrace's probes.
 func recorded(b *testing.B, lib string, opts *Options) (detach func()) {
 	b.Helper()
-	u, err := Attach(acl.Model, lib, opts)
+	u, err := attach(lib, opts)
 	testenv.Uprobes(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)

@@ -15,11 +15,6 @@ type Feature struct {
 	test  func() error // nil: compare versions
 }
 
-// Features returns the table of features. Each is declared beside the code that uses it.
-func Features() []*Feature {
-	return []*Feature{attachMany, allocateAtProbes, waitForPages, probeCookies, ancestorCgroups, cgroupAccounting}
-}
-
 // Supported reports whether the kernel has the feature. If this process may not try it, the version decides.
 func (f *Feature) Supported() bool {
 	if f.test != nil {

@@ -35,8 +35,8 @@ type mapWatch struct {
 
 const mapRingPages = 16
 
-// WatchMaps calls f for each runtime library that any process maps, on one goroutine, until stop is called.
-func WatchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
+// watchMaps calls f for each runtime library that any process maps, on one goroutine, until stop is called.
+func watchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	w := &mapWatch{model: m, stop: make(chan struct{})}
 	for cpu := 0; ; cpu++ { // also those outside this process's affinity
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -146,7 +146,7 @@ func filesOf(pid int, addresses, path string) []string {
 // Follow adds the libraries that selected processes map from now on, until stop is called. Calls before the probes are
 // attached are not seen: late gets the longest time that this may have taken.
 func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (stop func(), err error) {
-	return WatchMaps(u.model, func(m Mapped) {
+	return watchMaps(u.model, func(m Mapped) {
 		began := time.Now()
 		if m.Lost {
 			// Search all processes instead.

@@ -76,26 +76,6 @@ type Probes struct {
 	ended    int64     // see Ended
 }
 
-// Attach is Load and Add for one library.
-func Attach(m *api.Model, library string, opts *Options) (*Probes, error) {
-	u, err := newProbes(m, opts)
-	if err != nil {
-		return nil, err
-	}
-	// Report errors that need no privilege first.
-	if _, _, err := u.sites(library); err != nil {
-		return nil, err
-	}
-	if err := u.load(); err != nil {
-		return nil, kernelError(fmt.Errorf("load uprobes: %w", err))
-	}
-	if err := u.Add(library); err != nil {
-		u.Close()
-		return nil, err
-	}
-	return u, nil
-}
-
 // Load loads the programs and maps. Add attaches them.
 func Load(m *api.Model, opts *Options) (*Probes, error) {
 	u, err := newProbes(m, opts)

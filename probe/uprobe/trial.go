@@ -45,6 +45,11 @@ func Try(m *api.Model, all bool) []Trial {
 	return kinds
 }
 
+// Features returns the table of features. Each is declared beside the code that uses it.
+func Features() []*Feature {
+	return []*Feature{attachMany, allocateAtProbes, waitForPages, probeCookies, ancestorCgroups, cgroupAccounting}
+}
+
 func try(m *api.Model, oneByOne bool) (float64, error) {
 	f := trialFunc(m)
 	if f == nil {

@@ -537,9 +537,22 @@ func (s *seen) of(name string) []probe.Call {
 	return cs
 }
 
+// attach loads probes for one library.
+func attach(library string, opts *Options) (*Probes, error) {
+	u, err := Load(acl.Model, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.Add(library); err != nil {
+		u.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
 func attachUprobes(t *testing.T, opts *Options) *Probes {
 	t.Helper()
-	u, err := Attach(acl.Model, testLib(t), opts)
+	u, err := attach(testLib(t), opts)
 	testenv.Uprobes(t, err)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -1196,7 +1209,7 @@ func TestUprobeErrors(t *testing.T) {
 		{lib, &Options{Functions: []string{"aclrtNope"}}, "aclrtNope: no such function"},
 		{lib, &Options{Functions: []string{"aclrtFree"}}, "exports no function"},
 	} {
-		u, err := Attach(acl.Model, c.lib, c.opts)
+		u, err := attach(c.lib, c.opts)
 		if err == nil {
 			u.Close()
 			t.Errorf("%s: no error, want %q", c.lib, c.want)
@@ -1209,7 +1222,7 @@ func TestUprobeErrors(t *testing.T) {
 // Without privilege the error names the missing capabilities. The test runs itself as an unprivileged user.
 func TestUprobeNotPermitted(t *testing.T) {
 	if lib := os.Getenv("ACLTRACE_TEST_UNPRIVILEGED"); lib != "" {
-		_, err := Attach(acl.Model, lib, nil)
+		_, err := attach(lib, nil)
 		if !errors.Is(err, ErrNotPermitted) || !strings.Contains(err.Error(), "CAP_BPF and CAP_PERFMON") {
 			t.Fatalf("error is %v", err)
 		}
@@ -1255,7 +1268,7 @@ func TestUprobeDeletedLibrary(t *testing.T) {
 	if err != nil || len(libs) != 1 {
 		t.Fatalf("libraries %v, %v", libs, err)
 	}
-	u, err := Attach(acl.Model, libs[0], &Options{PIDs: []int{c.Process.Pid}, CountOnly: true})
+	u, err := attach(libs[0], &Options{PIDs: []int{c.Process.Pid}, CountOnly: true})
 	testenv.Uprobes(t, err)
 	defer u.Close()
 	c.run(t)
