@@ -29,8 +29,9 @@ SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
 # Each runtime has a shim: the common sources and its own.
 SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payload bind))
-# The player also runs with C libraries that are older than the one on the build machine: see replay/player/glibc.h.
-PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
+# The player also runs with C libraries that are older than the one on the build machine: see replay/player/glibc/glibc.h.
+PLAYER_C := $(wildcard replay/player/*.c replay/player/glibc/*.c)
+PLAYER_FLAGS := -include replay/player/glibc/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 
 HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null)
@@ -83,9 +84,9 @@ lib/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $<
 
-lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
+lib/acltrace-player: $(PLAYER_C) $(HEADERS)
 	@mkdir -p lib
-	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
+	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(PLAYER_C) $(PLAYER_LIBS)
 
 # bin/acltrace-arm64 is the one file to copy to an aarch64 machine.
 cross: bin/acltrace-arm64
@@ -99,10 +100,10 @@ lib/arm64/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@mkdir -p lib/arm64
 	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $<
 
-lib/arm64/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
+lib/arm64/acltrace-player: $(PLAYER_C) $(HEADERS)
 	@scripts/setup.sh cross
 	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
+	$(CROSS) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(PLAYER_C) $(PLAYER_LIBS)
 
 # The simulator of the runtime $1. A simulator in Go is two libraries: the exports in C, and the engine that they load.
 SIM_FLAGS := -fPIC -shared

@@ -26,7 +26,7 @@ import (
 
 // The player's source as bundles have it.
 //
-//go:embed player/player.c player/sandbox.* player/place* player/plan.h player/call_gen.h
+//go:embed player/*.c player/*.h
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -80,13 +80,13 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, ErrMissing)
 	}
 	b := &bundler{p: p, dir: dir}
-	b.sources()
+	units := b.sources()
 	b.environment(r.Meta(), kernels)
 	for _, f := range p.Files {
 		b.files = append(b.files, f.Hash+"  "+f.Name)
 	}
 	library := b.p.Model.Libraries()[0]
-	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.Model.Simulator.Symbol))
+	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.Model.Simulator.Symbol, strings.Join(units, " ")))
 	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.Found.Calls, threads(len(p.Threads)), b.shortcomings(), library, b.listing()))
 	return (&judge{p, opts}).report(nil, nil), b.err
 }
@@ -113,7 +113,9 @@ func (b *bundler) file(name, text string) {
 	}
 }
 
-func (b *bundler) sources() {
+// sources writes the player's source and returns the names of its C files.
+func (b *bundler) sources() []string {
+	var units []string
 	names, err := fs.Glob(source, "player/*")
 	for _, name := range names {
 		var text []byte
@@ -121,8 +123,12 @@ func (b *bundler) sources() {
 			break
 		}
 		b.file(path.Base(name), string(text))
+		if path.Ext(name) == ".c" {
+			units = append(units, path.Base(name))
+		}
 	}
 	b.err = errors.Join(b.err, err)
+	return units
 }
 
 // environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.
@@ -210,7 +216,7 @@ LIB    ?= %[1]s
 # A simulator needs no more of the machine than files below this folder.
 SANDBOX ?= $(shell grep -qs %[2]s "$(LIB)" && echo --sandbox --partial)
 
-SOURCES := player.c sandbox.c $(wildcard place_*.c)
+SOURCES := %[3]s
 
 player: $(SOURCES) $(wildcard *.h)
 	$(CC) -std=c11 $(CFLAGS) -o $@ $(SOURCES) -ldl -lpthread
@@ -245,7 +251,7 @@ it down; the call is named then. "make debug" does so under gdb.
 
 	plan      what is to be done, with all payloads (plan.h says how it is laid out)
 	env       variables for the simulator, where it is that; other libraries ignore them
-	player.c  makes the calls
+	play*.c   make the calls
 	sandbox.c is what keeps a simulator from the rest of the machine, on Linux with Landlock and seccomp
 	place_*.c put device memory at its recorded addresses, on a device
 	N-NAME    files that the program had loaded

@@ -19,22 +19,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PLACE_UNIT = 2 << 20 }; /* which memory is mapped by */
+enum { PLACE_UNIT = 2 << 20 }; /* bytes; memory is mapped in such units */
 
 struct place_range {
 	uint64_t at, size;
 	enum { PLACE_TO_COME, PLACE_LIVE, PLACE_ENDED } state;
-	void *freed; /* an event: when a stream has given it back */
-	void *by;    /* that stream */
+	void *freed; /* event that is complete when the stream `by` has freed it */
+	void *by;
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct place_range *ranges;
-	size_t count, next; /* before which none is to come */
-	struct place_range **live, **freed; /* those that have an event */
+	size_t count, next; /* all ranges before next have come */
+	struct place_range **live, **freed; /* allocations; freed ones that have an event */
 	size_t live_count, next_freed;
-	struct { uint64_t at; bool held, mapped; } *units; /* that the ranges touch, by address */
+	struct { uint64_t at; bool held, mapped; } *units; /* that overlap the ranges, sorted by address */
 	size_t units_count;
 	int (*init)(unsigned);
 	int (*alloc)(uint64_t *, size_t), (*free)(uint64_t), (*range)(uint64_t *, size_t *, uint64_t);
@@ -51,7 +51,7 @@ static int place_ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The first unit that does not lie before an address. */
+/* Returns the index of the first unit at or after an address. */
 static size_t place_unit(uint64_t at)
 {
 	size_t from = 0, to = place.units_count;
@@ -88,11 +88,11 @@ static void place_give_back(size_t from, size_t to)
 	}
 }
 
-/* Has memory mapped into units beside each other that are held. */
+/* Maps device memory into consecutive units that are held. */
 static bool place_map(size_t from, size_t to)
 {
 	struct { int type, handles, location, device; void *other; uint64_t flags; } prop = {.type = 1 /* pinned */, .location = 1 /* a device */};
-	struct { int location, device, flags; } access = {.location = 1, .flags = 3 /* to be read and written */};
+	struct { int location, device, flags; } access = {.location = 1, .flags = 3 /* read and write */};
 	uint64_t at = place.units[from].at, size = (to - from) * (uint64_t)PLACE_UNIT, got = 0, handle;
 	if (place.device(&prop.device) != 0)
 		return false;
@@ -112,7 +112,7 @@ static bool place_map(size_t from, size_t to)
 	return true;
 }
 
-/* Whether an allocation lies where another one will. */
+/* Whether a range overlaps a live allocation. */
 static bool place_taken(const struct place_range *r)
 {
 	for (size_t i = 0; i < place.live_count; i++)
@@ -121,7 +121,7 @@ static bool place_taken(const struct place_range *r)
 	return false;
 }
 
-/* The next allocation of a size that was recorded, NULL where none is to come. */
+/* Returns the next recorded allocation of a size, NULL if there is none. */
 static struct place_range *place_wanted(uint64_t size)
 {
 	while (place.next < place.count && place.ranges[place.next].state != PLACE_TO_COME)
@@ -132,7 +132,10 @@ static struct place_range *place_wanted(uint64_t size)
 	return NULL;
 }
 
-/* What was given back where a range lies and a stream may still use, but one that has it from here on: its event is the caller's. NULL for nothing. */
+/*
+ * Returns the event of memory in a range that was freed on a stream and may still be in use. The caller owns the event. NULL if there is none, or
+ * if the memory was freed on the stream `by` that gets it now.
+ */
 static void *place_pending(const struct place_range *r, const void *by)
 {
 	for (size_t i = 0; i < place.next_freed; i++) {
@@ -150,8 +153,8 @@ static void *place_pending(const struct place_range *r, const void *by)
 }
 
 /*
- * Places an allocation at the address of the next one of its size that was recorded, and waits until it is free, unless it is for the stream that
- * gives it back. Where another one still lies there it is not that one, but one that had failed: the driver is to say so again.
+ * Places an allocation at the address of the next recorded one of its size, and waits until the memory is free there. `by` is the stream that
+ * allocates. Returns false if a live allocation overlaps: then the recorded call had failed, and the driver will refuse it too.
  */
 static bool place_next(uint64_t *p, size_t size, const void *by)
 {
@@ -184,7 +187,7 @@ static bool place_next(uint64_t *p, size_t size, const void *by)
 	return ok;
 }
 
-/* The place in live of what lies at an address. */
+/* Returns the entry of place.live that has an address, NULL for none. */
 static struct place_range **place_live(uint64_t at)
 {
 	for (size_t i = 0; i < place.live_count; i++)
@@ -197,7 +200,7 @@ static bool place_end(uint64_t at, void *event, void *by)
 {
 	pthread_mutex_lock(&place.lock);
 	struct place_range **r = place_live(at);
-	bool is = r && (*r)->at == at; /* the driver has an error for another */
+	bool is = r && (*r)->at == at; /* for another address the driver returns an error */
 	if (is) {
 		(*r)->state = PLACE_ENDED;
 		(*r)->freed = event, (*r)->by = by;
@@ -209,7 +212,7 @@ static bool place_end(uint64_t at, void *event, void *by)
 	return is;
 }
 
-/* When a stream comes to where it is now; NULL where that can't be told, as while it is captured. */
+/* Returns a new event for the work that is on a stream now. NULL on failure, or while the stream is captured. */
 static void *place_event(void *stream, int own)
 {
 	void *event = NULL;
@@ -240,7 +243,7 @@ static int place_alloc_async(uint64_t *p, size_t size, void *s) { return place_n
 static int place_alloc_async_ptsz(uint64_t *p, size_t size, void *s) { return place_next(p, size, s) ? 0 : place.alloc_async[1](p, size, s); }
 static int place_alloc_pool(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size, s) ? 0 : place.alloc_pool[0](p, size, pool, s); }
 static int place_alloc_pool_ptsz(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size, s) ? 0 : place.alloc_pool[1](p, size, pool, s); }
-/* Waits for what may use the memory, as the driver does. */
+/* Waits for all work that may use the memory, as the driver does. */
 static int place_free(uint64_t p) { return place_end(p, NULL, NULL) ? place.synchronize() : place.free(p); }
 static int place_free_async(uint64_t p, void *s) { return place_free_on(p, s, 0); }
 static int place_free_async_ptsz(uint64_t p, void *s) { return place_free_on(p, s, 1); }
@@ -257,7 +260,7 @@ static int place_range(uint64_t *base, size_t *size, uint64_t p)
 	return r ? 0 : place.range(base, size, p);
 }
 
-/* Addresses without memory: those that were recorded are wished for. */
+/* A reservation of addresses: asks the driver for the recorded ones. */
 static int place_reserve(uint64_t *p, size_t size, size_t align, uint64_t at, unsigned long long flags)
 {
 	pthread_mutex_lock(&place.lock);
@@ -338,7 +341,7 @@ void *place_cuda(void *library, const char *name, void *real)
 		place_read();
 		for (size_t i = 0; i < sizeof used / sizeof *used; i++)
 			if ((*(void **)used[i].real = dlsym(library, used[i].name)) == NULL)
-				place.count = 0; /* not a driver that could */
+				place.count = 0; /* the driver can't map memory at an address */
 		for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
 			*(void **)wanted[i].real = dlsym(library, wanted[i].name);
 	}

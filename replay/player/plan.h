@@ -1,31 +1,29 @@
 /*
  * The layout of a plan and of the results of its run. Package replay/plan writes plans, package replay reads results; plan/layout.go has the
- * same structures, and both sides assert the sizes. Everything is little-endian.
+ * same structures, and both sides assert the sizes. All numbers are little-endian.
  *
- * A plan file has a header of one page, then the extents of five lists, in the order in which they were written, then the index. The index
- * has the short tables, and for each list a table of its extents. An extent is whole pages. The player maps the extents of a list one
- * behind the other, so that the list is an array.
+ * A plan file has a header of one page, the extents of five lists in the order in which they were written, and the index. The index has the short
+ * tables, and for each list a table of its extents. An extent is whole pages. The player maps a list's extents one after the other, as an array.
  *
  * A plan is one program for each captured thread, made of fixed-size instructions. Values that only the run can know
- * (handles, addresses) live in slots. Every operand is a slot plus an addend, whatever it stands for:
+ * (handles, addresses) live in slots. Every operand is a slot's value plus an addend:
  *
  *	slot 0    the number 0: the operand is an immediate
- *	slot 1    the address of the plan's data, in a private writable copy
- *	slot 2    the address of the scratch memory
- *	slot 3    the address of the slots: the operand is a pointer to a slot, for outputs
- *	slot 4    the address of memory that all processes share
- *	slot 5    a function that takes as long as its argument, a struct plan_runs, says
- *	slot 6    a function that takes as long as its third argument says, for streams that pass more
- *	slot 7    a function that does nothing and returns 0
+ *	slot 1    address of the plan's data, in a private writable copy
+ *	slot 2    address of scratch memory
+ *	slot 3    address of slot 0: the operand points to a slot, for outputs
+ *	slot 4    address of memory that all processes share
+ *	slot 5    a host function; its argument, a struct plan_runs, has its durations
+ *	slot 6    the same with the argument in third place, for stream callbacks
+ *	slot 7    a function that returns 0
  *	slot 8    the byte that new device memory is filled with: result_header.poison
- *	slot 9    the address of memory that holds zeros only, in place of payloads that the trace lacks
- *	then, for each thread, the address of scratch memory that the next call uses again; for each thread, its pthread_t;
- *	for each process, its number
- *	from there on  what calls have stored: handles and addresses
+ *	slot 9    address of zeros, in place of payloads that the trace lacks
+ *	then      for each thread, the address of scratch memory that each call reuses; for each thread, its pthread_t; for each process, its pid
+ *	the rest  handles and addresses that calls have stored
  *
- * Relocations are words inside the data that hold a slot plus an addend; they are stored just before the instruction
- * that they belong to. With INST_SPOIL, the relocations of an instruction are followed by spoils: pieces of the data that the runtime
- * has to have read when the call returns. The player overwrites them then, as the program does with its own arguments: see spoil().
+ * A relocation is a word in the data that gets a slot's value plus an addend, just before its instruction. With INST_SPOIL, an instruction's relocations
+ * are followed by spoils: pieces of the data that the runtime must have read when the call returns. The player then overwrites them,
+ * as programs do that reuse their buffers: see spoil().
  */
 #ifndef ACLTRACE_PLAN_H
 #define ACLTRACE_PLAN_H
@@ -40,47 +38,47 @@
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
 
 enum plan_op {
-	OP_NOTHING,  /* what the planner took back */
-	OP_CALL,     /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
-	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len; until the result is
-	              * want where width is 0, and there is no such operand. It then may run a function of the program's, in which the
-	              * next len instructions are played: they count as finished when the call has returned */
+	OP_NOTHING,  /* an instruction that the compiler withdrew */
+	OP_CALL,     /* call function fn with `words` operands; the result's lower `bits` bits must be equal to those of want */
+	OP_UNTIL,    /* the same, repeated until the `width` bytes at the operand after the words are len. width 0: there is no such operand,
+	              * and the call is repeated until the result is want. Such a call may run a host function, in which the next len
+	              * instructions are played. They count as finished when the call has returned */
 	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at the distance operand 2 */
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
-	OP_TAKE,     /* store at operand 0 the number that the file of the process operand 1 by the descriptor operand 2 gets here */
-	OP_MARK,     /* tell the library, if it can take note, that len bytes at operand 0 are unknown, for the reason with number bits */
-	OP_PLACE,    /* a simulator puts what the thread allocates next at the address operand 0 */
-	OP_FORK,     /* fork process fn of the plan, with the library as it is, and play its threads */
+	OP_TAKE,     /* copy descriptor operand 2 from process operand 1, and store its number at operand 0 */
+	OP_MARK,     /* mark len bytes at operand 0 as unknown, if the library can, for the reason with number bits */
+	OP_PLACE,    /* a simulator puts the thread's next allocation at the address operand 0 */
+	OP_FORK,     /* fork the plan's process fn, with the library as it is, and play its threads */
 };
 
 /*
- * What an OP_CHECK is of; `words` is the parameter, ret_slot the item and `at` the offset of the bytes in the result. If `bits` is not
- * 0 the bytes prove nothing, equal or not: it is the number of the reason, see verify.Reasons.
+ * The object of an OP_CHECK. `words` is the parameter, ret_slot the item and `at` the offset of the bytes in the result. If `bits` is not 0, the
+ * bytes prove nothing, equal or not; it is the reason's number, see verify.Reasons.
  */
 enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
-	CHECK_RESULT, /* what a copy has brought to the host */
-	CHECK_MACHINE, /* as CHECK_OUTPUT, of what tells of the machine, on which another one may differ */
-	CHECK_EXTENT, /* as CHECK_OUTPUT, of a number that may also be another one that is no less than `at` */
-	CHECK_LENGTH  /* of a result whose recorded length is not the one that the copy has here: both are in the data and differ */
+	CHECK_RESULT, /* bytes that a copy has brought to the host */
+	CHECK_MACHINE, /* as CHECK_OUTPUT, a property of the machine: another machine may differ */
+	CHECK_EXTENT, /* as CHECK_OUTPUT, a number; any number from `at` on is allowed too */
+	CHECK_LENGTH  /* a result with another length than recorded: both lengths are in the data, and differ */
 };
 
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };
 
 enum {
-	INST_STOP = 1,  /* an unexpected result ends the run: what follows would use what the call did not make */
+	INST_STOP = 1,  /* an unexpected result ends the run: later calls need the object that this call did not make */
 	INST_START = 2, /* read the clock before the call; a paced plan always does */
-	INST_END = 4,   /* and after it. What is not read is the time that was read last */
-	/* 8 is for who reads the results: the call is one of the replay's own */
-	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not take note of an OP_MARK */
+	INST_END = 4,   /* read the clock after the call. Without these flags a time is the last one that was read */
+	/* 8 is for the reader of the results: the replay has added the call */
+	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not support OP_MARK */
 	INST_SPOIL = 32, /* of an OP_CALL: spoils follow its relocations, see struct plan_reloc */
-	/* Of an OP_CHECK of memory that the program accesses without a call. Bytes that are excused give the result REASON_MANAGED. */
+	/* For an OP_CHECK of memory that the program accesses without a call. Excused bytes give the result REASON_MANAGED. */
 	INST_EXCUSED = 64, /* a difference proves nothing: the program may have stored unseen */
-	INST_SINCE = 128,   /* operand 3 is the content before the tasks: a byte that is as it was there is excused */
+	INST_SINCE = 128,   /* operand 3 is the content before the tasks: an unchanged byte is excused */
 };
 
-/* So many rows at an offset in the index. */
+/* `count` rows at an offset in the index. */
 struct plan_table {
 	uint64_t offset, count;
 };
@@ -102,32 +100,32 @@ struct plan_header {
 	uint64_t scratch;  /* bytes of scratch memory */
 	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
-	uint64_t zeros;    /* bytes of the memory of zeros */
-	uint64_t instructions, relocs_count; /* those of a thread end with padding up to a whole page */
+	uint64_t zeros;    /* bytes of zeros */
+	uint64_t instructions, relocs_count; /* a thread's instructions are padded to a whole page */
 	struct plan_table data_extents, instructions_extents, rest_extents, operands_extents, relocs_extents;
 	struct plan_table names; /* NUL-terminated; count is bytes */
 	struct plan_table functions, processes, threads;
-	struct plan_table reasons; /* why results can be unproved: uint32_t, offsets in names; the first one has number 1 */
-	struct plan_table doubts;  /* what is unproved whatever the run shows */
-	struct plan_table maps;    /* host memory to be mapped */
-	uint64_t until_ns; /* how long an OP_UNTIL may take */
+	struct plan_table reasons; /* reasons for unproved results: uint32_t, offsets in names; the first one has number 1 */
+	struct plan_table doubts;  /* results that are unproved before the run */
+	struct plan_table maps;    /* host memory to map */
+	uint64_t until_ns; /* limit of an OP_UNTIL */
 	uint32_t paced;    /* begin each call at its time */
-	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
+	uint32_t tolerance; /* a data_type: numbers in results may differ by relative * recorded + absolute; 0: no tolerance */
 	double relative, absolute;
-	uint32_t zeros_reason; /* number of the reason for which each process marks the memory of zeros as unknown; 0: it does not */
+	uint32_t zeros_reason; /* the reason by which each process marks the zeros as unknown; 0: it does not */
 	uint32_t reserved;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
 };
 
-/* Host memory of a process that is registered for the device. It is mapped at an address, or anywhere if that is 0 or taken. */
+/* Host memory that a process registers for the device. It is mapped at `at`, or anywhere if that is 0 or taken. */
 struct plan_map {
 	uint64_t at, size;
 	uint32_t slot; /* gets the address */
 	uint32_t process;
 };
 
-/* Unproved results of a call that no OP_CHECK stands for. */
+/* Unproved results of a call without an OP_CHECK. */
 struct plan_doubt {
 	uint64_t call;
 	uint32_t reason; /* number */
@@ -136,20 +134,20 @@ struct plan_doubt {
 	uint32_t pad;
 };
 
-/* Numbers of reasons that a run finds: those of verify.Reasons. */
+/* Reasons that the player itself gives, by their number in verify.Reasons. */
 enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, REASON_CRASH = 15, MAX_REASONS = 32 };
 
 struct plan_function {
-	uint32_t how;  /* number of words, or CALL_SPECIAL plus its number in the model: see call_gen.h */
+	uint32_t how;  /* number of words, or CALL_SPECIAL plus the function's number in the model: see call_gen.h */
 	uint32_t name; /* offset in names */
 };
 
 enum { CALL_SPECIAL = 64 };
 
-/* A captured process. Each runs in a process of its own where there are several. One that OP_FORK makes has no variables. */
+/* A captured process. A process that OP_FORK makes has no variables. */
 struct plan_process {
 	uint32_t first, count; /* threads */
-	uint32_t env, vars;    /* offset in names of so many variables NAME=value, one behind the other, set before the library is loaded */
+	uint32_t env, vars;    /* offset in names, and number, of consecutive variables NAME=value, set before the library is loaded */
 	uint32_t forked; /* by OP_FORK */
 };
 
@@ -175,35 +173,35 @@ struct plan_reloc {
 	uint32_t size; /* bytes of the word: 8 or 4 */
 };
 
-enum { SPOILED = 0xdb }; /* a byte that makes invalid addresses and numbers that are too large */
+enum { SPOILED = 0xdb }; /* makes invalid addresses and numbers that are too large */
 
-/* How long a function of the program's took that a stream called, in the plan's data. A graph calls it more than once. */
+/* The recorded durations of a host function, in the plan's data. A graph may call the function more than once. */
 struct plan_runs {
-	uint64_t next;  /* run, from 0; of those behind the last nothing is known, and they take no time */
+	uint64_t next;  /* index of the next run; a run without a recorded duration takes no time */
 	uint64_t count;
 	uint64_t ns[];
 };
 
-/* What every call needs; the time from one call to the next goes by how many bytes are moved for it. */
+/* The fields that every call needs. Small, since the time between two calls depends on the bytes that are loaded. */
 struct plan_instruction {
 	uint8_t op, flags, bits, words;
 	uint32_t fn;       /* number of the call's function; OP_WAIT: of the thread */
 	uint32_t operands; /* the first of them */
 	uint32_t relocs, relocs_count;
-	uint32_t ret_slot; /* takes the result, 0 for none */
+	uint32_t ret_slot; /* gets the result, 0: none */
 	uint64_t want;
 };
 
-/* The rest of the instruction of the same number, which few need while the plan runs. */
+/* The instruction's other fields, at the same index. Few instructions need them during the run. */
 struct plan_rest {
 	uint64_t call; /* in the trace */
-	uint64_t at;   /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
+	uint64_t at;   /* of a call in a paced plan: its start, in nanoseconds after the run's beginning */
 	uint64_t len, width;
 };
 
 enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
 
-/* What the system says of threads: nanoseconds on a processor, and ready to run without one. Both are 0 where it says nothing. */
+/* Times of threads by the system, in nanoseconds: running on a processor, and ready but waiting for one. 0 if unknown. */
 struct core_time {
 	uint64_t ran, waited;
 };
@@ -212,44 +210,44 @@ struct result_header {
 	char magic[8];
 	uint32_t version;
 	uint32_t status;
-	uint64_t counter[2], ns[2]; /* two readings of the counter and of CLOCK_MONOTONIC */
+	uint64_t counter[2], ns[2]; /* the counter and CLOCK_MONOTONIC, before and after the run */
 	uint32_t stopped;           /* an instruction with INST_STOP has ended the run */
 	uint32_t details;           /* in use */
-	uint32_t ready, refused;    /* threads that are there; processes that can't go on */
+	uint32_t ready, refused;    /* threads that have arrived; processes that can't go on */
 	uint64_t origin;            /* counter at time 0, once all threads are ready */
-	uint32_t crashed;           /* 1 + the thread that a signal has ended the run in, 0 where that is not known */
+	uint32_t crashed;           /* 1 + the thread in which a signal has ended the run, 0 if unknown */
 	uint32_t kernels_lock;      /* held by the thread that adds a name to result_kernels */
-	struct core_time library;   /* of the library's own threads that are there at the end, in all processes */
-	uint64_t stolen_before, stolen_after; /* what the machine's host had taken of its processors, nanoseconds in steps of 10 ms */
+	struct core_time library;   /* sum over the library's own threads that exist at the end, in all processes */
+	uint64_t stolen_before, stolen_after; /* processor time that the machine's host took, nanoseconds in 10 ms steps */
 	uint32_t kernels; /* names in result_kernels */
 	uint32_t reports; /* the library reports which results kernels that it lacks would have computed, by aclsim_unknown() */
 	uint32_t poison;  /* set by the caller before the run */
-	uint32_t sandbox; /* what sandbox_enter() has returned, 0 outside */
-	char error[4096 - 128];     /* why the run was refused; the names of missing functions, one a line behind the first */
+	uint32_t sandbox; /* result of sandbox_enter(), 0 without a sandbox */
+	char error[4096 - 128];     /* why the run was refused; then the missing functions, one a line */
 };
 
 /* A cache line, so that threads do not slow each other. */
 struct result_thread {
 	uint64_t progress; /* instructions finished */
-	uint64_t inside;   /* in a call of the runtime */
+	uint64_t inside;   /* 1 + index of the current call's instruction */
 	struct core_time core; /* from the first instruction to the last; stored at its end */
 	uint64_t reserved[4];
 };
 
 enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };
 
-/* The other bits of result_instruction.flags: the number of the reason for which the library does not vouch for the bytes, and 1 + that
- * of the kernel concerned in result_kernels; 0 for none. */
+/* The other bits of result_instruction.flags: the reason why the library does not vouch for the bytes, and 1 + the kernel's index in
+ * result_kernels. 0: none. */
 enum { RESULT_REASON_SHIFT = 8, RESULT_KERNEL_SHIFT = 16, KERNEL_NAMES = 256, KERNEL_NAME = 64 /* bytes, NUL-terminated */ };
 
 struct result_instruction {
 	uint64_t start, end; /* counter, see INST_START and INST_END */
-	uint64_t ret;        /* of an OP_CHECK whose bytes differ, tolerated or not: a hash of them */
+	uint64_t ret;        /* result; of an OP_CHECK, a hash of the bytes that differ, tolerated or not */
 	uint32_t flags;
-	uint32_t detail; /* number of its result_detail, from 1; 0 for none */
+	uint32_t detail; /* 1 + index of its result_detail, 0: none */
 };
 
-/* How the bytes of an OP_CHECK differ. */
+/* The difference that an OP_CHECK has found. */
 struct result_detail {
 	uint64_t first, count; /* differing bytes */
 	uint8_t got[16], want[16];

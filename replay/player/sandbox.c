@@ -1,14 +1,13 @@
 /*
- * The sandbox of the player. A plan comes from a trace, and a trace is a stranger's: its calls and kernels run here with the user's
- * rights. Three rules:
+ * The sandbox of the player. A trace may come from a stranger, and its calls and kernels run here with the user's rights. Three rules:
  *
  *	1. It is entered once, by the one thread of the process, before processes are forked and a library is opened. Landlock and seccomp
- *	   bind the calling thread and its children. Processes that entered one by one could not share memory any more.
- *	2. A layer that the kernel lacks is left out. The caller decides whether it goes on without.
+ *	   bind the calling thread and its children. Processes in separate sandboxes could not share memory.
+ *	2. A layer that the kernel lacks is left out. The caller decides whether to go on.
  *	3. Landlock lists the allowed files. Seccomp lists the refused calls: a C library, a Go runtime and a simulator make too many
  *	   system calls to list them all.
  *
- * The numbers of Landlock are repeated here, for bundles are built where headers may be older than the kernel.
+ * Landlock's numbers are repeated here: bundles are built on machines whose headers may be older than the kernel.
  */
 #define _GNU_SOURCE
 #include "sandbox.h"
@@ -28,14 +27,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Leaves a layer out, for the test that shows what each one stops. */
+/* A test leaves layers out, to show the effect of each. */
 #ifdef SANDBOX_TEST
 static bool wants(enum sandbox_layer l) { return getenv("SANDBOX_WITHOUT") == NULL || !(atoi(getenv("SANDBOX_WITHOUT")) & (int)l); }
 #else
 #define wants(l) true
 #endif
 
-/* Closes all descriptors but the standard streams. A recorder, a shell or an editor may have left some that lead anywhere. */
+/* Closes all descriptors except the standard streams. A shell or an editor may have left some open, to any file. */
 static bool close_descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -50,7 +49,7 @@ static bool close_descriptors(void)
 	return true;
 }
 
-/* Root keeps what it needs to read and write the files that it may: there may be folders of other users among them. */
+/* Root keeps the capabilities to read and write files of other users, within the limits of Landlock. */
 static bool drop_privileges(void)
 {
 	enum { VERSION_3 = 0x20080522, DAC_OVERRIDE = 1, DAC_READ_SEARCH = 2, KEEP = 1 << DAC_OVERRIDE | 1 << DAC_READ_SEARCH };
@@ -77,7 +76,7 @@ enum {
 	TRUNCATE = 1 << 14,
 	OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE,
 	READS = READ_FILE | READ_DIR,
-	/* No links, pipes and sockets: acltrace reads and writes there too, from outside. */
+	/* No links, pipes and sockets: acltrace, outside the sandbox, uses the folder too. */
 	ALL = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
 };
 
@@ -86,7 +85,7 @@ struct landlock {
 	uint64_t handled;
 };
 
-/* Allows accesses below a path. What is not there needs no rule. */
+/* Allows accesses below a path. A missing path needs no rule. */
 static void allow(const struct landlock *l, const char *path, uint64_t access)
 {
 	struct { uint64_t access; int32_t parent; } __attribute__((packed)) rule = {access & l->handled, open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
@@ -100,7 +99,7 @@ static void allow(const struct landlock *l, const char *path, uint64_t access)
 	close(rule.parent);
 }
 
-/* Allows reading in the folders of a list with colons between them. An empty one would be the current folder, which may have anything. */
+/* Allows reading in the folders of a list with colons. An empty entry means the current folder and is skipped. */
 static void allow_list(const struct landlock *l, const char *list)
 {
 	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
@@ -114,7 +113,7 @@ static void allow_list(const struct landlock *l, const char *list)
 
 static uint32_t restrict_files(const char *own, const char *const *read, size_t count)
 {
-	/* Also of the loader: a C library elsewhere is in LD_LIBRARY_PATH, or named by the caller. */
+	/* The loader's folders too. A C library in another folder is in LD_LIBRARY_PATH, or named by the caller. */
 	static const char *const system[] = {"/proc", "/sys", "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
 		"/etc/ld.so.cache", "/dev/urandom", "/dev/zero"};
 	long abi = syscall(LANDLOCK_CREATE, NULL, 0, 1 /* its version */);
@@ -124,7 +123,7 @@ static uint32_t restrict_files(const char *own, const char *const *read, size_t 
 	size_t size = abi >= 6 ? sizeof attr : abi >= 4 ? offsetof(__typeof__(attr), scoped) : sizeof attr.fs;
 	uint32_t layers = SANDBOX_FILES | (uint32_t)abi << SANDBOX_ABI;
 	if (abi >= 2)
-		attr.fs |= 1 << 13; /* links and renames from one folder to another; without, none are allowed */
+		attr.fs |= 1 << 13; /* links and renames between folders; else the kernel refuses them all */
 	if (abi >= 3)
 		attr.fs |= TRUNCATE;
 	if (abi >= 4 && wants(SANDBOX_TCP)) {
@@ -168,7 +167,7 @@ enum { CALL_ALSO = 1 << 30 }; /* x32 */
 #endif
 
 #ifdef MACHINE
-/* What no replay needs; -1 is a call that an architecture does not have. They fail with EPERM. */
+/* System calls that no replay needs. They fail with EPERM. -1: the architecture does not have the call. */
 static const int denied[] = {
 	/* Programs */
 	CALL(execve, 59, 221), CALL(execveat, 322, 281),
@@ -197,7 +196,7 @@ static const int denied[] = {
 	CALL(kexec_file_load, 320, 294),
 	/* Files by handle */
 	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264), CALL(fanotify_init, 300, 262),
-	/* What Landlock leaves: owners, modes, times, attributes and, before its ABI 3, sizes of files that can't be written */
+	/* Changes that Landlock does not restrict: owners, modes, times, attributes and, before its ABI 3, sizes of files that can't be written */
 	CALL(chmod, 90, -1), CALL(fchmod, 91, 52), CALL(fchmodat, 268, 53), CALL(fchmodat2, 452, 452), CALL(chown, 92, -1), CALL(lchown, 94, -1),
 	CALL(fchown, 93, 55), CALL(fchownat, 260, 54), CALL(utime, 132, -1), CALL(utimes, 235, -1), CALL(futimesat, 261, -1), CALL(utimensat, 280, 88),
 	CALL(setxattr, 188, 5), CALL(lsetxattr, 189, 6), CALL(fsetxattr, 190, 7), CALL(removexattr, 197, 14), CALL(lremovexattr, 198, 15),
@@ -206,7 +205,7 @@ static const int denied[] = {
 	CALL(shmget, 29, 194), CALL(shmat, 30, 196), CALL(shmctl, 31, 195), CALL(shmdt, 67, 197), CALL(semget, 64, 190), CALL(semop, 65, 193),
 	CALL(semctl, 66, 191), CALL(semtimedop, 220, 192), CALL(msgget, 68, 186), CALL(msgsnd, 69, 189), CALL(msgrcv, 70, 188), CALL(msgctl, 71, 187),
 	CALL(mq_open, 240, 180), CALL(mq_unlink, 241, 181),
-	/* Out of the replay's session, by which acltrace finds its processes; priorities of other processes */
+	/* Leaving the replay's session, by which acltrace finds its processes; priorities of other processes */
 	CALL(setsid, 112, 157), CALL(setpgid, 109, 154), CALL(setpriority, 141, 140), CALL(ioprio_set, 251, 30), CALL(migrate_pages, 256, 238),
 	CALL(move_pages, 279, 239),
 	/* The machine */
@@ -220,7 +219,7 @@ static uint32_t restrict_calls(void)
 	enum {
 		COUNT = sizeof denied / sizeof *denied,
 		NEW_NAMESPACES = 0x7e020000, /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET */
-		PUSH = 0x5412, PASTE = 0x541c, /* TIOCSTI and TIOCLINUX write what the terminal then reads */
+		PUSH = 0x5412, PASTE = 0x541c, /* TIOCSTI and TIOCLINUX fake input of the terminal */
 		FASTER = 4, /* SECCOMP_FILTER_FLAG_SPEC_ALLOW */
 	};
 	static struct sock_filter code[2 * COUNT + 40];
@@ -242,7 +241,7 @@ static uint32_t restrict_calls(void)
 		UNLESS(BPF_JEQ, (uint32_t)denied[i], 1);
 		*c++ = refused;
 	}
-	/* Its flags are in memory. The C library makes clone of it then. */
+	/* Its flags are in memory, where no filter sees them. After ENOSYS the C library uses clone. */
 	UNLESS(BPF_JEQ, CALL(clone3, 435, 435), 1);
 	*c++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
 	UNLESS(BPF_JEQ, CALL(clone, 56, 220), 4);
@@ -265,7 +264,7 @@ static uint32_t restrict_calls(void)
 #undef LOAD
 #undef UNLESS
 	struct sock_fprog prog = {.len = (unsigned short)(c - code), .filter = code};
-	/* Kernels before 5.16 else turn speculative loads off, which costs some programs a third of their speed. */
+	/* FASTER: kernels before 5.16 would disable speculative stores, which makes some programs a third slower. */
 	if (syscall(CALL(seccomp, 317, 277), 1 /* a filter */, FASTER, &prog) == 0 || prctl(PR_SET_SECCOMP, 2 /* a filter */, &prog, 0, 0) == 0)
 		return SANDBOX_CALLS;
 	return 0;
@@ -277,7 +276,7 @@ static uint32_t restrict_calls(void) { return 0; }
 uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
 {
 	uint32_t layers = 0;
-	/* Without it, neither Landlock nor seccomp may be entered by a user. */
+	/* A user may use Landlock and seccomp only with it. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return 0;
 	if (wants(SANDBOX_DESCRIPTORS) && close_descriptors())

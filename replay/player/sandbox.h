@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What sandbox_enter() returns: the layers that this kernel has, and Landlock's ABI version from bit SANDBOX_ABI on. */
+/* The result of sandbox_enter(): layers that this kernel has, and Landlock's ABI version from bit SANDBOX_ABI on. */
 enum sandbox_layer {
 	SANDBOX_DESCRIPTORS = 1, /* only the standard streams are open */
 	SANDBOX_PRIVILEGES = 2,  /* no capabilities but root's to read and write files */
@@ -13,7 +13,7 @@ enum sandbox_layer {
 	SANDBOX_TCP = 8,         /* Landlock, ABI 4 */
 	SANDBOX_SIGNALS = 16,    /* Landlock, ABI 6: signals and abstract sockets stay inside */
 	SANDBOX_CALLS = 32,      /* seccomp */
-	SANDBOX_NEEDED = SANDBOX_DESCRIPTORS | SANDBOX_PRIVILEGES | SANDBOX_FILES | SANDBOX_CALLS, /* by calls and kernels of a stranger's trace */
+	SANDBOX_NEEDED = SANDBOX_DESCRIPTORS | SANDBOX_PRIVILEGES | SANDBOX_FILES | SANDBOX_CALLS, /* to run a stranger's trace */
 	SANDBOX_ABI = 8
 };
 

@@ -1,6 +1,6 @@
 /*
- * Included before everything else by the build: the versions of functions that a C library of 2012 has, too, where newer
- * ones have added another. Without this the player runs only where the C library is as new as on the machine that built it.
+ * The build includes this file before all others. It binds functions to the symbol versions that a C library of 2012 has. Otherwise the player
+ * would need a C library as new as that of the build machine.
  */
 #if defined(__gnu_linux__) && defined(__x86_64__)
 #define OLD "GLIBC_2.2.5"

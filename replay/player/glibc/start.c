@@ -1,4 +1,4 @@
-/* The start files of glibc call the newest __libc_start_main; the linker brings that here (--wrap). See glibc.h. */
+/* The start files of glibc call the newest __libc_start_main. The linker redirects that call to this file (--wrap): see glibc.h. */
 #include <features.h>
 
 #ifdef __GLIBC__
@@ -18,5 +18,5 @@ int __wrap___libc_start_main(program *main, int argc, char **argv, function *ini
 	return old_libc_start_main(main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 #else
-typedef int nothing; /* a file with something in it */
+typedef int nothing; /* C11 forbids an empty file */
 #endif

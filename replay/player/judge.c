@@ -1,0 +1,212 @@
+/* The verdict when the player runs without acltrace, by the rules of package replay/verify. */
+#define _GNU_SOURCE
+#include "player.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Whether a number that differs is allowed: a driver may return a larger extent. */
+static bool reaches(const struct plan_instruction *in, const struct result_detail *d)
+{
+	uint64_t got = 0;
+	memcpy(&got, d->got, sizeof got);
+	return in->want == CHECK_EXTENT && got >= rest(in)->at;
+}
+
+static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
+
+/* Counts recorded results by outcome: see verify.Tally. */
+struct tally {
+	unsigned long long results, proved, different, other, unproved, other_bytes, by[MAX_REASONS], bytes;
+};
+
+static const char *reason_text(uint32_t reason)
+{
+	const uint32_t *texts = table(&P.plan->reasons);
+	return reason > 0 && reason <= P.plan->reasons.count ? P.names + texts[reason - 1] : "";
+}
+
+static void add_unproved(struct tally *t, uint32_t reason, uint32_t results)
+{
+	t->results += results;
+	t->unproved += results;
+	t->by[reason % MAX_REASONS] += results;
+}
+
+static bool judged_result(const struct plan_instruction *in) { return in->op == OP_CHECK && (in->want == CHECK_RESULT || in->want == CHECK_LENGTH); }
+
+/* Counts one result. Returns how many checks in a row it has. A result is different if one part differs and is proved. */
+static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
+{
+	uint64_t n = 0;
+	uint32_t reason = 0;
+	bool differs = false, other_bytes = false;
+	for (uint64_t i = first; i < end && judged_result(&P.instructions[i]) && (n == 0 || P.rest[i].at != 0); i++, n++) {
+		uint32_t flags = P.results[i].flags, why = P.instructions[i].bits;
+		if (why == 0 || P.instructions[i].flags & INST_UNMARKED)
+			why = flags >> RESULT_REASON_SHIFT & 0xff;
+		if (!(flags & RESULT_DONE))
+			why = REASON_NOT_REACHED;
+		if (why) {
+			other_bytes |= (flags & RESULT_DIFFERS) != 0;
+			if (!reason)
+				reason = why;
+		} else if (flags & RESULT_DIFFERS) {
+			differs = true;
+		} else {
+			t->bytes += P.rest[i].len;
+		}
+	}
+	if (!differs && reason) {
+		add_unproved(t, reason, 1);
+		t->other_bytes += other_bytes;
+		return n;
+	}
+	t->results++;
+	if (differs)
+		t->different++;
+	else
+		t->proved++;
+	return n;
+}
+
+static const char *results_text(unsigned long long n) { return n == 1 ? "result" : "results"; }
+
+/* Prints how many results are unproved, and the reasons, the most frequent one first. */
+static void print_unproved(struct tally *t)
+{
+	printf("%llu of %llu %s %s unproved", t->unproved, t->results, results_text(t->results), t->unproved == 1 ? "is" : "are");
+	if (t->other_bytes)
+		printf(" (%llu with other bytes)", t->other_bytes);
+	printf(": ");
+	bool several = false;
+	for (int i = 0; i < MAX_REASONS; i++)
+		several |= t->by[i] && t->by[i] != t->unproved;
+	const char *between = "";
+	for (unsigned long long left = t->unproved; left > 0;) {
+		uint32_t most = 0;
+		for (uint32_t i = 1; i < MAX_REASONS; i++)
+			if (t->by[i] > t->by[most])
+				most = i;
+		printf("%s", between);
+		if (several)
+			printf("%llu: ", t->by[most]);
+		printf("%s", reason_text(most));
+		left -= t->by[most];
+		t->by[most] = 0;
+		between = "; ";
+	}
+}
+
+static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d, bool unproved)
+{
+	unsigned long long call = rest(in)->call, got = 0, want = 0;
+	if (unproved) {
+		printf("unproved, with other bytes: call %llu %s\n", call, name_of(in));
+	} else if (in->op != OP_CHECK) {
+		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
+	} else if (in->want == CHECK_LENGTH) {
+		memcpy(&got, d->got, sizeof got);
+		memcpy(&want, d->want, sizeof want);
+		printf("differs: call %llu %s: result has %llu bytes, recorded with %llu\n", call, name_of(in), got, want);
+	} else {
+		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), in->want == CHECK_RESULT ? "result" : "output",
+		       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+	}
+}
+
+/* Prints the call in which the run ended. */
+static void print_end(int status)
+{
+	const struct result_header *r = P.result;
+	const struct plan_instruction *last = NULL;
+	uint64_t latest = 0;
+	for (uint64_t t = 0; t < P.plan->threads.count; t++) {
+		uint64_t n = P.progress[t].progress, at = P.threads[t].first + n;
+		if (n < P.threads[t].count && P.progress[t].inside == n + 1 && (last == NULL || r->crashed == t + 1 || (P.results[at].start >= latest && r->crashed == 0))) {
+			last = &P.instructions[at];
+			latest = P.results[at].start;
+		}
+	}
+	printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
+	if (last != NULL)
+		printf(": call %llu %s", (unsigned long long)rest(last)->call, name_of(last));
+	if (WIFSIGNALED(status))
+		printf(", signal %d", WTERMSIG(status));
+	printf("\n");
+}
+
+int judge(int status)
+{
+	enum { LISTED = 20 };
+	const struct result_header *r = P.result;
+	struct tally t = {0};
+	if (r->status == RUN_REFUSED) {
+		fprintf(stderr, "%s\n", r->error);
+		return 1;
+	}
+	const struct plan_doubt *doubts = table(&P.plan->doubts);
+	for (uint64_t i = 0; i < P.plan->doubts.count; i++) {
+		add_unproved(&t, doubts[i].reason, doubts[i].results);
+		if (i < LISTED && doubts[i].call)
+			printf("unproved: call %llu: %s\n", (unsigned long long)doubts[i].call, P.names + doubts[i].text);
+		else if (i < LISTED)
+			printf("unproved: %s\n", P.names + doubts[i].text);
+	}
+	for (uint64_t th = 0; th < P.plan->threads.count; th++) {
+		uint64_t end = P.threads[th].first + P.threads[th].count;
+		for (uint64_t i = P.threads[th].first, n; i < end; i += n) {
+			const unsigned long long before = t.different;
+			n = 1;
+			if (judged_result(&P.instructions[i]))
+				n = count_result(&t, i, end);
+			for (uint64_t k = i; k < i + n; k++) {
+				const struct plan_instruction *in = &P.instructions[k];
+				const struct result_instruction *x = &P.results[k];
+				const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
+				if (in->op > OP_UNTIL && in->op != OP_CHECK)
+					continue;
+				if (!(x->flags & RESULT_DONE) || !(x->flags & RESULT_DIFFERS))
+					continue;
+				if (in->op == OP_CHECK && (in->want == CHECK_MACHINE || reaches(in, d))) {
+					printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", (unsigned long long)rest(in)->call, name_of(in),
+					       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+					continue;
+				}
+				t.other += !judged_result(in);
+				if (t.other + t.different + t.other_bytes <= LISTED)
+					print_difference(in, x, d, judged_result(in) && t.different == before);
+			}
+		}
+	}
+	if (r->status != RUN_DONE) {
+		print_end(status);
+		return 1;
+	}
+	if (!r->reports)
+		printf("the library does not report kernels that it lacks: the kernels are trusted\n");
+	if (t.different + t.other > 0) {
+		if (t.different > 0)
+			printf("different: %llu of %llu %s %s", t.different, t.results, results_text(t.results), t.different == 1 ? "differs" : "differ");
+		else
+			printf("different: %llu %s", t.other, t.other == 1 ? "returned value or output differs" : "returned values or outputs differ");
+		if (t.unproved > 0) {
+			printf("; ");
+			print_unproved(&t);
+		}
+		printf("\n");
+		return 3;
+	}
+	if (t.results == 0) {
+		printf("nothing differs; the trace has no results, so nothing is proved\n");
+		return 4;
+	}
+	if (t.unproved > 0) {
+		printf(t.other_bytes ? "nothing that could be proved differs; " : "nothing differs; ");
+		print_unproved(&t);
+		printf("\n");
+		return 4;
+	}
+	printf("identical: %llu %s, %llu bytes compared\n", t.results, results_text(t.results), t.bytes);
+	return 0;
+}

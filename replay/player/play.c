@@ -1,0 +1,438 @@
+/* The threads of one process: instructions, host functions, forks. */
+#define _GNU_SOURCE
+#include "player.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "call_gen.h"
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* everywhere */
+#endif
+
+__thread uint32_t my_number;
+
+/* Instructions to play inside a host function that the current call will run. */
+static __thread struct {
+	uint64_t from, to;
+	bool played;
+} enclosed;
+
+static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progress);
+
+/* Prepares the instructions that a call encloses. Returns their number. */
+static uint64_t enclose(const struct plan_instruction *in, uint64_t i)
+{
+	uint64_t n = rest(in)->width ? 0 : rest(in)->len;
+	enclosed.from = i + 1;
+	enclosed.to = i + 1 + n;
+	enclosed.played = false;
+	return n;
+}
+
+static void play_enclosed(void)
+{
+	uint64_t from = enclosed.from, to = enclosed.to;
+	struct result_thread *me = my_number ? &P.progress[my_number - 1] : NULL;
+	if (me == NULL || from >= to)
+		return;
+	enclosed.from = to;
+	/* A thread that waits for the last of them waits for the call too. */
+	bool ended = play_some(my_number - 1, from, to, to - 1);
+	__atomic_store_n(&me->inside, from, __ATOMIC_RELAXED);
+	enclosed.to = enclosed.from = to;
+	enclosed.played = ended;
+}
+
+/* Stands for a host function: makes its calls, and takes as long as recorded. */
+static void host_function(void *arg)
+{
+	uint64_t start = nanoseconds();
+	struct plan_runs *runs = arg;
+	play_enclosed();
+	if (runs == NULL)
+		return;
+	uint64_t run = __atomic_fetch_add(&runs->next, 1, __ATOMIC_RELAXED), end = start + (run < runs->count ? runs->ns[run] : 0);
+	for (uint64_t now; (now = nanoseconds()) < end;) {
+		if (end - now > 200000)
+			pause_ns(end - now - 100000);
+		else
+			relax();
+	}
+}
+
+static void stream_function(void *stream, int status, void *arg)
+{
+	(void)stream, (void)status;
+	host_function(arg);
+}
+
+/* Maps zeros. MAP_SHARED memory has the same address in all processes, since they are forked later. */
+static uint64_t zeros(uint64_t n, int flags)
+{
+	void *p = mmap(NULL, n ? n : 1, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		refuse("no %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
+	return (uint64_t)(uintptr_t)p;
+}
+
+void make_slots(void)
+{
+	const struct plan_header *h = P.plan;
+	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)P.data;
+	P.slots[SLOT_SCRATCH] = zeros(h->scratch, MAP_PRIVATE);
+	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
+	P.slots[SLOT_SHARED] = zeros(h->shared, MAP_SHARED);
+	P.slots[SLOT_HOST_FUNCTION] = (uint64_t)(uintptr_t)&host_function;
+	P.slots[SLOT_STREAM_FUNCTION] = (uint64_t)(uintptr_t)&stream_function;
+	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&nothing;
+	P.slots[SLOT_POISON] = P.result->poison;
+	P.slots[SLOT_ZEROS] = zeros(h->zeros, MAP_PRIVATE);
+	for (uint64_t t = 0; t < h->threads.count; t++)
+		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
+}
+
+void map_host_memory(uint64_t process)
+{
+	const struct plan_map *maps = table(&P.plan->maps);
+	for (uint64_t i = 0; i < P.plan->maps.count; i++) {
+		const struct plan_map *m = &maps[i];
+		if (m->process != process)
+			continue;
+		void *at = (void *)(uintptr_t)m->at, *p = MAP_FAILED;
+		if (at != NULL)
+			p = mmap(at, m->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		if (p != MAP_FAILED && p != at) { /* a kernel before 4.17 */
+			munmap(p, m->size);
+			p = MAP_FAILED;
+		}
+		P.slots[m->slot] = p != MAP_FAILED ? m->at : zeros(m->size, MAP_PRIVATE);
+	}
+}
+
+/* Waits until another thread has finished enough instructions. Spins first. */
+static void wait_for(const struct plan_instruction *in)
+{
+	const uint64_t *progress = &P.progress[in->fn].progress;
+	for (uint64_t n = 0; __atomic_load_n(progress, __ATOMIC_ACQUIRE) < in->want && !stopped(); n++) {
+		if (n < 2000)
+			relax();
+		else if (n < 2100)
+			sched_yield();
+		else
+			pause_ns(20000);
+	}
+}
+
+static void store(const struct plan_instruction *in)
+{
+	uint8_t *to = (uint8_t *)(uintptr_t)operand(in->operands);
+	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
+	uint64_t pitch = operand(in->operands + 2);
+	uint64_t len = rest(in)->len, width = rest(in)->width;
+	for (uint64_t done = 0; done < len; done += width, to += pitch)
+		memcpy(to, from + done, width);
+}
+
+/*
+ * Repeats a call until its output is the recorded one, or until it returns another result than recorded. Without an output: until it returns the
+ * recorded result.
+ */
+static __attribute__((noinline)) uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, uint64_t ret)
+{
+	const uint64_t width = rest(in)->width;
+	const void *out = width ? (const void *)(uintptr_t)operand(in->operands + in->words) : NULL;
+	uint64_t deadline = nanoseconds() + P.plan->until_ns;
+	for (;;) {
+		uint64_t v = 0;
+		bool other = (uint32_t)ret != (uint32_t)in->want;
+		if (width)
+			memcpy(&v, out, width);
+		if (width ? v == rest(in)->len || other : !other)
+			return ret;
+		if (nanoseconds() > deadline) {
+			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
+			return ret;
+		}
+		sched_yield();
+		ret = player_call(f->how, f->fn, P.operands + in->operands, P.slots);
+	}
+}
+
+static void store_relocs(const struct plan_instruction *in)
+{
+	for (uint32_t k = 0; k < in->relocs_count; k++) {
+		const struct plan_reloc *l = &P.relocs[in->relocs + k];
+		uint64_t v = P.slots[l->slot] + l->addend;
+		memcpy(P.data + l->at, &v, l->size);
+	}
+}
+
+/*
+ * Overwrites the arguments of a call that has returned. This reveals a runtime that has not copied them and reads them later. The new content is
+ * that of the thread's previous call, if it has the same size and differs: valid and wrong, as in a program that reuses one buffer for all
+ * calls. Invalid arguments would reveal less, since not every program waits for its stream and sees a failure.
+ */
+static void spoil(const struct plan_instruction *in)
+{
+	typedef uint64_t word __attribute__((may_alias));
+	static __thread struct {
+		uint64_t size;
+		word words[32];
+	} previous;
+	const struct plan_reloc *l = &P.relocs[in->relocs + in->relocs_count];
+	do {
+		word *args = (word *)(void *)(P.data + l->at), differ = 0;
+		uint64_t size = l->addend, n = size / sizeof(word);
+		if (size % sizeof(word) == 0 && n <= sizeof previous.words / sizeof(word)) {
+			for (uint64_t i = 0; i < n; i++) {
+				word was = previous.words[i];
+				differ |= args[i] ^ was;
+				previous.words[i] = args[i];
+				args[i] = was;
+			}
+			if (size != previous.size)
+				differ = 0;
+			previous.size = size;
+		}
+		if (!differ)
+			memset(args, SPOILED, size);
+	} while (l++->slot);
+}
+
+/* Takes a file descriptor from another process. The recorded programs passed it in a message. */
+static void take(const struct plan_instruction *in)
+{
+	long pid = (long)operand(in->operands + 1), number = (long)operand(in->operands + 2);
+	long of = syscall(SYS_pidfd_open, pid, 0), fd = of < 0 ? -1 : syscall(SYS_pidfd_getfd, of, number, 0);
+	if (fd < 0)
+		refuse("descriptor %ld of process %ld can't be taken from it: %s", number, pid, strerror(errno));
+	close((int)of);
+	*(uint64_t *)(uintptr_t)operand(in->operands) = (uint64_t)fd;
+}
+
+static void fork_process(uint32_t process);
+
+/* Executes an instruction other than a call. Returns whether the thread goes on. */
+static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
+{
+	switch (in->op) {
+	case OP_STORE:
+		store(in);
+		break;
+	case OP_CHECK:
+		check(in, r);
+		break;
+	case OP_WAIT:
+		wait_for(in);
+		return !stopped();
+	case OP_TAKE:
+		take(in);
+		break;
+	case OP_MARK:
+		if (P.lib.mark != NULL)
+			P.lib.mark((const void *)(uintptr_t)operand(in->operands), rest(in)->len, in->bits);
+		break;
+	case OP_PLACE:
+		if (P.lib.place)
+			P.lib.place(operand(in->operands));
+		break;
+	case OP_FORK:
+		fork_process(in->fn);
+		break;
+	}
+	return true;
+}
+
+/*
+ * Plays the instructions i to end of a thread, and stores the progress, up to `progress`. Returns false if the run was stopped. Between two calls
+ * this makes no system call and touches little memory (rule 4).
+ */
+static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progress)
+{
+	const struct plan_thread *t = &P.threads[thread];
+	struct result_thread *me = &P.progress[thread];
+	/* Local copies of constants: the compiler must assume that a call changes global variables. */
+	const struct plan_operand *operands = P.operands;
+	const struct target *targets = P.lib.targets;
+	uint64_t *slots = P.slots;
+	const uint32_t *stop = &P.result->stopped;
+	const bool paced = P.plan->paced != 0;
+	uint64_t now = counter();
+	const struct plan_instruction *in = &P.instructions[t->first + i];
+	struct result_instruction *r = &P.results[t->first + i];
+	for (; i < end; i++, in++, r++) {
+		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
+			return false;
+		if (in->relocs_count) {
+			store_relocs(in);
+			if (P.windowed)
+				pass_data(thread, in);
+		}
+		if (in->op > OP_UNTIL) {
+			if (!other(in, r))
+				return false;
+			r->flags |= RESULT_DONE;
+			/* Release: its effects are visible to threads that wait for it. */
+			__atomic_store_n(&me->progress, i + 1 < progress ? i + 1 : progress, __ATOMIC_RELEASE);
+			continue;
+		}
+		const struct target *f = &targets[in->fn];
+		if (paced)
+			now = keep_time(rest(in)->at);
+		else if (in->flags & INST_START)
+			now = counter();
+		r->start = now;
+		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
+		uint64_t inner = in->op == OP_UNTIL ? enclose(in, i) : 0;
+		uint64_t ret = player_call(f->how, f->fn, operands + in->operands, slots);
+		uint32_t flags = RESULT_DONE;
+		if (in->op == OP_UNTIL) {
+			ret = until(in, r, f, ret);
+			flags |= r->flags;
+		}
+		if (in->flags & INST_END)
+			now = counter();
+		if (in->flags & INST_SPOIL)
+			spoil(in);
+		r->end = now;
+		r->ret = ret;
+		if (in->ret_slot)
+			slots[in->ret_slot] = ret;
+		if (in->bits && (ret ^ in->want) << (64 - in->bits)) {
+			flags |= RESULT_DIFFERS;
+			if (in->flags & INST_STOP)
+				__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
+		}
+		r->flags = flags;
+		if (inner && enclosed.played) {
+			i += inner;
+			in += inner;
+			r += inner;
+		}
+		if (inner)
+			enclosed.from = enclosed.to = 0;
+		__atomic_store_n(&me->progress, i + 1 < progress ? i + 1 : progress, __ATOMIC_RELEASE);
+	}
+	return true;
+}
+
+/* Processes that the thread has forked. It waits for them at its end. */
+static __thread pid_t *forked;
+static __thread uint32_t forked_count;
+
+__attribute__((noreturn)) void end_as(int status)
+{
+	if (WIFSIGNALED(status)) {
+		struct rlimit none = {0, 0}; /* the crashed process has left a core */
+		setrlimit(RLIMIT_CORE, &none);
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+bool ended_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+static void await_forked(void)
+{
+	for (uint32_t i = 0; i < forked_count; i++) {
+		int status = 0;
+		while (waitpid(forked[i], &status, 0) < 0 && errno == EINTR)
+			;
+		if (!ended_well(status))
+			end_as(status);
+	}
+	free(forked);
+}
+
+/* Waits until all threads are here. The last one to arrive sets the time 0. */
+static void gather(void)
+{
+	struct result_header *r = P.result;
+	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.first_threads) {
+		r->stolen_before = stolen();
+		__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
+		__atomic_store_n(&r->origin, counter() + (P.plan->paced ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
+	}
+	for (uint64_t n = 0; __atomic_load_n(&r->origin, __ATOMIC_ACQUIRE) == 0 && !stopped(); n++) {
+		if (n < 2000)
+			relax();
+		else
+			pause_ns(20000);
+	}
+}
+
+static void *play(void *arg)
+{
+	uint64_t n = (uint64_t)(uintptr_t)arg;
+	my_number = (uint32_t)n + 1;
+	if (!P.forked)
+		gather();
+	struct core_time before = my_core_time();
+	play_some(n, 0, P.threads[n].count, P.threads[n].count);
+	if (P.windowed)
+		end_data(n);
+	struct core_time after = my_core_time();
+	P.progress[n].core = (struct core_time){after.ran - before.ran, after.waited - before.waited};
+	await_forked();
+	return NULL;
+}
+
+void play_threads(const struct plan_process *p)
+{
+	uint64_t all = P.plan->threads.count;
+	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
+	if (threads == NULL)
+		refuse("no memory for %u threads", p->count);
+	open_window(p);
+	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
+	if (P.lib.mark != NULL && P.plan->zeros_reason != 0)
+		P.lib.mark((const void *)(uintptr_t)P.slots[SLOT_ZEROS], P.plan->zeros, (int)P.plan->zeros_reason);
+	for (uint32_t t = 1; t < p->count; t++) {
+		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)(p->first + t));
+		if (e != 0)
+			refuse("thread %u can't be made: %s", p->first + t, strerror(e));
+		P.slots[SLOT_THREADS + all + p->first + t] = (uint64_t)threads[t];
+	}
+	if (p->count > 0)
+		play((void *)(uintptr_t)p->first);
+	for (uint32_t t = 1; t < p->count; t++)
+		pthread_join(threads[t], NULL);
+}
+
+/* Forks one of the plan's processes from this one, with the library as it is. */
+static void fork_process(uint32_t process)
+{
+	pid_t *more = realloc(forked, (forked_count + 1) * sizeof *forked);
+	if (more == NULL)
+		refuse("no memory for process %u", process);
+	forked = more;
+	pid_t self = getpid(), pid = fork();
+	if (pid < 0)
+		refuse("process %u can't be forked: %s", process, strerror(errno));
+	forked[forked_count] = pid;
+	if (pid > 0) {
+		forked_count++;
+		return;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != self)
+		_exit(1);
+	P.forked = true;
+	forked_count = 0;
+	P.slots[SLOT_THREADS + 2 * P.plan->threads.count + process] = (uint64_t)getpid();
+	map_host_memory(process);
+	play_threads(&P.processes[process]);
+	_exit(0);
+}
