@@ -43,14 +43,14 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 			Printf(w, "%-9s%s\n", label("message", i), line)
 		}
 	}
-	for i, line := range rep.Evidence {
-		Printf(w, "%-9s%s\n", label("told", i), line)
+	for i := range rep.Hints {
+		Printf(w, "%-9s%s\n", label("told", i), hintText(&rep.Hints[i]))
 	}
 	if rep.Lost > 0 {
 		Printf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
 	}
-	for i, line := range rep.Unknown {
-		Printf(w, "%-9s%s\n", label("unknown", i), line)
+	for i := range rep.Unknown {
+		Printf(w, "%-9s%s\n", label("unknown", i), unknownText(&rep.Unknown[i]))
 	}
 	if len(rep.Suspects) == 0 {
 		Printf(w, "\nNo task was in flight, and nothing names one.\n")
@@ -66,17 +66,17 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 			verdict = "in flight"
 		}
 		Printf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, callName(&x.Call), onStream(&x.Call), x.TID, human.Moment(x.Start))
-		for _, r := range x.Reasons {
-			Printf(w, "  because %s\n", r)
+		for k := range x.Reasons {
+			Printf(w, "  because %s\n", reasonText(x, &x.Reasons[k]))
 		}
 		for k := range x.Arguments {
 			a := &x.Arguments[k]
-			Printf(w, "  %-8s %s = %s", a.How, a.Where, a.Value)
+			Printf(w, "  %-8s %s = %s", a.How, whereText(a), a.Value)
 			if a.Place != nil {
 				Printf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
 			}
-			if a.Note != "" {
-				Printf(w, "; %s", a.Note)
+			if note := noteText(a); note != "" {
+				Printf(w, "; %s", note)
 			}
 			Printf(w, "\n")
 		}

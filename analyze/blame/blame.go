@@ -17,7 +17,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
@@ -66,27 +65,29 @@ func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
 // An Argument is an address that a suspect was given.
 type Argument struct {
-	Param string `json:"param"`
-	Where string `json:"where"` // the parameter, or a word in its data
-	Value Hex    `json:"value"`
-	How   string `json:"how"`             // reads, writes or names
-	Place *Place `json:"place,omitempty"` // nil: in no known allocation
-	Note  string `json:"note,omitempty"`  // error or remark
+	Param   string  `json:"param"`
+	Word    Word    `json:"-"`
+	Value   Hex     `json:"value"`
+	How     string  `json:"how"`             // reads, writes or names
+	Place   *Place  `json:"place,omitempty"` // nil: in no known allocation
+	Finding Finding `json:"-"`
+	Beyond  uint64  `json:"-"` // bytes
+	End     string  `json:"-"` // live allocation that ends at the address, "" for none
 }
 
 // A Suspect is a call whose task may have failed.
 type Suspect struct {
 	Call
 	Certain   bool       `json:"certain"` // named by the runtime, or the call itself failed
-	Reasons   []string   `json:"reasons,omitempty"`
-	Arguments []Argument `json:"arguments,omitempty"`
+	Reasons   []Reason   `json:"-"`
+	Arguments []Argument `json:"-"`
 	Partly    bool       `json:"arguments_partly_unknown,omitempty"`
 
 	score    int
 	stream   *timeline.Object
 	ends     int64 // latest possible task end, if that is before the failure
 	accesses []accessed
-	waits    string // the object its task waits for, "" for none
+	waits    *Wait // nil for none
 	gone     []gone
 }
 
@@ -107,7 +108,7 @@ type accessed struct {
 	end    *timeline.Object // live allocation that ends at this address
 }
 
-// Report has Blame's findings.
+// Report has Blame's findings. Package report adds texts for the fields without JSON.
 type Report struct {
 	Trace string `json:"trace"`
 	format.Scope
@@ -120,15 +121,15 @@ type Report struct {
 	Begun    int64      `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
 	Failure  *Call      `json:"failure,omitempty"`
 	Message  string     `json:"message,omitempty"`    // the runtime's message, if the program requested it
-	Evidence []string   `json:"told,omitempty"`       // evidence about the failed task from the runtime or the user
+	Hints    []Hint     `json:"-"`                    // from the runtime or the user
 	InFlight int        `json:"in_flight"`            // tasks that may have been running at the failure
-	Suspects []Suspect  `json:"suspects"`             // most likely first
+	Suspects []Suspect  `json:"-"`                    // most likely first
 	More     int        `json:"more,omitempty"`       // tasks in flight that are not listed
 	Failed   int        `json:"failed_calls"`         // in all processes
 	History  []Lifetime `json:"history,omitempty"`    // the first suspect's memory
 	Died     []Died     `json:"died,omitempty"`       // processes killed by a signal
 	Lost     uint64     `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
-	Unknown  []string   `json:"unknown,omitempty"`    // facts that are missing from the trace
+	Unknown  []Unknown  `json:"-"`                    // facts that are missing from the trace
 }
 
 // Lifetime is an allocation's life up to the failure.
@@ -290,7 +291,7 @@ func (b *blamer) flight() error {
 	if found, err := b.named(); err != nil {
 		return err
 	} else if !found && !b.itself() {
-		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, Certain: true, score: certain, Reasons: []string{"the call itself returned the error"}}
+		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, Certain: true, score: certain, Reasons: []Reason{{Kind: SelfFailed}}}
 	}
 	calls := map[int]uint64{}
 	over := false
@@ -322,7 +323,7 @@ func (b *blamer) flight() error {
 	}
 	oldest := slices.Sorted(maps.Keys(calls))
 	if len(oldest) > maxFlight {
-		b.rep.Unknown = append(b.rep.Unknown, fmt.Sprintf("only the oldest %d of %d tasks in flight were looked at", maxFlight, len(oldest)))
+		b.rep.Unknown = append(b.rep.Unknown, Unknown{Examined: maxFlight, InFlight: len(oldest)})
 		oldest = oldest[:maxFlight]
 	}
 	for _, task := range oldest {
@@ -349,7 +350,7 @@ func (b *blamer) named() (bool, error) {
 		}
 		if process(b.r, c) == b.process && c.Start <= b.until {
 			found = true
-			b.suspects[c.Index] = &Suspect{ends: math.MaxInt64, Certain: true, Reasons: []string{b.evidence.how}, score: certain}
+			b.suspects[c.Index] = &Suspect{ends: math.MaxInt64, Certain: true, Reasons: []Reason{{Kind: TaskNamed, Source: b.evidence.source}}, score: certain}
 		}
 	}
 	switch {
@@ -357,7 +358,7 @@ func (b *blamer) named() (bool, error) {
 	case b.o.Task != nil:
 		return false, fmt.Errorf("%s: no call of the trace has made task %d of stream %d", b.r.Path(), id.Task, id.Stream)
 	default:
-		b.rep.Unknown = append(b.rep.Unknown, fmt.Sprintf("the call that made task %d of stream %d is not in the trace", id.Task, id.Stream))
+		b.rep.Unknown = append(b.rep.Unknown, Unknown{Task: id})
 	}
 	return found, nil
 }
@@ -365,7 +366,7 @@ func (b *blamer) named() (bool, error) {
 // itself reports whether the failed call may have returned a task's error.
 func (b *blamer) itself() bool {
 	if b.failure.Flags&format.Unfinished != 0 {
-		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, score: unreturned, Reasons: []string{"the trace ends while the call runs"}}
+		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, score: unreturned, Reasons: []Reason{{Kind: Unreturned}}}
 		return true
 	}
 	return b.m.DeviceFault(int32(b.failure.Ret))
@@ -461,23 +462,20 @@ func (b *blamer) waitFailed() bool {
 	return f != nil && f.Sync != api.NoSync
 }
 
-// waitsFor describes the object that a call's task waits for.
-func (b *blamer) waitsFor(e *timeline.Event, accesses []access.Access) string {
+// waitsFor returns the object that a call's task waits for.
+func (b *blamer) waitsFor(e *timeline.Event, accesses []access.Access) *Wait {
 	for _, u := range e.Uses {
 		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
-			what := timeline.Place(u)
-			if by, ok := b.memory.recorded[o]; ok {
-				return fmt.Sprintf("%s, recorded last by call %d on %s", what, by.call, by.stream)
-			}
-			return what + ", which no call had recorded"
+			by, ok := b.memory.recorded[o]
+			return &Wait{Object: timeline.Place(u), Recorded: ok, Call: by.call, Stream: by.stream}
 		}
 	}
 	for _, t := range accesses {
 		if t.Self {
-			return fmt.Sprintf("a value at %#x", t.Addr)
+			return &Wait{Addr: Hex(t.Addr)}
 		}
 	}
-	return "another stream"
+	return &Wait{}
 }
 
 // waited returns the synchronized stream, nil for the default stream.
@@ -487,7 +485,7 @@ func (b *blamer) waited() *timeline.Object {
 		return nil
 	}
 	for _, x := range b.suspects {
-		if x.stream != nil && timeline.Place(timeline.Use{Object: x.stream}) == b.rep.Failure.Stream {
+		if x.stream != nil && objectName(x.stream) == b.rep.Failure.Stream {
 			return x.stream
 		}
 	}
@@ -496,73 +494,61 @@ func (b *blamer) waited() *timeline.Object {
 
 // weigh adds up the evidence against a suspect.
 func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
-	against := func(score int, format string, a ...any) {
+	against := func(score int, r Reason) {
 		x.score += score
-		x.Reasons = append(x.Reasons, fmt.Sprintf(format, a...))
+		x.Reasons = append(x.Reasons, r)
 	}
 	if x.Kernel != "" && (x.Kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
-		against(sameKernel, "the runtime's message names its kernel")
+		against(sameKernel, Reason{Kind: KernelNamed})
 	}
-	if x.waits != "" && b.waitFailed() && !x.Certain {
-		against(waits, "its stream waits there for %s", x.waits)
+	if x.waits != nil && b.waitFailed() && !x.Certain {
+		against(waits, Reason{Kind: Waiting, Wait: x.waits})
 	}
 	for _, g := range x.gone {
 		p, err := b.place(g.object, g.object.Handle)
 		if err != nil {
 			return err
 		}
-		against(0, "its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", g.param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
+		against(0, Reason{Kind: ObjectEnded, Param: g.param, Place: p})
 	}
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization waited for its stream
 	}
-	for _, t := range x.accesses {
+	for i, t := range x.accesses {
 		p, err := b.place(t.object, t.Addr)
 		if err != nil {
 			return err
 		}
-		a := Argument{Param: b.param(x, t.Param), Where: word(b.param(x, t.Param), &t.Access), Value: Hex(t.Addr), How: t.Kind.String(), Place: p}
+		a := Argument{Param: b.param(x, t.Param), Word: Word{t.Self, t.Item, t.At}, Value: Hex(t.Addr), How: t.Kind.String(), Place: p}
+		score := 0
 		switch {
 		case p == nil:
-			a.Note = "in no allocation that the trace knows"
-			against(nowhere, "%s is an address in no allocation that the trace knows", a.Where)
+			a.Finding, score = NoAllocation, nowhere
 		case t.dead:
-			a.Note = fmt.Sprintf("freed before the call began, by call %d", p.Ended.Index)
+			a.Finding, score = FreedBefore, freed
 			if t.end != nil {
-				against(freedOrEnd, "%s lies in %s, which call %d (%s) had freed before, if it does not mean the end of %s", a.Where, p.Object, p.Ended.Index, p.Ended.Func, timeline.Place(timeline.Use{Object: t.end}))
-			} else {
-				against(freed, "%s lies in %s, which call %d (%s) had freed before", a.Where, p.Object, p.Ended.Index, p.Ended.Func)
+				a.End, score = objectName(t.end), freedOrEnd
 			}
 		case p.Ended != nil && p.Ended.Start >= x.Start && p.Ended.Start <= min(b.until, x.ends) && (b.failure == nil || p.Ended.Index != b.failure.Index):
-			a.Note = fmt.Sprintf("freed while the task may have run, by call %d", p.Ended.Index)
-			against(freedLater, "%s lies in %s, which call %d (%s) freed before anything showed that the task had ended", a.Where, p.Object, p.Ended.Index, p.Ended.Func)
+			a.Finding, score = FreedMeantime, freedLater
 		case p.Offset == p.Size:
-			a.Note = "one past the end"
+			a.Finding = PastEnd
 		case t.Size > p.Size-p.Offset:
-			a.Note = fmt.Sprintf("reaches %d bytes beyond the end", t.Size-(p.Size-p.Offset))
-			against(beyond, "%s reaches %d bytes beyond the end of %s", a.Where, t.Size-(p.Size-p.Offset), p.Object)
+			a.Finding, a.Beyond, score = BeyondEnd, t.Size-(p.Size-p.Offset), beyond
+		}
+		if score > 0 {
+			against(score, Reason{Kind: BadArgument, Argument: i})
 		}
 		for _, addr := range b.evidence.addrs {
 			if p != nil && !t.object.Kind.OnHost() && addr >= t.object.Handle && addr-t.object.Handle < t.object.Size {
-				against(sameMemory, "%s lies in %s, as does %#x, which the message names", a.Where, p.Object, addr)
+				against(sameMemory, Reason{Kind: SameMemory, Argument: i, Addr: Hex(addr)})
 			} else if addr == t.Addr {
-				against(sameMemory, "%s is the address %#x, which the message names", a.Where, addr)
+				against(sameMemory, Reason{Kind: SameAddress, Argument: i, Addr: Hex(addr)})
 			}
 		}
 		x.Arguments = append(x.Arguments, a)
 	}
 	return nil
-}
-
-// word describes the place of an address among the arguments.
-func word(param string, t *access.Access) string {
-	switch {
-	case t.Self:
-		return param
-	case t.Item == 0:
-		return fmt.Sprintf("the word at byte %d of %s", t.At, param)
-	}
-	return fmt.Sprintf("the word at byte %d of item %d of %s", t.At, t.Item, param)
 }
 
 func (b *blamer) param(x *Suspect, i int) string {
@@ -616,7 +602,7 @@ func placeOf(r *format.Reader, m *api.Model, o *timeline.Object, addr uint64) (*
 	if o == nil {
 		return nil, nil
 	}
-	p := &Place{Object: timeline.Place(timeline.Use{Object: o}), Addr: Hex(o.Handle), Size: o.Size, Offset: addr - o.Handle, object: o}
+	p := &Place{Object: objectName(o), Addr: Hex(o.Handle), Size: o.Size, Offset: addr - o.Handle, object: o}
 	for _, x := range []struct {
 		call uint64
 		to   **Call
@@ -643,7 +629,7 @@ func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 		}
 	}
 	if e.Stream != nil {
-		d.Stream = timeline.Place(timeline.Use{Object: e.Stream})
+		d.Stream = objectName(e.Stream)
 	}
 	if e.Fn != nil && e.Fn.RetError && c.Ret&math.MaxUint32 != 0 && c.Flags&format.Unfinished == 0 {
 		d.Error = fmt.Sprintf("%s (%d)", m.ErrorName(int64(int32(c.Ret))), int32(c.Ret))

@@ -1,7 +1,6 @@
 package blame
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 // evidence identifies the failed task. It comes from the runtime or from the user.
 type evidence struct {
 	task   *format.TaskID
-	how    string // where the ids come from
+	source Source // of task
 	kernel string
 	addrs  []uint64
 }
@@ -30,8 +29,7 @@ func (b *blamer) parseReport() error {
 		b.evidence.addrs = append(b.evidence.addrs, b.o.Addr)
 	}
 	if b.o.Task != nil {
-		b.evidence.how = "its task is the one that was asked for"
-		b.rep.Evidence = append(b.rep.Evidence, fmt.Sprintf("task %d of stream %d, by the user", b.o.Task.Task, b.o.Task.Stream))
+		b.rep.Hints = append(b.rep.Hints, Hint{User, b.o.Task, ""})
 	}
 	if b.failure == nil {
 		return nil
@@ -72,8 +70,8 @@ func (b *blamer) parseReport() error {
 	}
 	if stream != nil && task != nil && b.evidence.task == nil {
 		b.evidence.task = &format.TaskID{Stream: *stream, Task: *task}
-		b.evidence.how = "the runtime has told the program's callback its task"
-		b.rep.Evidence = append(b.rep.Evidence, fmt.Sprintf("task %d of stream %d, to the program's callback for failed tasks", *task, *stream))
+		b.evidence.source = Callback
+		b.rep.Hints = append(b.rep.Hints, Hint{Callback, b.evidence.task, ""})
 	}
 	return nil
 }
@@ -138,21 +136,17 @@ func (b *blamer) parseMessage(c *format.Call) {
 	stream, err1 := strconv.ParseUint(found["stream"], 10, 32)
 	task, err2 := strconv.ParseUint(found["task"], 10, 32)
 	flip, _ := strconv.ParseUint(found["flip"], 10, 16)
-	var parts []string
-	if b.evidence.kernel != "" {
-		parts = append(parts, "kernel "+b.evidence.kernel)
-	}
+	hint := Hint{Source: Message, Kernel: b.evidence.kernel}
 	if err1 == nil && err2 == nil {
 		if task>>16 == 0 {
 			task |= flip << 16
 		}
-		parts = append(parts, fmt.Sprintf("task %d of stream %d", task, stream))
+		hint.Task = &format.TaskID{Stream: uint32(stream), Task: uint32(task)}
 		if b.evidence.task == nil {
-			b.evidence.task = &format.TaskID{Stream: uint32(stream), Task: uint32(task)}
-			b.evidence.how = "the runtime's message names its task"
+			b.evidence.task, b.evidence.source = hint.Task, Message
 		}
 	}
-	if len(parts) > 0 {
-		b.rep.Evidence = append(b.rep.Evidence, strings.Join(parts, ", ")+", in the runtime's message")
+	if hint.Kernel != "" || hint.Task != nil {
+		b.rep.Hints = append(b.rep.Hints, hint)
 	}
 }

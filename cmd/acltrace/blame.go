@@ -59,7 +59,7 @@ func (a *app) blameCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.printJSON(rep)
+				return a.printJSON(report.BlameJSON(rep))
 			}
 			return report.BlameText(a.out, rep)
 		},

@@ -1,0 +1,89 @@
+package blame
+
+import (
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A Source names the failed task.
+type Source uint8
+
+// The sources.
+const (
+	User     Source = iota // Options.Task
+	Callback               // the program's callback for failed tasks
+	Message                // the runtime's message
+)
+
+// A Hint names the failed task or kernel.
+type Hint struct {
+	Source Source
+	Task   *format.TaskID // nil if unknown
+	Kernel string         // "" if unknown
+}
+
+// An Unknown is a fact that is missing from the trace: the call that made Task, or the arguments for tasks in flight
+// beyond the oldest Examined.
+type Unknown struct {
+	Task               *format.TaskID
+	Examined, InFlight int
+}
+
+// ReasonKind is the kind of a Reason.
+type ReasonKind uint8
+
+// The kinds of reasons. They use the named fields.
+const (
+	SelfFailed  ReasonKind = iota // the call itself returned the error
+	Unreturned                    // the trace ends while the call runs
+	TaskNamed                     // Source names the task
+	KernelNamed                   // the runtime's message names the kernel
+	Waiting                       // the stream waits: Wait
+	ObjectEnded                   // the object at Param had ended before: Place
+	BadArgument                   // Argument has a Finding
+	SameMemory                    // Argument is in the same allocation as Addr, which the message names
+	SameAddress                   // Argument is Addr, which the message names
+)
+
+// A Reason is evidence against a suspect.
+type Reason struct {
+	Kind     ReasonKind
+	Source   Source
+	Wait     *Wait
+	Param    string
+	Place    *Place
+	Argument int // index in Suspect.Arguments
+	Addr     Hex
+}
+
+// A Wait is the object that a task waits for, else a value at Addr, else another stream.
+type Wait struct {
+	Object   string // event, notify or counter; "" for none
+	Recorded bool   // Call recorded the object last, on Stream
+	Call     uint64
+	Stream   string
+	Addr     Hex // 0 if not a value
+}
+
+// A Word locates an address among a call's arguments: the parameter itself, or a word in its data.
+type Word struct {
+	Self bool
+	Item uint32 // of the parameter
+	At   uint64 // byte in the item
+}
+
+// Finding is the error or remark about an argument.
+type Finding uint8
+
+// The findings.
+const (
+	NoFinding     Finding = iota
+	NoAllocation          // in no known allocation
+	FreedBefore           // the allocation ended before the call; End may be meant instead
+	FreedMeantime         // the allocation ended while the task may have run
+	PastEnd               // one past the end, which is allowed
+	BeyondEnd             // reaches Beyond bytes past the end
+)
+
+// objectName returns the name that all output uses for an object.
+func objectName(o *timeline.Object) string { return timeline.Place(timeline.Use{Object: o}) }

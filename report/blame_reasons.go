@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/internal/human"
+)
+
+// blameJSON is a blame.Report with its texts.
+type blameJSON struct {
+	*blame.Report
+	Hints    []string      `json:"told,omitempty"`
+	Suspects []suspectJSON `json:"suspects"` // most likely first
+	Unknown  []string      `json:"unknown,omitempty"`
+}
+
+type suspectJSON struct {
+	*blame.Suspect
+	Reasons   []string       `json:"reasons,omitempty"`
+	Arguments []argumentJSON `json:"arguments,omitempty"`
+}
+
+type argumentJSON struct {
+	*blame.Argument
+	Where string `json:"where"` // the parameter, or a word in its data
+	Note  string `json:"note,omitempty"`
+}
+
+// BlameJSON returns the findings in the form for `acltrace blame --json`.
+func BlameJSON(rep *blame.Report) any {
+	j := &blameJSON{Report: rep, Hints: texts(rep.Hints, hintText), Unknown: texts(rep.Unknown, unknownText)}
+	for i := range rep.Suspects {
+		x := &rep.Suspects[i]
+		s := suspectJSON{Suspect: x, Reasons: texts(x.Reasons, func(r *blame.Reason) string { return reasonText(x, r) })}
+		for k := range x.Arguments {
+			a := &x.Arguments[k]
+			s.Arguments = append(s.Arguments, argumentJSON{a, whereText(a), noteText(a)})
+		}
+		j.Suspects = append(j.Suspects, s)
+	}
+	return j
+}
+
+func texts[T any](list []T, text func(*T) string) (out []string) {
+	for i := range list {
+		out = append(out, text(&list[i]))
+	}
+	return out
+}
+
+func hintText(h *blame.Hint) string {
+	var parts []string
+	if h.Kernel != "" {
+		parts = append(parts, "kernel "+h.Kernel)
+	}
+	if h.Task != nil {
+		parts = append(parts, fmt.Sprintf("task %d of stream %d", h.Task.Task, h.Task.Stream))
+	}
+	return strings.Join(parts, ", ") + ", " + [...]string{blame.User: "by the user", blame.Callback: "to the program's callback for failed tasks",
+		blame.Message: "in the runtime's message"}[h.Source]
+}
+
+func unknownText(u *blame.Unknown) string {
+	if u.Task != nil {
+		return fmt.Sprintf("the call that made task %d of stream %d is not in the trace", u.Task.Task, u.Task.Stream)
+	}
+	return fmt.Sprintf("only the oldest %d of %d tasks in flight were looked at", u.Examined, u.InFlight)
+}
+
+// reasonText describes a reason against a suspect.
+func reasonText(x *blame.Suspect, r *blame.Reason) string {
+	var a *blame.Argument
+	where := ""
+	if r.Argument < len(x.Arguments) {
+		a = &x.Arguments[r.Argument]
+		where = whereText(a)
+	}
+	switch r.Kind {
+	case blame.SelfFailed:
+		return "the call itself returned the error"
+	case blame.Unreturned:
+		return "the trace ends while the call runs"
+	case blame.TaskNamed:
+		return [...]string{blame.User: "its task is the one that was asked for", blame.Callback: "the runtime has told the program's callback its task",
+			blame.Message: "the runtime's message names its task"}[r.Source]
+	case blame.KernelNamed:
+		return "the runtime's message names its kernel"
+	case blame.Waiting:
+		return "its stream waits there for " + waitText(r.Wait)
+	case blame.ObjectEnded:
+		p := r.Place
+		return fmt.Sprintf("its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", r.Param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
+	case blame.SameMemory:
+		return fmt.Sprintf("%s lies in %s, as does %s, which the message names", where, a.Place.Object, r.Addr)
+	case blame.SameAddress:
+		return fmt.Sprintf("%s is the address %s, which the message names", where, r.Addr)
+	}
+	switch a.Finding {
+	case blame.NoAllocation:
+		return where + " is an address in no allocation that the trace knows"
+	case blame.BeyondEnd:
+		return fmt.Sprintf("%s reaches %d bytes beyond the end of %s", where, a.Beyond, a.Place.Object)
+	}
+	freed := fmt.Sprintf("%s lies in %s, which call %d (%s) ", where, a.Place.Object, a.Place.Ended.Index, a.Place.Ended.Func)
+	switch {
+	case a.Finding == blame.FreedMeantime:
+		return freed + "freed before anything showed that the task had ended"
+	case a.End != "":
+		return freed + "had freed before, if it does not mean the end of " + a.End
+	}
+	return freed + "had freed before"
+}
+
+func waitText(w *blame.Wait) string {
+	switch {
+	case w.Recorded:
+		return fmt.Sprintf("%s, recorded last by call %d on %s", w.Object, w.Call, w.Stream)
+	case w.Object != "":
+		return w.Object + ", which no call had recorded"
+	case w.Addr != 0:
+		return fmt.Sprintf("a value at %s", w.Addr)
+	}
+	return "another stream"
+}
+
+// whereText describes the place of an address among the arguments.
+func whereText(a *blame.Argument) string {
+	switch {
+	case a.Word.Self:
+		return a.Param
+	case a.Word.Item == 0:
+		return fmt.Sprintf("the word at byte %d of %s", a.Word.At, a.Param)
+	}
+	return fmt.Sprintf("the word at byte %d of item %d of %s", a.Word.At, a.Word.Item, a.Param)
+}
+
+func noteText(a *blame.Argument) string {
+	switch a.Finding {
+	case blame.NoAllocation:
+		return "in no allocation that the trace knows"
+	case blame.FreedBefore:
+		return fmt.Sprintf("freed before the call began, by call %d", a.Place.Ended.Index)
+	case blame.FreedMeantime:
+		return fmt.Sprintf("freed while the task may have run, by call %d", a.Place.Ended.Index)
+	case blame.PastEnd:
+		return "one past the end"
+	case blame.BeyondEnd:
+		return fmt.Sprintf("reaches %d bytes beyond the end", a.Beyond)
+	}
+	return ""
+}
