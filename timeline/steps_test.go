@@ -95,6 +95,40 @@ func TestSteps(t *testing.T) {
 				p.call("aclrtDestroyStream", testtrace.A(p.on))
 			}
 		}, step.Found, 7, 0},
+		{"on two streams in turn", func(p *program) {
+			for i := range 12 {
+				p.on = []uint64{strA, strB}[i%2]
+				p.layers(3)
+				p.sync()
+			}
+		}, step.Found, 12, 0},
+		{"mostly on one of two streams", func(p *program) {
+			for i := range 12 {
+				p.on = []uint64{strA, strA, strB}[i%3]
+				p.layers(3)
+				p.sync()
+			}
+		}, step.Found, 12, 0},
+		{"on a pool of streams", func(p *program) {
+			pool := []uint64{strA, strB, strA + 0x20000, strB + 0x20000}
+			p.stream(pool[2])
+			p.stream(pool[3])
+			for i := range 16 {
+				p.on = pool[i%len(pool)]
+				p.layers(3)
+				p.sync()
+			}
+		}, step.Found, 16, 0},
+		{"each on two streams", func(p *program) {
+			for range 9 {
+				p.on = strA
+				p.layers(3)
+				p.on = strB
+				p.launch(20, 21, 22)
+				p.on = strA
+				p.sync()
+			}
+		}, step.Found, 9, 0},
 		{"without any", func(p *program) {
 			p.launch(20, 21, 22)
 			for range 9 {

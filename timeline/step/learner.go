@@ -200,7 +200,7 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 }
 
 // repeated finds steps by repetition on the lane, or on the thread, with the most launches. The thread comes first if it launches mostly on other
-// lanes, as in a server with a stream for each request.
+// lanes, or the same kernels there, as in a server with a stream for each request.
 func (l *Learner) repeated() *Rule {
 	lanes := l.lanes()
 	lane, onLane := most(l.ops, func(d *Op) int { return int(d.Lane) })
@@ -212,7 +212,7 @@ func (l *Learner) repeated() *Rule {
 	byLane := func() *Rule { return l.rhythm(lane, 0).rule(process) }
 	byThread := func() *Rule { return l.rhythm(anyLane, uint32(thread)).rule(l.processOf(thread, lanes)) }
 	tries := []func() *Rule{byLane, byThread}
-	if 2*onLane < ofThread {
+	if 2*onLane < ofThread || l.interchangeable(int32(lane), uint32(thread)) {
 		slices.Reverse(tries)
 	}
 	for _, try := range tries {
@@ -222,6 +222,26 @@ func (l *Learner) repeated() *Rule {
 	}
 	return &Rule{Source: None, Process: process,
 		Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", lanes[lane].Name, minSteps)}
+}
+
+// interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too.
+func (l *Learner) interchangeable(lane int32, thread uint32) bool {
+	here := map[uint64]bool{}
+	for i := range l.ops {
+		if d := &l.ops[i]; d.Class == Launch && d.Lane == lane && d.Thread == thread {
+			here[d.What] = true
+		}
+	}
+	same, others := 0, 0
+	for i := range l.ops {
+		if d := &l.ops[i]; d.Class == Launch && d.Lane != lane && d.Thread == thread {
+			others++
+			if here[d.What] {
+				same++
+			}
+		}
+	}
+	return 2*same > others
 }
 
 // most returns the key with the most launches and their number: the lowest key if several have as many, -1 without launches.
