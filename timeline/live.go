@@ -45,7 +45,7 @@ func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 }
 
 // Thread adds a thread. Calls refer to threads by their number, from 0.
-func (f *LiveWalk) Thread(t format.Thread) { f.threads = append(f.threads, t) }
+func (f *LiveWalk) Thread(t format.Thread) { f.threads.list = append(f.threads.list, t) }
 
 // Call adds a call. Calls come in the order of their starts; a call may come after later calls that overlap it.
 func (f *LiveWalk) Call(c *format.Call) error {

@@ -49,26 +49,25 @@ type Walk struct {
 	steps   *step.Finder // nil if no steps are needed, or if there are none
 	noSteps step.Rule    // the StepRule if steps is nil
 
-	names []string // function names by id
-
-	threadTable
-	laneTable
-	taskQueue
-	memoryUse
+	names   []string // function names by id
+	threads threadTable
+	lanes   laneTable
+	queue   taskQueue
+	use     memoryUse
 }
 
 // threadTable holds the threads so far.
 type threadTable struct {
-	threads []format.Thread
-	until   []int64 // by thread: end of its latest call
+	list  []format.Thread
+	until []int64 // by thread: end of its latest call
 }
 
 // laneTable holds the lanes so far.
 type laneTable struct {
-	lanes   map[LaneKey]*lane
-	latest  *lane   // most recently used lane
-	byIndex []*lane // in the order of Walk.Lanes
-	shown   int     // lanes reported
+	byKey  map[LaneKey]*lane
+	list   []*lane // in the order of Walk.Lanes
+	latest *lane   // most recently used lane
+	shown  int     // number of lanes reported
 }
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.
@@ -84,8 +83,8 @@ type taskQueue struct {
 
 // memoryUse counts the device memory in use.
 type memoryUse struct {
-	used  map[place]uint64
-	total uint64
+	byPlace map[place]uint64
+	total   uint64
 }
 
 // A rangeSource makes ranges from the calls that begin and end them. It returns nil for a call that does not complete one.
@@ -132,8 +131,8 @@ type Visitor struct {
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
 		Model: m, o: WalkOptions{To: math.MaxInt64}, s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
-		laneTable: laneTable{lanes: map[LaneKey]*lane{}}, memoryUse: memoryUse{used: map[place]uint64{}},
-		taskQueue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
+		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
+		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // NewWalk prepares a Walk through a trace. It reads the index only.
 func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	w := newWalk(m)
-	w.Reader, w.s, w.threads = r, NewState(m).Read(r), r.Threads()
+	w.Reader, w.s, w.threads.list = r, NewState(m).Read(r), r.Threads()
 	if o != nil {
 		w.o = *o
 	}
@@ -84,7 +84,7 @@ func (w *Walk) run() error {
 		if err != nil {
 			return err
 		}
-		if c.Start >= w.o.To && w.wanted == 0 {
+		if c.Start >= w.o.To && w.queue.wanted == 0 {
 			break
 		}
 		if err := w.call(c); err != nil {
@@ -118,8 +118,8 @@ func (w *Walk) dataOf() []uint16 {
 func (ln *lane) waits() int { return len(ln.pending) - ln.head }
 
 func (w *Walk) process(thread uint32) uint32 {
-	if int(thread) < len(w.threads) {
-		return w.threads[thread].Process
+	if int(thread) < len(w.threads.list) {
+		return w.threads.list[thread].Process
 	}
 	return 0
 }
@@ -177,8 +177,8 @@ func (w *Walk) call(c *format.Call) error {
 				if err := w.runs(e); err != nil {
 					return err
 				}
-				h.Task = w.tasks
-				w.tasks++
+				h.Task = w.queue.tasks
+				w.queue.tasks++
 				if task, err = w.put(process, e); err != nil {
 					return err
 				}
@@ -201,8 +201,8 @@ func (w *Walk) call(c *format.Call) error {
 			task.Step = h.Step
 		}
 	}
-	for ; w.v.Lane != nil && w.shown < len(w.Lanes); w.shown++ {
-		if err := w.v.Lane(w.shown, &w.Lanes[w.shown]); err != nil {
+	for ; w.v.Lane != nil && w.lanes.shown < len(w.Lanes); w.lanes.shown++ {
+		if err := w.v.Lane(w.lanes.shown, &w.Lanes[w.lanes.shown]); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (w *Walk) call(c *format.Call) error {
 	}
 	if ended {
 		for _, u := range e.Uses {
-			delete(w.records, u.Object)
+			delete(w.queue.records, u.Object)
 		}
 	}
 	return nil
@@ -232,10 +232,10 @@ func (w *Walk) call(c *format.Call) error {
 
 // recording sets the time that the recorder took from the thread before a call, at most the time since the call before.
 func (w *Walk) recording(h *HostCall, c *format.Call) {
-	for int(h.Thread) >= len(w.until) {
-		w.until = append(w.until, math.MaxInt64)
+	for int(h.Thread) >= len(w.threads.until) {
+		w.threads.until = append(w.threads.until, math.MaxInt64)
 	}
-	until := &w.until[h.Thread]
+	until := &w.threads.until[h.Thread]
 	if ns, ok := out(c, api.RecordingParam); ok && *until < h.Start {
 		h.RecordingFrom, h.Recording = *until, int64(min(ns, uint64(h.Start-*until)))
 	}
@@ -284,16 +284,16 @@ func (w *Walk) memory(h *HostCall) error {
 		}
 		p, freed := place{o.Process, o.Device}, o.Ended != NoCall
 		if freed {
-			w.used[p] -= o.Size
-			w.total -= o.Size
+			w.use.byPlace[p] -= o.Size
+			w.use.total -= o.Size
 		} else {
-			w.used[p] += o.Size
-			w.total += o.Size
+			w.use.byPlace[p] += o.Size
+			w.use.total += o.Size
 		}
 		if h.Start >= w.o.To {
 			continue
 		}
-		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.used[p], Total: w.total, Object: o, Freed: freed, Call: h}); err != nil {
+		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.use.byPlace[p], Total: w.use.total, Object: o, Freed: freed, Call: h}); err != nil {
 			return err
 		}
 	}
@@ -301,17 +301,17 @@ func (w *Walk) memory(h *HostCall) error {
 }
 
 func (w *Walk) lane(k LaneKey) *lane {
-	if w.latest != nil && w.latest.key == k {
-		return w.latest
+	if w.lanes.latest != nil && w.lanes.latest.key == k {
+		return w.lanes.latest
 	}
-	ln := w.lanes[k]
+	ln := w.lanes.byKey[k]
 	if ln == nil {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
-		w.lanes[k] = ln
-		w.byIndex = append(w.byIndex, ln)
+		w.lanes.byKey[k] = ln
+		w.lanes.list = append(w.lanes.list, ln)
 		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.laneName(k), Device: k.Device})
 	}
-	w.latest = ln
+	w.lanes.latest = ln
 	return ln
 }
 
@@ -353,14 +353,14 @@ func (w *Walk) laneName(k LaneKey) string {
 func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 	c := e.Call
 	if !ok {
-		w.failed[c.Thread] = attempt{e.Fn, e.Kernel, e.Stream, c.Index, int32(c.Ret)}
+		w.queue.failed[c.Thread] = attempt{e.Fn, e.Kernel, e.Stream, c.Index, int32(c.Ret)}
 		return
 	}
-	if len(w.failed) == 0 {
+	if len(w.queue.failed) == 0 {
 		return
 	}
-	if last, before := w.failed[c.Thread]; before {
-		delete(w.failed, c.Thread)
+	if last, before := w.queue.failed[c.Thread]; before {
+		delete(w.queue.failed, c.Thread)
 		if last.fn == e.Fn && last.kernel == e.Kernel && last.stream == e.Stream {
 			h.Retries, h.RetriedCode = last.call, last.code
 		}
@@ -410,9 +410,9 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 // put puts a call's task on its lane.
 func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 	c, f := e.Call, e.Fn
-	task := &w.single
+	task := &w.queue.single
 	ln := w.task(process, e, task)
-	task.Index = w.tasks - 1
+	task.Index = w.queue.tasks - 1
 	w.Lanes[ln.index].Tasks++
 	from, to, measured, err := w.meter.measured(c)
 	if err != nil {
@@ -445,22 +445,22 @@ func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 		task = w.wait(ln, task)
 	}
 	if f.Task == api.Record && task.Object != nil {
-		w.records[task.Object] = record{ln, w.tasks - 1}
+		w.queue.records[task.Object] = record{ln, w.queue.tasks - 1}
 	}
 	return task, nil
 }
 
 // wait queues a task until its end is known.
 func (w *Walk) wait(ln *lane, task *Task) *Task {
-	if w.pending == maxPending {
+	if w.queue.pending == maxPending {
 		w.giveUp()
 	}
-	w.pending++
+	w.queue.pending++
 	if task.Issued < w.o.To {
-		w.wanted++
+		w.queue.wanted++
 	}
 	// Tasks that were not reported yet must not move.
-	if len(w.ended) == 0 && (ln.waits() == 0 || len(ln.pending) == cap(ln.pending) && ln.head >= len(ln.pending)/2) {
+	if len(w.queue.ended) == 0 && (ln.waits() == 0 || len(ln.pending) == cap(ln.pending) && ln.head >= len(ln.pending)/2) {
 		ln.pending = ln.pending[:copy(ln.pending, ln.pending[ln.head:])]
 		ln.head = 0
 	}
@@ -470,8 +470,8 @@ func (w *Walk) wait(ln *lane, task *Task) *Task {
 
 // giveUp ends the older half of the longest queue at the end of the trace.
 func (w *Walk) giveUp() {
-	long := w.byIndex[0]
-	for _, ln := range w.byIndex {
+	long := w.lanes.list[0]
+	for _, ln := range w.lanes.list {
 		if ln.waits() > long.waits() {
 			long = ln
 		}
@@ -484,7 +484,7 @@ func (w *Walk) giveUp() {
 // end marks a task for the Visitor, after the current call.
 func (w *Walk) end(task *Task) {
 	task.To = max(task.To, task.From)
-	w.ended = append(w.ended, task)
+	w.queue.ended = append(w.queue.ended, task)
 }
 
 // take ends the first n tasks on a lane, and measured tasks after them.
@@ -499,9 +499,9 @@ func (w *Walk) take(ln *lane, n int, at int64, open bool) {
 			task.To, task.Open = at, open
 		}
 		if task.Issued < w.o.To {
-			w.wanted--
+			w.queue.wanted--
 		}
-		w.pending--
+		w.queue.pending--
 		ln.head++
 		w.end(task)
 		if together > 0 && task.To != to && w.v.Depth != nil {
@@ -517,10 +517,10 @@ func (w *Walk) take(ln *lane, n int, at int64, open bool) {
 
 // tell reports the tasks that have ended.
 func (w *Walk) tell() error {
-	if len(w.ended) == 0 {
+	if len(w.queue.ended) == 0 {
 		return nil
 	}
-	for _, task := range w.ended {
+	for _, task := range w.queue.ended {
 		if w.v.Task == nil || !w.within(task.From, task.To) {
 			continue
 		}
@@ -528,7 +528,7 @@ func (w *Walk) tell() error {
 			return err
 		}
 	}
-	w.ended = w.ended[:0]
+	w.queue.ended = w.queue.ended[:0]
 	return nil
 }
 
@@ -556,9 +556,9 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	case api.SyncDevice:
 		device := w.s.currentDevice(process, e.Call.Thread).device
 		h.Waits = int32(device)
-		for _, ln := range w.byIndex {
+		for _, ln := range w.lanes.list {
 			if ln.key.Process == process && w.s.SameDevice(process, ln.key.Device, device) {
-				w.complete(ln, w.tasks, e.Call)
+				w.complete(ln, w.queue.tasks, e.Call)
 			}
 		}
 	case api.SyncStream, api.PollStream:
@@ -566,7 +566,7 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 		ln := w.lane(w.s.WaitedLane(process, e))
 		h.Waits = int32(ln.index)
 		if h.Complete || e.Fn.Sync == api.SyncStream {
-			w.complete(ln, w.tasks, e.Call)
+			w.complete(ln, w.queue.tasks, e.Call)
 		}
 	case api.SyncEvent, api.PollEvent:
 		h.Complete = e.Fn.Sync == api.PollEvent && w.s.polled(e)
@@ -575,7 +575,7 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 			return
 		}
 		h.Waits = int32(u.Object.ID)
-		if r, ok := w.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
+		if r, ok := w.queue.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
 			w.complete(r.lane, r.task+1, e.Call)
 		}
 	}
@@ -638,7 +638,7 @@ func (w *Walk) complete(ln *lane, before int, c *format.Call) {
 
 // finish ends the remaining tasks and steps at the end of the trace.
 func (w *Walk) finish() error {
-	for _, ln := range w.byIndex {
+	for _, ln := range w.lanes.list {
 		w.take(ln, ln.waits(), w.End, true)
 		if err := w.tell(); err != nil {
 			return err
