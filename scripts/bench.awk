@@ -1,4 +1,4 @@
-# The table at the end of scripts/bench.sh, from lines of a key and a number: medians, their ratios, and the aims.
+# Prints the table of scripts/bench.sh from lines with a key and a number: medians, their ratios, and the aims.
 { values[$1] = values[$1] " " $2 }
 
 function median(key,   v, n, i, j, t) {
@@ -20,7 +20,7 @@ function number(what, key) { if (key in values) row(what, sprintf("%.1f", median
 function at_most(what, figure, aim) { row(what, sprintf("%.3f", figure), "<= " aim, figure <= aim ? "yes" : "NO") }
 function at_least(what, figure, aim) { row(what, sprintf("%.3f", figure), ">= " aim, figure >= aim ? "yes" : "NO") }
 
-# calls prints a benchmark of the trace file: what the processor's time tells of all rounds, and of the best one.
+# calls prints a trace file benchmark: the rate by processor time over all rounds, and in the best round.
 function calls(what, name, aim,   key) {
 	key = "go." name
 	if (!(key ".cpu-Mevents/s" in values)) return
@@ -59,7 +59,7 @@ END {
 			at_most("what the shim adds / what LTTng-UST adds" in_, adds("shim", t) / adds("lttng", t), 0.15)
 		if ("launch.uftrace." t in values)
 			row("what the shim adds / what uftrace adds" in_, sprintf("%.3f", adds("shim", t) / adds("uftrace", t)), "", "")
-		# More threads than cores share these, and the caches, with or without a recorder: so does the yardstick.
+		# If there are more threads than cores, they share cores and caches, and so does the yardstick.
 		if (t == 8)
 			at_most("what the shim adds, 8 threads / 2 threads, for what the yardstick grows by", adds("shim", 8) / adds("shim", 2) * median("launch.yardstick.2") / median("launch.yardstick.8"), 1.1)
 	}

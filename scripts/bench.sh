@@ -1,16 +1,16 @@
 #!/bin/sh
-# The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
+# Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [ring] [go]     these parts, all where none is named
+#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [ring] [go]     these parts, default all
 #
-# What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
-# with something else slows down all of it alike. About ten minutes.
+# Compared programs run in turn, ROUNDS times (default 7), and the result is the median. So other load slows all of them alike.
+# Takes about ten minutes.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh bench
 B=build/bench
-RESULTS=$B/results # lines of a key and a number
+RESULTS=$B/results # lines with a key and a number
 ROUNDS=${ROUNDS:-7}
 [ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif file ring go
 SCRATCH=$(mktemp -d)
@@ -36,12 +36,12 @@ programs() {
 	}
 }
 
-# Keeps what a benchmark of launches prints: "NAME, THREADS threads: NS yardstick NS".
+# Stores the output of a launch benchmark: "NAME, THREADS threads: NS yardstick NS".
 launches() { awk '{sub(",", "", $1); print "launch." $1 "." $2, $4; print "launch.yardstick." $2, $6}' >>$RESULTS; }
 
 record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -f -q "$@"; }
 
-# LTTng-UST: an entry and an exit with the fields that the shim records, into buffers that nobody waits for.
+# LTTng-UST: an entry and an exit event with the shim's fields, into buffers that drop events when full.
 lttng_start() {
 	LTTNG_HOME=$SCRATCH
 	export LTTNG_HOME
@@ -53,7 +53,7 @@ lttng_start() {
 		lttng start >/dev/null 2>&1
 }
 
-# uftrace, at the call's way through the PLT: five of the arguments and the result. It can't copy the 64 bytes behind one.
+# uftrace at the PLT: five arguments and the result. It can't copy the 64 bytes that an argument points to.
 uftrace_run() {
 	f=aclrtLaunchKernelWithHostArgs
 	LD_LIBRARY_PATH=$B/null timeout 60 uftrace record --force --no-event --no-sched -b 4m -d "$SCRATCH/uftrace" \
@@ -76,7 +76,7 @@ capture() {
 			[ -z "$lttng" ] || LD_LIBRARY_PATH=$B/null $B/launch-lttng lttng $n $threads | launches
 			uftrace_run $B/launch uftrace $n $threads | launches
 		done
-		# The trace of a copy lies on the disk, and in memory where no disk is the limit.
+		# The trace is on disk, and once in memory, so that the disk is not the limit.
 		record -o $B/copy.aclt --replayable -- $B/copy kept 9
 		record -o /dev/shm/acltrace-bench.aclt --replayable -- $B/copy kept-in-memory 9
 		record -o $B/copy.aclt -- $B/copy hashed 9
@@ -85,7 +85,7 @@ capture() {
 	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2; print "copy.processor." $1, $8 / $6}' >>$RESULTS
 }
 
-# cuLaunchKernelEx with four arguments and an attribute, to a driver whose functions return at once.
+# cuLaunchKernelEx with four arguments and an attribute, on a driver whose functions return immediately.
 cuda() {
 	# shellcheck disable=SC2086 # a list of flags
 	flags="-std=gnu11 -O2 -Wall -Wextra -Werror -Iapi/cuda/include"
@@ -99,7 +99,7 @@ cuda() {
 	rm -f $B/cuda.aclt
 }
 
-# A program that works for its time, by its own clock: microseconds a token.
+# A program that computes, by its own clock: microseconds per token.
 decoder() {
 	rounds=$((4 * ROUNDS))
 	echo "== tiny_decoder: bare, recorded; $rounds rounds"
@@ -111,8 +111,9 @@ decoder() {
 	done | awk '{print "decoder.bare", $1; print "decoder.recorded", $2; print "decoder.ratio", $2 / $1}' >>$RESULTS
 }
 
-# What recording takes of the same program where it takes no core from it: program and simulator have the first, the recorder the second. The kernels
-# compute, as in decoder, or take modelled times and leave the core to the thread that calls. As root under `chrt -r 10`, nothing else gets the cores.
+# The cost of recording if the recorder has a core of its own: program and simulator use the first core, the recorder the
+# second. Kernels compute, as in decoder, or take modelled times and leave the core to the caller. As root, use `chrt -r 10` to
+# keep other programs off the cores.
 apart() {
 	echo "== tiny_decoder on one core, the recorder on another: bare, recorded; $((2 * ROUNDS)) rounds"
 	c++ -O2 -Wall -Wextra -Werror -fPIC -shared -o $B/tokens.so probe/shim/bench/tokens.cpp
@@ -130,8 +131,8 @@ apart() {
 	done | awk '{print "apart.bare." $1, $2; print "apart.recorded." $1, $5; print "apart.ratio." $1, $5 / $2; print "apart.caller." $1, $3; print "apart.caller.recorded." $1, $6}' >>$RESULTS
 }
 
-# A replay that keeps the recorded time on the simulator: how far it is off from the first call to the last, either way, what is left of that
-# without the time that threads were ready to run and had no core, and how late half of its calls began.
+# A replay on the simulator at the recorded pace: the error of the total time, the same without the time in which ready threads
+# had no core, and the median delay of calls.
 pace() {
 	echo "== recorded pace: tiny_decoder, with kernels that compute, with modelled ones, and with pauses, $ROUNDS rounds"
 	for _ in $(seq "$ROUNDS"); do
@@ -149,17 +150,17 @@ pace() {
 	rm -f $B/pace.aclt
 }
 
-# What replays in virtual time predict of recordings in real time, and what the programs then take on the changed device.
+# Predictions by replays in virtual time, and the measured times on the changed device.
 whatif() {
 	echo "== what-if: 12 programs and 6 changes of the device, with and without device times"
 	ACLTRACE_LIB=$PWD/lib timeout 300 go test -run '^$' -bench Predictions -benchtime 1x ./replay/whatif | grep -vE '^(goos|goarch|pkg|cpu|PASS|ok)'
 }
 
-# Keeps what Go benchmarks print: "BenchmarkNAME  ROUNDS  FIGURE UNIT  FIGURE UNIT ...".
+# Stores the output of Go benchmarks: "BenchmarkNAME  ROUNDS  FIGURE UNIT  FIGURE UNIT ...".
 benchmarks() { awk '/^Benchmark/ {for (i = 3; i < NF; i += 2) print "go." substr($1, 10) "." $(i + 1), $i}' >>$RESULTS; }
 
-# The trace file beside other ways to store the same calls, three rounds in turn; and a trace of 10^8 calls, 0.4 GB, of a job that makes 10^6 a minute: info, the calls of
-# one second from the middle, and all of it.
+# The trace file beside other formats for the same calls, three rounds in turn. Then a trace with 10^8 calls, 0.4 GB, at 10^6
+# calls a minute: info, one second from the middle, and a full read.
 file() {
 	echo "== trace file, MCAP, structures in zstd; one core"
 	for _ in 1 2 3; do
@@ -182,8 +183,8 @@ large.window.cpu %U'; time bin/acltrace cat --from 3000s --to 3001s $trace >/dev
 	/usr/bin/time -f 'large.stats.kib %M' -a -o $RESULTS bin/acltrace stats "$trace" >/dev/null
 }
 
-# What a flight recorder with a ring of 64 MiB takes at most of memory, the ring's files apart: with 10^6 copies of 4 KiB of random content,
-# and with calls that have no payload.
+# The peak memory of a flight recorder with a 64 MiB ring, without the ring's files: for 10^6 copies with 4 KiB of random
+# content, and for calls without payload.
 ring() {
 	echo "== flight recorder: peak of the resident memory, MiB"
 	cc -std=c11 -O2 -Wall -Wextra -Werror -Iapi/acl/include -o $B/payloads probe/shim/bench/payloads.c -Llib -lascendcl

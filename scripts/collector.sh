@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds a real OpenTelemetry collector from its Go modules into build/collector. It takes minutes the first time and nothing after that.
+# Builds an OpenTelemetry collector from its Go modules into build/collector. The first run takes minutes.
 set -eu
 cd "$(dirname "$0")/.."
 [ build/collector -nt otelexport/collector/go.mod ] && [ build/collector -nt otelexport/collector/main.go ] && exit 0

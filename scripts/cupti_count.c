@@ -1,7 +1,7 @@
 /*
- * Counts a program's calls of the CUDA driver with NVIDIA's own means, to compare acltrace's count with. The driver loads it where
- * CUDA_INJECTION64_PATH names it, in cuInit; ACLTRACE_CUPTI_OUT names the file that gets a line "NAME CALLS" for each function at the end.
- * What it uses of CUPTI is declared here by its documented names and values, so that it is built without a toolkit.
+ * Counts a program's CUDA driver calls with NVIDIA's CUPTI, for comparison with acltrace's count. If CUDA_INJECTION64_PATH names
+ * this library, the driver loads it in cuInit. At exit it writes a line "NAME CALLS" for each function to the file
+ * ACLTRACE_CUPTI_OUT. CUPTI is declared here by its documented names and values, so the build needs no toolkit.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ enum { DRIVER_API = 1, ENTER = 0, MOST = 4096 };
 struct callback_data {
 	int site;
 	const char *function;
-	/* and more that is not read */
+	/* further members are not read */
 };
 
 static struct { _Atomic uint64_t calls; const char *_Atomic name; } functions[MOST];

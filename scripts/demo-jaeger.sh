@@ -1,11 +1,11 @@
 #!/bin/sh
-# Starts a real Jaeger on this machine with the demo's trace in it, until it is stopped with Ctrl-C.
+# Starts Jaeger on this machine with the demo's trace. Ctrl-C stops it.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/jaeger.sh
 [ -f demo.aclt ] || bin/acltrace demo >/dev/null
 
-# With the pages of scripts/jaeger-ui.sh, where they were built.
+# Uses the pages from scripts/jaeger-ui.sh if they are built.
 ui=
 [ ! -f build/jaeger-ui/index.html ] || ui="ui: {assets_path: \"$PWD/build/jaeger-ui\"}, "
 config=$(mktemp --suffix=.yaml)

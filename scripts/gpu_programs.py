@@ -1,5 +1,5 @@
-"""Small programs of others' libraries, that scripts/test-gpu.sh records and replays: each says `ok` once its results are right. `have` says
-which of the libraries are here and see a GPU."""
+"""Small programs that use third-party libraries, for scripts/test-gpu.sh to record and replay. Each prints `ok` if its results
+are right. `have` prints which libraries are installed and find a GPU."""
 import sys
 
 
@@ -14,7 +14,7 @@ def have():
                 print("cupy sees no GPU")
             else:
                 print("have", name)
-        except Exception as e:  # whatever keeps a library from being used
+        except Exception as e:  # the library can't be used, for any reason
             print(name, "is not here:", e)
 
 

@@ -1,4 +1,4 @@
-# A trace out of Jaeger's /api/traces as its page lays it out: service, span, when it began and how long it took. --arg n 5 has the first five of siblings.
+# Prints a trace from Jaeger's /api/traces like its page: service, span, start and duration. --arg n 5 prints the first five siblings.
 .data[0] as $t
 | ($t.spans | map(.startTime) | min) as $zero
 | def parent: first(.references[] | select(.refType == "CHILD_OF") | .spanID) // "";

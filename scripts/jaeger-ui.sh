@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds Jaeger's own pages into build/jaeger-ui, from its source at GitHub, or in the folder that JAEGER_UI_SOURCE names: no registry has them built. Needs git, npm and
-# node 20 or newer, and takes minutes the first time and nothing after that.
+# Builds Jaeger's web pages into build/jaeger-ui from the source on GitHub or in the folder JAEGER_UI_SOURCE, because no registry
+# has them. Needs git, npm and node 20 or newer. The first run takes minutes.
 set -eu
 cd "$(dirname "$0")/.."
 VERSION=v1.74.0 # the last that node 20 builds

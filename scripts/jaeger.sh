@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds a real Jaeger from its Go module into build/jaeger. It takes minutes the first time and nothing after that.
+# Builds Jaeger from its Go module into build/jaeger. The first run takes minutes.
 set -eu
 cd "$(dirname "$0")/.."
 [ -x build/jaeger ] && exit 0

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unpacks Debian's older systems, which have older C libraries, for the tests: glibc 2.31 on x86-64 and aarch64.
+# Unpacks old Debian systems for tests with old C libraries: glibc 2.31 on x86-64 and aarch64.
 #   scripts/oldroots.sh DIR
-# Prints the value of ACLTRACE_OLD_ROOT. Needs root, debootstrap and the network, once.
+# Prints the value for ACLTRACE_OLD_ROOT. The first run needs root, debootstrap and the network.
 set -eu
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
@@ -11,7 +11,7 @@ for arch in amd64 arm64; do
 	all=$all${all:+:}$root
 	[ -e "$root.done" ] && continue
 	rm -rf "$root"
-	# Nothing of it is run or set up: what it would install is unpacked.
+	# Packages are only unpacked. Nothing in them runs.
 	debootstrap --foreign --arch="$arch" --variant=minbase --include=libc6-dev bullseye "$root" \
 		"${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$root.log" 2>&1 ||
 		{ echo "debootstrap failed: see $root.log" >&2; exit 1; }

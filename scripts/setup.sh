@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that a target needs, when root; otherwise names what is missing in one line.
+# Installs the Debian packages that a target needs if run by root. Otherwise prints one line with the missing packages.
 #   scripts/setup.sh [build|test|bench|cross|generate|kernels]
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ need() { # command or file, package
 	esac
 }
 
-# Without these, tests that want them are skipped.
+# Tests that need these are skipped without them.
 optional=
 # shellcheck disable=SC2086 # the first may be a pattern
 like() { # file or command, package
@@ -32,7 +32,7 @@ case $what in
 test)
 	need musl-gcc musl-tools
 	ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing="$missing libjemalloc2"
-	# Programs of others that call CUDA: ffmpeg, and what GCC puts onto a GPU.
+	# Third-party programs that call CUDA: ffmpeg, and GPU code compiled by GCC.
 	like ffmpeg ffmpeg
 	of=$(gcc -dumpversion 2>/dev/null || echo 12)
 	like "/usr/lib/gcc/*/${of%%.*}/accel/nvptx-none/mkoffload" "gcc-${of%%.*}-offload-nvptx"
@@ -81,15 +81,15 @@ if [ -n "$optional" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&
 	done
 fi
 
-# Go is whatever the machine has, else Debian's. From 1.21 on it fetches the version that go.mod asks for by itself; an older one gets it as a module
-# into build/go, which the Makefile puts first in PATH.
+# Uses the machine's Go, or Debian's. Go 1.21 and newer fetch the version in go.mod themselves. For older versions the script
+# fetches it as a module into build/go, which the Makefile puts first in PATH.
 PATH=$PWD/build/go/bin:$PATH
 wanted=$(sed -n 's/^go //p' go.mod)
 case $(go env GOVERSION 2>/dev/null) in
 go1.[0-9] | go1.[0-9].* | go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*)
 	at=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
 	echo "fetching Go $wanted for linux/$at"
-	# Outside of this module, whose go.mod an old version can't read.
+	# Outside this module: an old version can't read its go.mod.
 	module=golang.org/toolchain@v0.0.1-go$wanted.linux-$at
 	said=$(cd / && GO111MODULE=on go mod download -json "$module" 2>&1) || { echo "acltrace needs Go $wanted or newer, and could not fetch it: $said" >&2; exit 1; }
 	from=$(echo "$said" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
@@ -97,7 +97,7 @@ go1.[0-9] | go1.[0-9].* | go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*)
 	mkdir -p build/go
 	cp -R "$from/." build/go/
 	chmod -R u+w build/go
-	# A module may hold no file of this name, so those of Go itself go by another one there.
+	# A module must not contain go.mod files of other modules, so Go's own have another name there.
 	find build/go -name _go.mod | while read -r f; do mv "$f" "${f%_go.mod}go.mod"; done
 	chmod +x build/go/bin/* build/go/pkg/tool/*/*
 	;;

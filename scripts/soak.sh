@@ -1,5 +1,5 @@
 #!/bin/sh
-# What takes too long for `make test`: fuzzing, and tests many times over.
+# Runs tests that take too long for `make test`: fuzzing and many repetitions.
 set -eu
 cd "$(dirname "$0")/.."
 ACLTRACE_LIB=$PWD/lib
@@ -11,9 +11,9 @@ for f in FuzzOpen FuzzColumnDecode FuzzAssemble FuzzFile FuzzSites; do
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1x "./$(dirname "$pkg")"
 done
 go test -run Soak -timeout 60m ./...
-# A writer killed 200 times, a large file cut at 10,000 places and damaged at 3,000.
+# Kills a writer 200 times, and cuts a large file at 10,000 offsets and damages it at 3,000.
 go test -timeout 60m ./format
-# Older C libraries, where they can be had.
+# Older C libraries, if they are available.
 make -s cross
 if ACLTRACE_OLD_ROOT=$(scripts/oldroots.sh build/roots); then
 	export ACLTRACE_OLD_ROOT

@@ -1,19 +1,21 @@
 #!/bin/bash
-# What can be proved on a machine with an NVIDIA GPU alone, in less than eight minutes, with a table as it goes. What teaches most comes first:
-# all cases of examples/cuda/driver in one process, programs that nobody here wrote (PyTorch, CuPy, Triton, where python3 has them), the calls that
-# were recorded beside those that CUPTI counts; then each case by itself, memory where it was, times of the device; and last what recording
-# costs, and how long replays take beside the original. All are run, recorded, replayed on the machine's own driver, and compared. Nothing that
-# fails keeps the rest from being tried. Ends with 1 where anything differs, and skips where there is no GPU. A figure that misses its aim says so,
-# and fails nothing.
+# Runs the tests that need an NVIDIA GPU, in less than eight minutes, and prints a table as it goes. Programs are run, recorded,
+# replayed on the machine's own driver, and compared. The most informative tests come first:
+#   1. all cases of examples/cuda/driver in one process; PyTorch, CuPy and Triton programs if python3 has the libraries; recorded
+#      calls compared with CUPTI's count
+#   2. each case by itself, memory at the recorded addresses, device times
+#   3. the cost of recording, and the duration of replays compared with the original
+# A failure does not stop the rest. Exits with 1 if anything differs. Exits without a test if there is no GPU. A figure that
+# misses its aim is reported and is not a failure.
 #
-# Needs no toolkit, no make and no network, and of what `make build` leaves bin/acltrace, bin/examples/cuda and lib/cupti-count.so alone: the
-# machine with the GPU needs no compiler where those are brought along.
+# Needs no toolkit, make or network. From `make build` it needs only bin/acltrace, bin/examples/cuda and lib/cupti-count.so, so
+# they can be copied to a machine without a compiler.
 #
-#	FAKE=1        tries the script itself on the fake driver; another value is the folder of a libcuda.so.1 to try it on
-#	CASES="a b"   the cases to run; STEPS, RUNS: how long the measured program is, and how often it runs
-#	LIMIT, TOTAL  the seconds that one step and all of it may take
-#	OUT           a folder that keeps the table, and in kept.tar.gz facts of the machine and, of what failed or differed, the trace and what was said
-#	CUPTI         the CUPTI to count calls with, where it is not found by itself
+#	FAKE=1        use the fake driver, to test this script; another value is a folder with a libcuda.so.1
+#	CASES="a b"   the cases to run; STEPS, RUNS: length of the measured program, and how often it runs
+#	LIMIT, TOTAL  seconds for one step and for everything
+#	OUT           folder for the table and kept.tar.gz, with facts about the machine, and trace and output of failed tests
+#	CUPTI         path of the CUPTI library, if it is not found
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -33,7 +35,7 @@ if [ -n "${FAKE:-}" ]; then
 	export LD_LIBRARY_PATH=$FAKE FAKECUDA_KERNELS=${FAKECUDA_KERNELS-$PWD/bin/examples/cuda/kernels.so}
 	python=${PYTHON:-}
 else
-	# Containers have the driver where the loader does not look by itself, and a cache that does not know it.
+	# In containers, the loader's default folders and cache may lack the driver.
 	for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
 		[ ! -e $folder/libcuda.so.1 ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
 	done
@@ -57,24 +59,24 @@ said_ms() { sed -n 's/^work: \([0-9.]*\) ms: ok$/\1/p' "$1"; }
 median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 failed() { bad=1; } # in this shell, not in one of a pipe
 
-# in_time COMMAND…: runs it for as long as a step may take, and no longer than is left for all.
+# in_time COMMAND…: runs a command, limited to the time for a step and to the remaining total time.
 in_time() {
 	local left=$((total - SECONDS))
 	[ "$left" -gt 0 ] || { echo "no time was left" >&2; return 124; }
 	timeout -k 5 "$((left < limit ? left : limit))" "$@"
 }
 
-# One that crashes is recorded again all the same. Containers have little shared memory, and PyTorch has many threads.
+# Crashed programs stay recordable. Containers have little shared memory, and PyTorch has many threads.
 [ -d /dev/shm ] || mkdir -p /dev/shm
 rings=
 [ "$(df -Pm /dev/shm | awk 'NR == 2 { print $4 }')" -ge 512 ] || rings="--ring-size 1M"
 # shellcheck disable=SC2086 # none, or two words
 recorded() { in_time bin/acltrace record -q --api cuda $rings "$@"; }
 
-# pack: what is kept is one file, whole at any moment.
+# pack: packs the kept files into one archive, which is complete at any moment.
 pack() { tar -C "$dir" -czf "$dir/kept.tar.gz" kept 2>/dev/null && mv "$dir/kept.tar.gz" "$OUT/kept.tar.gz" || cp -r "$dir/kept" "$OUT"; }
 
-# keep NAME: what there is of a case that failed, with as much of the trace as is small.
+# keep NAME: keeps the output of a failed case, and its trace if that is small.
 keep() {
 	local name=${1//[^A-Za-z0-9]/-} size to
 	to=$dir/kept/$name
@@ -144,7 +146,7 @@ try() {
 	return 1
 }
 
-# figure NAME WHAT A B: how far B is from A, and whether that is within 2 %.
+# figure NAME LABEL A B: prints the difference between A and B, and whether it is within 2 %.
 figure() {
 	row "$1" "$2" - - "$(awk -v a="${3:-0}" 'BEGIN { printf "%.0f ms", a }')" "$(awk -v a="${3:-0}" -v b="${4:-0}" 'BEGIN {
 		if (a <= 0 || b <= 0) { print "NOT MEASURED"; exit }
@@ -152,7 +154,7 @@ figure() {
 		printf "%.1f ms, %+.1f %%: %s", b, p, (p <= 2 && p >= -2 ? "within 2 %" : "missed: aim 2 %") }')"
 }
 
-# paces NAME: the trace of try once more at the pace of the recording; how long both took beside the original.
+# paces NAME: replays the trace of try at the recorded pace too, and compares both durations with the original.
 paces() {
 	local name=$1 pace verdict results
 	for pace in asap recorded; do
@@ -161,7 +163,7 @@ paces() {
 	done
 }
 
-# cost NAME PROGRAM…: what recording costs a program that says how long its work took, in turn with it bare.
+# cost NAME PROGRAM…: measures the cost of recording a program that prints its duration, in turn with unrecorded runs.
 cost() {
 	local name=$1 i
 	shift
@@ -175,8 +177,8 @@ cost() {
 	figure "$name" "recorded, $(wc -l <"$dir/cost.recorded") runs" "$(median <"$dir/cost.bare")" "$(median <"$dir/cost.recorded")"
 }
 
-# count NAME PROGRAM…: the calls that were recorded beside those that CUPTI counts in the same run. CUPTI begins within cuInit, so what
-# comes before and leads there is left out, and so is what the recorder itself asks the driver; what acltrace counts by name alone, it counts.
+# count NAME PROGRAM…: compares the recorded calls with CUPTI's count in the same run. Calls before CUPTI starts in cuInit are
+# left out, and the recorder's own calls. Calls that acltrace only counts by name are included.
 count() {
 	local name=$1 both
 	shift
@@ -191,7 +193,7 @@ count() {
 	both=$(awk '
 		BEGIN { split("cuInit cuGetProcAddress cuGetProcAddress_v2 cuDriverGetVersion cuGetExportTable cuFuncGetParamInfo cuKernelGetParamInfo", before); for (i in before) left_out[before[i]] = 1 }
 		FNR == NR { if (!($1 in left_out)) { cupti[$1] = $2; all += $2 } next }
-		/"passed_by"/ { passed = 1 } # asked for, and whether they were called CUPTI alone knows
+		/"passed_by"/ { passed = 1 } # looked up; only CUPTI knows whether they were called
 		/}/ { passed = 0 }
 		{ line = $0; while (match(line, /"cu[A-Za-z0-9_:]*": *[0-9]+/)) { # a form of a function is the function to CUPTI
 			split(substr(line, RSTART, RLENGTH), part, /": */); sub(/:.*/, "", part[1]); f = substr(part[1], 2)
@@ -211,7 +213,7 @@ count() {
 	fi
 }
 
-# What the machine is. A device that nobody uses may take seconds to begin, so it is used throughout.
+# Facts about the machine. A process keeps the device in use, because an idle device may take seconds to start.
 facts() {
 	uname -a
 	id
@@ -230,10 +232,10 @@ facts >"$dir/kept/facts" 2>&1
 [ -n "${FAKE:-}" ] || in_time nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | tee -a "$OUT/table.txt"
 pack
 mkfifo "$dir/held"
-exec 9<>"$dir/held" # nothing comes, nor an end
+exec 9<>"$dir/held" # never readable, never at its end
 timeout "$total" $driver_example --hold <"$dir/held" >"$dir/kept/hold" 2>&1 9>&- &
 children+=" $!"
-# What python3 needs is read once, beside what comes first.
+# Loads python3's libraries into the page cache in the background.
 if [ -n "$python" ]; then
 	timeout "$total" $python scripts/gpu_programs.py have >"$dir/have" 2>&1 &
 	having=$!
@@ -243,7 +245,7 @@ fi
 row case program calls results "took bare" outcome
 try "cases, all in one process" $driver_example ${CASES:-} # shellcheck disable=SC2086
 
-# Programs that nobody here wrote. What they load is large.
+# Third-party programs. They load large libraries.
 have=
 if [ -n "$python" ]; then
 	wait "$having"
@@ -265,7 +267,7 @@ for program in cupy triton; do
 	case $have in *" $program "*) try "$program" $python scripts/gpu_programs.py $program ;; esac
 done
 
-# CUPTI lies with the toolkit, or with PyTorch.
+# CUPTI comes with the toolkit or with PyTorch.
 cupti=${CUPTI:-}
 [ -n "$cupti" ] || [ -n "${FAKE:-}" ] || cupti=$(in_time find "${CUDA_HOME:-/usr/local/cuda}/" $($python -c 'import sys; print(*filter(None, sys.path))' 2>/dev/null) -maxdepth 6 -name 'libcupti.so.1[0-9]' 2>/dev/null | head -1)
 if [ -n "$cupti" ] || ldconfig -p 2>/dev/null | grep -q libcupti.so; then
@@ -279,7 +281,7 @@ for name in ${CASES:-$($driver_example --list)}; do
 	try "$name" $driver_example "$name"
 done
 
-# Allocations where they were. What the driver does with the wish nobody has seen.
+# Allocations at the recorded addresses. This was never tried on a real driver.
 rm -f "$dir"/{trace.aclt,bare,out,replay,err,cupti}
 if recorded --replayable -o "$dir/trace.aclt" -- $driver_example copies >"$dir/out" 2>&1; then
 	replay asap --place same
@@ -288,7 +290,7 @@ if recorded --replayable -o "$dir/trace.aclt" -- $driver_example copies >"$dir/o
 	[ "$verdict" != DIFFERS ] || failed
 fi
 
-# Device times are those of the device, and the program's results stay as they are.
+# Device times come from the device, and the program's results do not change.
 if recorded --device-time -o "$dir/timed.aclt" -- $driver_example order >"$dir/out" 2>&1; then
 	row "--device-time" ok - - - "$(in_time bin/acltrace info "$dir/timed.aclt" | sed -n 's/^device time *//p' | head -1)"
 else
@@ -296,7 +298,7 @@ else
 	failed
 fi
 
-# Figures last: what comes before counts more where time runs out.
+# Figures come last, because the tests matter more if time runs out.
 case $have in
 *" torch "*)
 	try "PyTorch, $steps steps" $python scripts/torch_step.py "$steps" && paces "PyTorch, $steps steps"

@@ -1,4 +1,4 @@
-"""A model's forward and training steps, the same every time: what scripts/test-gpu.sh records and replays. Its argument is their number."""
+"""A model's forward and training steps, reproducible, for scripts/test-gpu.sh to record and replay. The argument is their number."""
 import sys
 import time
 
@@ -7,7 +7,7 @@ import torch
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True)
 torch.backends.cuda.matmul.allow_tf32 = False
-# Attention as matrix products alone: the kernels for all of it at once add in whatever order.
+# Attention as separate matrix products: fused kernels add in an undefined order.
 for way in ("flash", "mem_efficient", "cudnn"):
     getattr(torch.backends.cuda, f"enable_{way}_sdp", lambda on: None)(False)
 width, heads, words = 128, 4, 64

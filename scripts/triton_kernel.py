@@ -1,4 +1,4 @@
-"""A kernel in a file of its own: Triton reads its source. For scripts/gpu_programs.py."""
+"""A kernel for scripts/gpu_programs.py. It needs its own file, because Triton reads the source."""
 import torch
 import triton
 import triton.language as tl

