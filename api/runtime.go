@@ -7,86 +7,88 @@ import (
 	"slices"
 )
 
-// Runtime describes a runtime as a whole. It holds the keys of the runtime's runtime.yaml that acltrace needs to run.
+// Runtime describes a runtime as a whole. It holds the keys in runtime.yaml that acltrace needs to run.
 type Runtime struct {
 	Title   string // name in help texts
-	Backend string // name of the machine's own library, for a replay
-	// Shim is the file of the library that is loaded into programs to record them.
+	Backend string // names the machine's own library for a replay
+	// Shim is the library file that is loaded into programs to record them.
 	Shim        string
 	Accelerator Accelerator
 	Installed   Installed
 	Device      Window // addresses that the driver owns; zero for none
-	// DeviceName is the function that returns the name of the device as text, "" for none.
+	// DeviceName is the function that returns the device's name as text, "" for none.
 	DeviceName string `yaml:"device_name"`
 	// Environment lists the variables that a trace keeps, and prefixes of variables, which end in "_".
 	Environment []string
-	// Exhausted is the range of error codes for a valid call that ran out of a resource.
+	// Exhausted is the error code range for a valid call that ran out of a resource.
 	Exhausted [2]int32
-	// Pending is the error code of a query about incomplete work, 0 for none.
+	// Pending is the error code by which a query reports incomplete work, 0 for none.
 	Pending int32
-	// Refused is the error code of calls made inside a host callback, 0 if they are allowed.
+	// Refused is the error code for calls inside a host callback, 0 if they are allowed.
 	Refused int32
-	// Constants is the largest handle that is a constant of the runtime, such as a default stream.
+	// Constants is the largest constant handle, such as a default stream.
 	Constants uint64
 	// OwnStream is the constant for the thread's own default stream, 0 for none.
 	OwnStream uint64 `yaml:"own_stream"`
-	// NonBlocking is the flag of streams that do not synchronize with the default stream of their context. 0 if default
-	// streams wait for no other stream.
+	// NonBlocking is the stream flag that disables synchronization with the context's default stream. 0 if default streams
+	// wait for no other stream.
 	NonBlocking uint64 `yaml:"non_blocking"`
-	// Numbers are the kinds of objects that kernels receive as 8-byte handles among their arguments.
+	// Numbers are the object kinds that kernels receive as 8-byte handles among their arguments.
 	Numbers   []Object
 	Simulator Simulator
 	Faults    Faults
 }
 
-// Accelerator names the devices of a runtime, their vendor and their cost model, a preset of package sim/model.
+// Accelerator names a runtime's devices, their vendor and their cost model, a preset in package sim/model.
 type Accelerator struct{ Kind, Vendor, Costs string }
 
-// Installed lists the files that show the versions of a runtime and its driver, and whether the machine has a device.
+// Installed lists the files that show which runtime and driver versions and devices the machine has.
 // The first file that exists decides.
 type Installed struct {
-	Homes   []string // environment variables with the folder of the runtime
-	Folders []string // folders of the runtime if no variable is set
+	Homes   []string // environment variables with the runtime's folder
+	Folders []string // the runtime's folders if no variable is set
 	Runtime []string // version files in such a folder
-	Driver  []string // version files of the driver
-	Devices []string // patterns of device files
+	Driver  []string // the driver's version files
+	// Libraries are further folders with the runtime's library, which the loader may not search.
+	Libraries []string
+	Devices   []string // device file patterns
 	// Carried are byte strings that only binaries with code for these devices contain.
 	Carried []string
 }
 
-// Window is a range of addresses that the driver owns. Memory in it is device memory unless the runtime returned it as
+// Window is an address range that the driver owns. Memory in it is device memory unless the runtime returned it as
 // host memory.
 type Window struct{ From, To uint64 }
 
 // Faults describes how a runtime reports a task that failed on the device.
 type Faults struct {
-	Codes  [2]int32 // smallest and largest error code of the device
+	Codes  [2]int32 // smallest and largest device error
 	Except []int32  // codes in this range that describe a call instead
-	// Stream and Task are functions that return the runtime's ids of the failed task and its stream during an exception
+	// Stream and Task are functions that return the runtime's ids for the failed task and its stream during an exception
 	// callback, "" for none.
 	Stream, Task string
 	// Message is a regular expression with the groups stream, task, flip and kernel. It matches error messages.
 	Message string
 }
 
-// Simulator says how acltrace finds and controls the simulator of a runtime. Fields named after a setting hold the
-// environment variable that sets it, "" if the simulator lacks it.
+// Simulator says how acltrace finds and controls a runtime's simulator. A field for a setting holds the environment variable
+// that sets it, "" if the simulator lacks the setting.
 type Simulator struct {
 	Library string // file in the folder of acltrace's libraries
 	Symbol  string // exported by the simulator and not by the vendor's library
-	Prefix  string // of all its variables
-	Kernels string // files of kernel libraries
+	Prefix  string // for all its variables
+	Kernels string // kernel library files
 	// KernelSymbol is exported by every kernel library. Libraries without it are not searched for kernels.
 	KernelSymbol string `yaml:"kernel_symbol"`
 	Loaded       string // file to which it appends the kernel libraries that it loads (internal/kernellib)
 	// Beside makes it look for a kernel library beside each binary that a program loads, if it is 1. A replay never sets
 	// it, because the paths in a trace are not trusted.
 	Beside           string
-	Base             string // first address of device memory, in hexadecimal
-	Place            string // file with the addresses of allocations
+	Base             string // first device address, in hexadecimal
+	Place            string // file with allocation addresses
 	Strict, Findings string // 1 enables strict mode; file to which it appends findings
 	Uninitialised    string // 1 reports results computed from memory that nothing has written
-	Model            string // cost model: a name, a file or the content of a file
+	Model            string // cost model: a name, a file or its content
 	Clock            string // "virtual" for virtual time
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string
@@ -95,10 +97,10 @@ type Simulator struct {
 	Replayed map[string]string
 }
 
-// maxVariable limits the bytes of a variable that a trace sets.
+// maxVariable limits the bytes in a variable that a trace sets.
 const maxVariable = 64 << 10
 
-// CheckVariable returns an error unless a trace may set a variable of the simulator to a value in a replay.
+// CheckVariable returns an error unless a trace may set a simulator variable to a value in a replay.
 func (s *Simulator) CheckVariable(name, value string) error {
 	syntax, ok := s.Replayed[name]
 	switch {

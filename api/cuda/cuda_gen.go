@@ -11,7 +11,7 @@ var Model = (&api.Model{
 		Title: "the CUDA driver", Backend: "cuda", Shim: "libacltrace-cuda.so", Accelerator: api.Accelerator{Kind: "gpu", Vendor: "NVIDIA", Costs: "h100"},
 		Installed: api.Installed{
 			Homes: []string{"CUDA_HOME", "CUDA_PATH"}, Folders: []string{"/usr/local/cuda"}, Runtime: []string{"version.txt"},
-			Driver: []string{"/sys/module/nvidia/version"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"},
+			Driver: []string{"/sys/module/nvidia/version"}, Libraries: []string{"/usr/local/cuda/compat"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"},
 			Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"},
 		},
 		DeviceName:  "cuDeviceGetName",

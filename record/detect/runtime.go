@@ -54,7 +54,7 @@ func guessRuntime(models []*api.Model, program string, env []string, ours bool) 
 	}
 	dirs, cache := libraryDirs(env), loaderCache()
 	library := func(m *api.Model) bool {
-		return slices.ContainsFunc(dirs, func(dir string) bool { return has(m, dir) }) ||
+		return slices.ContainsFunc(slices.Concat(dirs, m.Installed.Libraries), func(dir string) bool { return has(m, dir) }) ||
 			slices.ContainsFunc(m.Libraries(), func(name string) bool { return bytes.Contains(cache, []byte("/"+name)) })
 	}
 	if m := only(models, library); m != nil {
@@ -68,7 +68,7 @@ func Library(m *api.Model, env []string) (string, error) {
 	names := m.Layers[0].Libraries
 	for _, name := range names {
 		for _, file := range []string{name + ".1", name} {
-			for _, dir := range append(libraryDirs(env), homes(m, env)...) {
+			for _, dir := range slices.Concat(libraryDirs(env), m.Installed.Libraries, homes(m, env)) {
 				if path := filepath.Join(dir, file); dir != "" && ofThisWidth(path) {
 					return path, nil
 				}
@@ -231,7 +231,7 @@ func libraryDirs(env []string) []string {
 	}
 	dirs = dirs[:min(len(dirs), MaxFolders)]
 	more, _ := filepath.Glob("/usr/lib/*-linux-gnu")
-	return slices.Concat(dirs, more, []string{"/usr/lib64", "/usr/lib", "/lib64", "/usr/local/cuda/compat"})
+	return slices.Concat(dirs, more, []string{"/usr/lib64", "/usr/lib", "/lib64"})
 }
 
 func has(m *api.Model, dir string) bool {
