@@ -2220,7 +2220,7 @@ type API interface {
 	SetDevice(deviceId int32) Error
 	// ResetDevice is aclrtResetDevice: Drop one device reference; at zero waits for work and releases the default context's resources.
 	ResetDevice(deviceId int32) Error
-	// ResetDeviceForce is aclrtResetDeviceForce: Release the device's resources now, whatever the reference count.
+	// ResetDeviceForce is aclrtResetDeviceForce: Release the device's resources now and ignore the reference count.
 	ResetDeviceForce(deviceId int32) Error
 	// GetDevice is aclrtGetDevice: Device id selected for the calling thread.
 	GetDevice(deviceId *int32) Error
@@ -2724,7 +2724,7 @@ type API interface {
 	ProfTrace(userdata Addr, length int32, stream Stream) Error
 	// LaunchKernelV2 is aclrtLaunchKernelV2: aclrtLaunchKernel plus launch attributes; args in device memory.
 	LaunchKernelV2(funcHandle FuncHandle, numBlocks uint32, argsData Addr, argsSize uint64, cfg *LaunchKernelCfg, stream Stream) Error
-	// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5).
+	// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: Launch with a packed host argument buffer and placeholder patch list (used by aclnn operators from CANN 8.5).
 	LaunchKernelWithHostArgs(funcHandle FuncHandle, numBlocks uint32, stream Stream, cfg *LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *PlaceHolderInfo, placeHolderNum uint64) Error
 	// LaunchKernelWithArgsArray is aclrtLaunchKernelWithArgsArray: Launch from an array of pointers to arguments; func may be a host __global__ symbol or a handle.
 	LaunchKernelWithArgsArray(func_ Addr, numBlocks uint32, stream Stream, cfg *LaunchKernelCfg, args *Addr) Error
@@ -2812,7 +2812,7 @@ type API interface {
 	IpcGetEventHandle(event Event, handle *IpcEventHandle) Error
 	// IpcOpenEventHandle is aclrtIpcOpenEventHandle: Open an inter-process event handle (struct passed by value).
 	IpcOpenEventHandle(handle IpcEventHandle, event *Event) Error
-	// MemRetainAllocationHandle is aclrtMemRetainAllocationHandle: Physical handle behind a virtual address.
+	// MemRetainAllocationHandle is aclrtMemRetainAllocationHandle: Physical handle for a virtual address.
 	MemRetainAllocationHandle(virPtr Addr, handle *DrvMemHandle) Error
 	// MemGetAllocationPropertiesFromHandle is aclrtMemGetAllocationPropertiesFromHandle: Properties of a physical handle.
 	MemGetAllocationPropertiesFromHandle(handle DrvMemHandle, prop *PhysicalMemProp) Error
@@ -4072,7 +4072,7 @@ var Model = (&api.Model{
 		{
 			ID: 35, Name: "aclrtResetDeviceForce", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "deviceId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
-			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Release the device's resources now, whatever the reference count.", Words: 1,
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Release the device's resources now and ignore the reference count.", Words: 1,
 			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "deviceId"},
 		},
@@ -8160,7 +8160,7 @@ var Model = (&api.Model{
 				{Name: "placeHolderNum", Type: "size_t", Word: 7, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0",
-			Doc: "Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5).", Words: 8,
+			Doc: "Launch with a packed host argument buffer and placeholder patch list (used by aclnn operators from CANN 8.5).", Words: 8,
 			Meaning:      api.Meaning{Task: 1, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -8931,7 +8931,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Physical handle behind a virtual address.", Words: 2,
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Physical handle for a virtual address.", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -12907,7 +12907,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4108, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes what the ranks of a communicator to come find each other by", Words: 1,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes the root information for a new communicator", Words: 1,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -12925,7 +12925,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from what its root has told the other ranks", Words: 4,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information", Words: 4,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -12947,7 +12947,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from what its root has told the other ranks, with options", Words: 5,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information, with options", Words: 5,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13016,7 +13016,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells the number of ranks", Words: 2,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns the number of ranks", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13032,7 +13032,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells the caller's rank", Words: 2,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns the caller's rank", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13048,7 +13048,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Unit: 128, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells the name of a communicator", Words: 2,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns the name of a communicator", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13064,7 +13064,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells an error that was found after the call that it belongs to", Words: 2,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns an error that was found after its call", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13077,7 +13077,7 @@ var Model = (&api.Model{
 		},
 		{
 			ID: 2016, Name: "HcclGetCommConfigCapability", Layer: "hccl", Return: "uint32_t", RetWidth: 4, Since: "<=8.1.RC1",
-			Doc:          "tells which options of a communicator are known",
+			Doc:          "returns which communicator options are known",
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13100,7 +13100,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells an option of the process", Words: 2,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns a process option", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13131,7 +13131,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
 				},
 			},
-			RetWidth: 4, RetError: true, Doc: "tells an option of a communicator", Words: 3,
+			RetWidth: 4, RetError: true, Doc: "returns a communicator option", Words: 3,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13504,7 +13504,7 @@ var Model = (&api.Model{
 				{Name: "alignment", Type: "size_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
-			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "tells a range of addresses that buffers will lie in", Words: 5,
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "reserves an address range for buffers", Words: 5,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13627,7 +13627,7 @@ var Model = (&api.Model{
 				},
 				{Name: "peerRankNum", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
-			RetWidth: 4, RetError: true, Doc: "tells other ranks of registered memory", Words: 4,
+			RetWidth: 4, RetError: true, Doc: "exchanges registered memory with other ranks", Words: 4,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
@@ -13677,7 +13677,7 @@ var Model = (&api.Model{
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 			},
-			RetVoid: true, Doc: "tells which tool is there", Words: 1,
+			RetVoid: true, Doc: "returns the id of the present tool", Words: 1,
 			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Inject: []int{1, 4}},
 		},
@@ -13768,7 +13768,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Fields: []api.Field{{Offset: 8, Item: 1, Unit: 24}}},
 				},
 			},
-			RetWidth: 8, Doc: "tells of memory that an allocator of the program's gives out in parts", Words: 2,
+			RetWidth: 8, Doc: "registers memory that a program allocator divides", Words: 2,
 			Meaning:      api.Meaning{Ret: 2, RetObject: "heap", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Inject: []int{3, 1}},
 		},
@@ -13807,7 +13807,7 @@ var Model = (&api.Model{
 					},
 				},
 			},
-			RetVoid: true, Doc: "tells of parts of an allocator's memory that were given out", Words: 2,
+			RetVoid: true, Doc: "registers allocated parts of an allocator's memory", Words: 2,
 			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Inject: []int{3, 3}},
 		},
@@ -13823,7 +13823,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Fields: []api.Field{{Offset: 8, Item: 1, Unit: 16, Count: api.Member{Size: 8}}}},
 				},
 			},
-			RetVoid: true, Doc: "tells of parts of an allocator's memory that were given back", Words: 2,
+			RetVoid: true, Doc: "unregisters freed parts of an allocator's memory", Words: 2,
 			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Inject: []int{3, 4}},
 		},

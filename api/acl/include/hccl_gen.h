@@ -155,13 +155,13 @@ HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank,
 /* makes a communicator of some ranks of another one */
 HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm);
 
-/* makes what the ranks of a communicator to come find each other by */
+/* makes the root information for a new communicator */
 HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
 
-/* makes a communicator from what its root has told the other ranks */
+/* makes a communicator from the root information */
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm);
 
-/* makes a communicator from what its root has told the other ranks, with options */
+/* makes a communicator from the root information, with options */
 HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm);
 
 /* makes the communicators of several devices of one process */
@@ -176,34 +176,34 @@ HcclResult HcclCommSuspend(HcclComm comm);
 /* begins communication again */
 HcclResult HcclCommResume(HcclComm comm);
 
-/* tells the number of ranks */
+/* returns the number of ranks */
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize);
 
-/* tells the caller's rank */
+/* returns the caller's rank */
 HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank);
 
-/* tells the name of a communicator */
+/* returns the name of a communicator */
 HcclResult HcclGetCommName(HcclComm comm, char *commName);
 
-/* tells an error that was found after the call that it belongs to */
+/* returns an error that was found after its call */
 HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError);
 
 /* says an error in words */
 const char *HcclGetErrorString(HcclResult code);
 
-/* tells which options of a communicator are known */
+/* returns which communicator options are known */
 uint32_t HcclGetCommConfigCapability(void);
 
 /* sets an option of the process */
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue);
 
-/* tells an option of the process */
+/* returns a process option */
 HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue);
 
 /* sets an option of a communicator */
 HcclResult HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue);
 
-/* tells an option of a communicator */
+/* returns a communicator option */
 HcclResult HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue);
 
 /* reduces the data of all ranks, for all */
@@ -257,7 +257,7 @@ HcclResult HcclGroupStart(void);
 /* makes the calls of a group */
 HcclResult HcclGroupEnd(void);
 
-/* tells a range of addresses that buffers will lie in */
+/* reserves an address range for buffers */
 HcclResult HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags);
 
 /* forgets a range of addresses */
@@ -278,7 +278,7 @@ HcclResult HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **han
 /* ends a registration of memory */
 HcclResult HcclCommDeregister(HcclComm comm, void *handle);
 
-/* tells other ranks of registered memory */
+/* exchanges registered memory with other ranks */
 HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum);
 
 #undef ACLTRACE_SIZE

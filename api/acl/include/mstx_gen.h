@@ -81,7 +81,7 @@ mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream);
 /* ends a range of time, on any thread */
 void mstxRangeEnd(mstxRangeId id);
 
-/* tells which tool is there */
+/* returns the id of the present tool */
 void mstxGetToolId(uint64_t *id);
 
 /* makes a domain, which marks and ranges may belong to */
@@ -99,16 +99,16 @@ mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message
 /* ends a range of time in a domain, on any thread */
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id);
 
-/* tells of memory that an allocator of the program's gives out in parts */
+/* registers memory that a program allocator divides */
 mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc);
 
 /* forgets the memory of an allocator */
 void mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap);
 
-/* tells of parts of an allocator's memory that were given out */
+/* registers allocated parts of an allocator's memory */
 void mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc);
 
-/* tells of parts of an allocator's memory that were given back */
+/* unregisters freed parts of an allocator's memory */
 void mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc);
 
 #undef ACLTRACE_SIZE

@@ -2066,7 +2066,7 @@ CUresult cuGetErrorName(CUresult error, const char **pStr);
 /* prepares the driver for the process */
 CUresult cuInit(uint32_t Flags);
 
-/* tells which CUDA version the driver supports */
+/* returns which CUDA version the driver supports */
 CUresult cuDriverGetVersion(int *driverVersion);
 
 /* gives the handle of a device by its number */
@@ -2075,22 +2075,22 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal);
 /* counts the devices */
 CUresult cuDeviceGetCount(int *count);
 
-/* tells the name of a device */
+/* returns the name of a device */
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev);
 
-/* tells the unique id of a device */
+/* returns the unique id of a device */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);
 
-/* tells the unique id of a device */
+/* returns the unique id of a device */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);
 
-/* tells the local id of a device, on Windows */
+/* returns the local id of a device, on Windows */
 CUresult cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev);
 
-/* tells how much memory a device has */
+/* returns how much memory a device has */
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
 
-/* tells how many elements a linear texture may have */
+/* returns how many elements a linear texture may have */
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev);
 
 /* reads a property of a device */
@@ -2101,13 +2101,13 @@ CUresult cuDeviceGetNvSciSyncAttributes(void *nvSciSyncAttrList, CUdevice dev, i
 /* makes a pool the one that a device allocates from */
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);
 
-/* tells which pool a device allocates from */
+/* returns which pool a device allocates from */
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);
 
-/* tells the pool that a device has from the beginning */
+/* returns the initial pool of a device */
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);
 
-/* tells whether a device supports a kind of affinity */
+/* returns whether a device supports a kind of affinity */
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev);
 
 /* makes writes of other devices visible */
@@ -2116,7 +2116,7 @@ CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUfl
 /* reads several properties of a device (deprecated) */
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev);
 
-/* tells the compute capability of a device (deprecated) */
+/* returns the compute capability of a device (deprecated) */
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev);
 
 /* takes a reference to the primary context of a device */
@@ -2128,7 +2128,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
 /* sets how the primary context waits */
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, uint32_t flags);
 
-/* tells the flags of the primary context and whether it is active */
+/* returns the flags of the primary context and whether it is active */
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, uint32_t *flags, int *active);
 
 /* destroys all that the primary context holds */
@@ -2155,19 +2155,19 @@ CUresult cuCtxPopCurrent_v2(CUcontext *pctx);
 /* makes a context current */
 CUresult cuCtxSetCurrent(CUcontext ctx);
 
-/* tells the current context */
+/* returns the current context */
 CUresult cuCtxGetCurrent(CUcontext *pctx);
 
-/* tells the device of a context */
+/* returns the device of a context */
 CUresult cuCtxGetDevice(CUdevice *device);
 
-/* tells the flags of the current context */
+/* returns the flags of the current context */
 CUresult cuCtxGetFlags(uint32_t *flags);
 
 /* sets the flags of the current context */
 CUresult cuCtxSetFlags(uint32_t flags);
 
-/* tells the number of a context */
+/* returns the number of a context */
 CUresult cuCtxGetId(CUcontext ctx, uint64_t *ctxId);
 
 /* waits for all work of a context */
@@ -2176,28 +2176,28 @@ CUresult cuCtxSynchronize(void);
 /* sets a limit on a resource of the context */
 CUresult cuCtxSetLimit(CUlimit limit, size_t value);
 
-/* tells a limit on a resource of the context */
+/* returns a limit on a resource of the context */
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);
 
-/* tells how cache and shared memory are divided */
+/* returns how cache and shared memory are divided */
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig);
 
 /* says how cache and shared memory shall be divided */
 CUresult cuCtxSetCacheConfig(CUfunc_cache config);
 
-/* tells the version that a context was made with */
+/* returns the version that a context was made with */
 CUresult cuCtxGetApiVersion(CUcontext ctx, uint32_t *version);
 
-/* tells the least and the greatest priority of streams */
+/* returns the least and the greatest priority of streams */
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);
 
 /* lets cached lines that persist go */
 CUresult cuCtxResetPersistingL2Cache(void);
 
-/* tells the affinity of the current context */
+/* returns the affinity of the current context */
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type);
 
-/* records an event behind all work of a context */
+/* records an event after all work of a context */
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent);
 
 /* lets all later work of a context wait for an event */
@@ -2207,7 +2207,7 @@ CUresult cuCtxAttach(CUcontext *pctx, uint32_t flags);
 
 CUresult cuCtxDetach(CUcontext ctx);
 
-/* tells the width of shared memory banks (deprecated) */
+/* returns the width of shared memory banks (deprecated) */
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig);
 
 /* sets the width of shared memory banks (deprecated) */
@@ -2228,7 +2228,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
 /* unloads a module */
 CUresult cuModuleUnload(CUmodule hmod);
 
-/* tells whether modules are loaded lazily */
+/* returns whether modules are loaded lazily */
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
 
 /* finds a kernel of a module by name */
@@ -2252,10 +2252,10 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 /* adds an input from a file */
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues);
 
-/* ends linking and tells where the cubin is */
+/* ends linking and returns the cubin */
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut);
 
-/* frees what linking has used */
+/* frees the memory used by linking */
 CUresult cuLinkDestroy(CUlinkState state);
 
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name);
@@ -2286,7 +2286,7 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library);
 /* gives the function of a kernel in the current context */
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 
-/* tells the library of a kernel */
+/* returns the library of a kernel */
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);
 
 /* finds a variable of a library by name */
@@ -2307,13 +2307,13 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel ker
 /* says how cache and shared memory shall be divided for a kernel */
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev);
 
-/* tells the name of a kernel */
+/* returns the name of a kernel */
 CUresult cuKernelGetName(const char **name, CUkernel hfunc);
 
-/* tells where a parameter of a kernel lies in its block, and its size */
+/* returns offset and size of a kernel parameter */
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
 
-/* tells how much memory is free */
+/* returns how much memory is free */
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 
 /* allocates device memory */
@@ -2325,7 +2325,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 /* frees device memory */
 CUresult cuMemFree_v2(CUdeviceptr dptr);
 
-/* tells the allocation that an address lies in */
+/* returns the allocation that contains an address */
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 
 /* allocates pinned host memory */
@@ -2337,10 +2337,10 @@ CUresult cuMemFreeHost(void *p);
 /* allocates pinned host memory, with flags */
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags);
 
-/* tells the address of pinned host memory on the device */
+/* returns the address of pinned host memory on the device */
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uint32_t Flags);
 
-/* tells the flags of pinned host memory */
+/* returns the flags of pinned host memory */
 CUresult cuMemHostGetFlags(uint32_t *pFlags, void *p);
 
 /* allocates memory that host and device share */
@@ -2353,7 +2353,7 @@ CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHan
 /* finds a device by its place on the bus */
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);
 
-/* tells the place of a device on the bus */
+/* returns the bus id of a device */
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);
 
 /* gives a key of an event for other processes */
@@ -2541,20 +2541,20 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
 /* lets devices reach mapped memory */
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
 
-/* tells how a device may reach mapped memory */
+/* returns how a device may reach mapped memory */
 CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr);
 
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags);
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType);
 
-/* tells the unit of physical memory */
+/* returns the unit of physical memory */
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option);
 
-/* tells the properties of physical memory */
+/* returns the properties of physical memory */
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
 
-/* gives the physical memory behind an address */
+/* returns the physical memory at an address */
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
 
 /* frees device memory in the order of a stream */
@@ -2575,7 +2575,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 /* lets devices reach the memory of a pool */
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
 
-/* tells how a device may reach the memory of a pool */
+/* returns how a device may reach the memory of a pool */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location);
 
 /* makes a pool of memory */
@@ -2640,19 +2640,19 @@ CUresult cuStreamCreate(CUstream *phStream, uint32_t Flags);
 /* makes a stream with a priority */
 CUresult cuStreamCreateWithPriority(CUstream *phStream, uint32_t flags, int priority);
 
-/* tells the priority of a stream */
+/* returns the priority of a stream */
 CUresult cuStreamGetPriority(CUstream hStream, int *priority);
 
-/* tells the flags of a stream */
+/* returns the flags of a stream */
 CUresult cuStreamGetFlags(CUstream hStream, uint32_t *flags);
 
-/* tells the number of a stream */
+/* returns the number of a stream */
 CUresult cuStreamGetId(CUstream hStream, uint64_t *streamId);
 
-/* tells the context of a stream */
+/* returns the context of a stream */
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx);
 
-/* tells the context of a stream */
+/* returns the context of a stream */
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx);
 
 /* lets a stream wait for an event */
@@ -2667,31 +2667,31 @@ CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 /* begins to keep the work of a stream in a graph that is there */
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
 
-/* sets what the thread may call during captures */
+/* sets which calls the thread may make during captures */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
 
 /* ends a capture and gives out the graph */
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);
 
-/* tells whether a stream is captured */
+/* returns whether a stream is captured */
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out);
 
-/* sets what the next captured work depends on */
+/* sets the dependencies of the next captured work */
 CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags);
 
-/* sets what the next captured work depends on */
+/* sets the dependencies of the next captured work */
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags);
 
 /* ties managed memory to a stream */
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags);
 
-/* tells whether the work of a stream is done */
+/* returns whether the work of a stream is done */
 CUresult cuStreamQuery(CUstream hStream);
 
 /* waits for the work of a stream */
@@ -2718,7 +2718,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream);
 /* records an event on a stream, with flags */
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, uint32_t flags);
 
-/* tells whether an event is complete */
+/* returns whether an event is complete */
 CUresult cuEventQuery(CUevent hEvent);
 
 /* waits for an event */
@@ -2727,7 +2727,7 @@ CUresult cuEventSynchronize(CUevent hEvent);
 /* destroys an event */
 CUresult cuEventDestroy_v2(CUevent hEvent);
 
-/* tells the time between two events */
+/* returns the time between two events */
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 
 CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc);
@@ -2770,16 +2770,16 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 /* says how cache and shared memory shall be divided for a function */
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);
 
-/* tells the module of a function */
+/* returns the module of a function */
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);
 
-/* tells the name of a function */
+/* returns the name of a function */
 CUresult cuFuncGetName(const char **name, CUfunction hfunc);
 
-/* tells where a parameter of a function lies in its block, and its size */
+/* returns offset and size of a function parameter */
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
 
-/* tells whether a function is loaded */
+/* returns whether a function is loaded */
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function);
 
 /* loads a function that is loaded lazily */
@@ -2898,7 +2898,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out);
 /* returns memory that graphs no longer use */
 CUresult cuDeviceGraphMemTrim(CUdevice device);
 
-/* tells what memory the graphs of a device hold */
+/* returns how much memory the graphs of a device hold */
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
 
 /* resets a high-water mark of graph memory */
@@ -2909,7 +2909,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph);
 
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph);
 
-/* tells the type of a node */
+/* returns the type of a node */
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type);
 
 /* lists the nodes of a graph */
@@ -2946,7 +2946,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 /* makes a graph executable, with parameters */
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);
 
-/* tells the flags of an executable graph */
+/* returns the flags of an executable graph */
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags);
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
@@ -3015,10 +3015,10 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
 
 CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags);
 
-/* tells how many blocks of a kernel fit one multiprocessor */
+/* returns how many blocks of a kernel fit one multiprocessor */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize);
 
-/* tells how many blocks of a kernel fit one multiprocessor, with flags */
+/* returns how many blocks of a kernel fit one multiprocessor, with flags */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags);
 
 /* suggests a size of blocks */
@@ -3027,13 +3027,13 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfu
 /* suggests a size of blocks, with flags */
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags);
 
-/* tells how much shared memory a block may have */
+/* returns how much shared memory a block may have */
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
 
 /* suggests a size of clusters */
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
 
-/* tells how many clusters of a kernel fit the device */
+/* returns how many clusters of a kernel fit the device */
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config);
 
 CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, uint32_t Flags);
@@ -3119,7 +3119,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
 /* gives a tensor map another address */
 CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
 
-/* tells whether a device can reach the memory of another */
+/* returns whether a device can reach the memory of another */
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
 
 /* lets the current context reach the memory of another */
@@ -3244,7 +3244,7 @@ CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpP
 /* begins to keep the work of a stream in a graph */
 CUresult cuStreamBeginCapture(CUstream hStream);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out);
 
 CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
@@ -3270,16 +3270,16 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraph
 /* finds a function of the driver by name and version */
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, uint64_t flags);
 
-/* tells the device of a context */
+/* returns the device of a context */
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
 
 /* waits for all work of a context */
 CUresult cuCtxSynchronize_v2(CUcontext ctx);
 
-/* tells the time between two events */
+/* returns the time between two events */
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 
-/* tells the device of a stream */
+/* returns the device of a stream */
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device);
 
 /* makes many copies at once, on a stream */
@@ -3300,10 +3300,10 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream);
 
-/* tells the pool that a place has from the beginning */
+/* returns the initial pool of a location */
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type);
 
-/* tells which pool a place allocates from */
+/* returns the current pool of a location */
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
 
 /* makes a pool the one that a place allocates from */
@@ -3311,16 +3311,16 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId);
 
-/* tells which atomic operations a device has on host memory */
+/* returns which atomic operations a device has on host memory */
 CUresult cuDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice dev);
 
-/* tells which atomic operations a device has on the memory of another */
+/* returns which atomic operations a device has on the memory of another */
 CUresult cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice srcDevice, CUdevice dstDevice);
 
-/* tells a profiler to begin */
+/* starts a profiler */
 CUresult cuProfilerStart(void);
 
-/* tells a profiler to end */
+/* stops a profiler */
 CUresult cuProfilerStop(void);
 
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, CUoutput_mode outputMode);
@@ -3450,19 +3450,19 @@ CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstD
 /* moves managed memory ahead of its use */
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream);
 
-/* tells the priority of a stream */
+/* returns the priority of a stream */
 CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority);
 
-/* tells the flags of a stream */
+/* returns the flags of a stream */
 CUresult cuStreamGetFlags_ptsz(CUstream hStream, uint32_t *flags);
 
-/* tells the number of a stream */
+/* returns the number of a stream */
 CUresult cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId);
 
-/* tells the context of a stream */
+/* returns the context of a stream */
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx);
 
-/* tells the context of a stream */
+/* returns the context of a stream */
 CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx);
 
 /* lets a stream wait for an event */
@@ -3480,25 +3480,25 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, cons
 /* ends a capture and gives out the graph */
 CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph);
 
-/* tells whether a stream is captured */
+/* returns whether a stream is captured */
 CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out);
 
-/* sets what the next captured work depends on */
+/* sets the dependencies of the next captured work */
 CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags);
 
-/* sets what the next captured work depends on */
+/* sets the dependencies of the next captured work */
 CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags);
 
 /* ties managed memory to a stream */
 CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags);
 
-/* tells whether the work of a stream is done */
+/* returns whether the work of a stream is done */
 CUresult cuStreamQuery_ptsz(CUstream hStream);
 
 /* waits for the work of a stream */
@@ -3582,7 +3582,7 @@ CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t c
 
 CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, CUstream hStream);
 
-/* tells the device of a stream */
+/* returns the device of a stream */
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device);
 
 CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size_t count, uint32_t flags, size_t *errorIndex, CUstream stream);
@@ -3598,19 +3598,19 @@ CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, uint64_t flag
 /* reads the parameters of a node */
 CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
 
-/* tells the graph of a node */
+/* returns the graph of a node */
 CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph);
 
-/* tells the number of a node within its graph */
+/* returns the number of a node within its graph */
 CUresult cuGraphNodeGetLocalId(CUgraphNode hNode, uint32_t *nodeId);
 
-/* tells the number by which tools know a node */
+/* returns the number of a node for tools */
 CUresult cuGraphNodeGetToolsId(CUgraphNode hNode, uint64_t *toolsNodeId);
 
-/* tells the number of a graph */
+/* returns the number of a graph */
 CUresult cuGraphGetId(CUgraph hGraph, uint32_t *graphId);
 
-/* tells the number of an executable graph */
+/* returns the number of an executable graph */
 CUresult cuGraphExecGetId(CUgraphExec hGraphExec, uint32_t *graphId);
 
 /* counts the parameters of a function */
@@ -3696,7 +3696,7 @@ CUresult cuStreamBatchMemOp_ptsz(CUstream stream, uint32_t count, CUstreamBatchM
 /* begins to keep the work of a stream in a graph */
 CUresult cuStreamBeginCapture_ptsz(CUstream hStream);
 
-/* tells of the capture of a stream */
+/* returns the capture of a stream */
 CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out);
 
 #ifndef ACLTRACE_EXACT_NAMES

@@ -1516,7 +1516,7 @@ aclError aclrtSetDevice(int32_t deviceId);
 /* Drop one device reference; at zero waits for work and releases the default context's resources. */
 aclError aclrtResetDevice(int32_t deviceId);
 
-/* Release the device's resources now, whatever the reference count. */
+/* Release the device's resources now and ignore the reference count. */
 aclError aclrtResetDeviceForce(int32_t deviceId);
 
 /* Device id selected for the calling thread. */
@@ -2347,7 +2347,7 @@ aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream);
 /* aclrtLaunchKernel plus launch attributes; args in device memory. */
 aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream);
 
-/* Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5). */
+/* Launch with a packed host argument buffer and placeholder patch list (used by aclnn operators from CANN 8.5). */
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum);
 
 /* Launch from an array of pointers to arguments; func may be a host __global__ symbol or a handle. */
@@ -2503,7 +2503,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
 /* Open an inter-process event handle (struct passed by value). */
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
-/* Physical handle behind a virtual address. */
+/* Physical handle for a virtual address. */
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle);
 
 /* Properties of a physical handle. */
