@@ -125,6 +125,10 @@ END {
 	}
 	if ("large.stats.kib" in values)
 		at_most("a trace of 10^8 calls: peak of stats, MiB", median("large.stats.kib") / 1024, 256)
+	if ("go.Compile.cpu-Mcalls/s" in values) {
+		at_least("plan compiler, million calls a second of the processor", median("go.Compile.cpu-Mcalls/s"), 2)
+		at_most("  peak memory at 10^7 calls, MiB", median("go.Compile.peak-MiB"), 256)
+	}
 	if ("ring.mib.small" in values) {
 		number("flight recorder, --ring 64M, random payloads of 4 KiB: peak memory, MiB", "ring.mib.small")
 		number("  without payloads", "ring.mib.none")

@@ -2,7 +2,7 @@
 # Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [file] [ring] [go]     these parts, default all
+#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [go]     these parts, default all
 #
 # Compared programs run in turn, ROUNDS times (default 7), and the result is the median. So other load slows all of them alike.
 # Takes about ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines with a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif file ring go
+[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif plan file ring go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -156,6 +156,12 @@ whatif() {
 	ACLTRACE_LIB=$PWD/lib timeout 300 go test -run '^$' -bench Predictions -benchtime 1x ./replay/whatif | grep -vE '^(goos|goarch|pkg|cpu|PASS|ok)'
 }
 
+# Compiles a plan for ten million calls and measures processor time and peak memory.
+plan() {
+	echo "== plan: compile a trace of 10,000,000 calls for a replay"
+	ACLTRACE_BENCH_CALLS=10000000 timeout 300 go test -run '^$' -bench Compile -cpu 1 -benchtime 1x ./replay/compile | tee /dev/stderr | benchmarks
+}
+
 # Stores the output of Go benchmarks: "BenchmarkNAME  ROUNDS  FIGURE UNIT  FIGURE UNIT ...".
 benchmarks() { awk '/^Benchmark/ {for (i = 3; i < NF; i += 2) print "go." substr($1, 10) "." $(i + 1), $i}' >>$RESULTS; }
 
@@ -211,8 +217,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | cuda | decoder | apart | pace | whatif | file | ring) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, file, ring and go" >&2 && exit 2 ;;
+	capture | cuda | decoder | apart | pace | whatif | plan | file | ring) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, plan, file, ring and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS
