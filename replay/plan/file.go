@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// File is a plan that was written. Its tables are not in the memory of the process but in the file, however long they are.
+// File is a finished plan. Its tables are mapped from the file.
 type File struct {
 	Header  Header
 	Path    string
@@ -24,11 +24,11 @@ type File struct {
 	first, rest []instructionPart
 	ops         []packedOperand
 	relocs      []Reloc
-	written     []*ThreadWriter // for the calls
+	written     []*ThreadWriter // for Played
 	parts       *spoolFile
 }
 
-// open maps the file that was written.
+// open maps a finished plan.
 func open(path string, h *Header) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func open(path string, h *Header) (*File, error) {
 	return w, nil
 }
 
-// mapList maps the extents of a list one behind the other.
+// mapList maps the extents of a list contiguously.
 func mapList[T any](w *File, f *os.File, t *table, list *[]T) error {
 	extents, size := View[extent](w.index, t.Offset, t.Count), uint64(0)
 	for _, e := range extents {
@@ -80,10 +80,10 @@ func (f *File) unmap() error {
 	return errors.Join(errs...)
 }
 
-// Close gives back what the file has of the system. Its header, functions and kernels can still be read.
+// Close unmaps the file. Header, functions and kernels stay readable.
 func (f *File) Close() error { return errors.Join(f.unmap(), f.parts.close()) }
 
-// Count returns the number of instructions of all threads.
+// Count returns the number of instructions in all threads.
 func (f *File) Count() (n uint64) {
 	for _, t := range f.threads {
 		n += t.Count
@@ -91,7 +91,7 @@ func (f *File) Count() (n uint64) {
 	return n
 }
 
-// Thread returns where the instructions of a thread are.
+// Thread returns the position of a thread's instructions.
 func (f *File) Thread(t int) Thread { return f.threads[t] }
 
 // At returns an instruction by its number in the plan.
@@ -109,10 +109,10 @@ func (f *File) load(in []Instruction, i int) {
 // Operand returns an operand by its number.
 func (f *File) Operand(i uint32) Operand { return f.ops[i].operand() }
 
-// Relocs returns the relocations of an instruction.
+// Relocs returns an instruction's relocations.
 func (f *File) Relocs(in *Instruction) []Reloc { return f.relocs[in.Relocs:][:in.NRelocs] }
 
-// Instructions gives those of a thread, with their numbers in the plan. Each is valid until the next one.
+// Instructions iterates over the instructions of a thread, with their numbers in the plan. Each is valid until the next one.
 func (f *File) Instructions(t int) iter.Seq2[int, *Instruction] {
 	return func(yield func(int, *Instruction) bool) {
 		in := make([]Instruction, 1)
@@ -124,7 +124,7 @@ func (f *File) Instructions(t int) iter.Seq2[int, *Instruction] {
 	}
 }
 
-// Played gives the calls of a thread that have instructions. Each is valid until the next one.
+// Played iterates over the replayed calls of a thread. Each is valid until the next one.
 func (f *File) Played(t int) iter.Seq[*PlayedCall] {
 	return func(yield func(*PlayedCall) bool) {
 		_ = f.written[t].calls.each(func(calls []PlayedCall) error {

@@ -1,28 +1,28 @@
-// Package plan writes and reads plans: what the player does instead of the program that was recorded.
+// Package plan writes and reads plans: the instructions that the player executes in place of the recorded program.
 //
-// A plan is a list of instructions for each captured thread. Values that only the run knows, such as handles and addresses, are in slots.
-// An operand is a slot plus an addend. Relocations are words inside the plan's data that get the value of an operand. See
-// replay/player/plan.h for the meaning of every field.
+// A plan has a list of instructions for each captured thread. Values that only the run knows, such as handles and addresses, are in
+// slots. An operand is a slot plus an addend. Relocations are words inside the plan's data that get the value of an operand.
+// replay/player/plan.h explains every field.
 //
-// The compiler creates a Writer, adds data, operands and instructions while it reads the trace, and calls Finish once. The File that Finish
-// returns is read by reports. Neither holds a plan in memory: a Writer keeps the ends of its lists, a File maps the file. The package knows
-// nothing of traces.
+// The compiler creates a Writer, adds data, operands and instructions while it reads the trace, and calls Finish once. Reports read the
+// File that Finish returns. Neither holds a plan in memory: a Writer keeps the ends of its lists, a File maps the file. The package knows
+// nothing about traces and runs nothing.
 package plan
 
 import "unsafe"
 
-// PlayedCall is what a report needs to know of a call that has instructions.
+// PlayedCall has the fields of a replayed call that reports need.
 type PlayedCall struct {
 	Call       uint64
-	Start, End int64 // as recorded
+	Start, End int64 // recorded times
 	Names, On  uint64
-	Fn         uint32 // number of the function
+	Fn         uint32 // number of its function
 	Stream     int32  // -1 for none
 	Kernel     uint32 // number of the kernel's name from 1, 0 for none
 	_          uint32
 }
 
-// The structures are those of player/plan.h. Both sides run on little-endian machines, so files hold them as memory does.
+// The structures equal those of player/plan.h. Both sides run on little-endian machines, so files hold the bytes of memory.
 
 const (
 	magic   = "ACLTPLAN"
@@ -31,7 +31,8 @@ const (
 	headerSize = 4096 // the extents follow
 )
 
-// Slots that every plan has. Two slots for each thread and one for each process follow from SlotThreads on, then those that calls fill.
+// Slots that every plan has. From SlotThreads on there are two slots for each thread and one for each process, then the slots that calls
+// fill.
 const (
 	SlotZero = iota
 	SlotData
@@ -46,15 +47,15 @@ const (
 	SlotThreads
 )
 
-// SlotAlign is the number of slots that the address of slot 0 is a multiple of.
+// SlotAlign is the alignment of slot 0, in slots.
 const SlotAlign = 16
 
-// SlotNames are the names of these slots in a printed plan.
+// SlotNames are the slot names in a printed plan.
 var SlotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison", "zeros"}
 
 // Values of Instruction.Op.
 const (
-	OpNothing = iota // what the compiler took back
+	OpNothing = iota // taken back by the compiler
 	OpCall
 	OpUntil
 	OpStore
@@ -66,29 +67,29 @@ const (
 	OpFork
 )
 
-// OpNames are the names of the operations in a printed plan.
+// OpNames are the names of operations in a printed plan.
 var OpNames = [...]string{OpNothing: "nothing", OpCall: "call", OpUntil: "until", OpStore: "store", OpCheck: "check", OpWait: "wait", OpTake: "take", OpMark: "mark", OpPlace: "place", OpFork: "fork"}
 
 // Bits of Instruction.Flags.
 const (
 	InstStop     = 1   // an unexpected result ends the run
 	InstStart    = 2   // the player reads its clock before the call
-	InstEnd      = 4   // and after it
+	InstEnd      = 4   // and after the call
 	InstAside    = 8   // the trace has no such call; ignored by the player
-	InstUnmarked = 16  // of OpCheck: the reason in Bits counts only if the library has no OpMark
-	InstSpoil    = 32  // of OpCall: spoils follow the relocations
-	InstExcused  = 64  // of OpCheck: differing bytes prove nothing
-	InstSince    = 128 // of OpCheck: bytes that are as before the tasks prove nothing
+	InstUnmarked = 16  // for OpCheck: the reason in Bits counts only if the library has no OpMark
+	InstSpoil    = 32  // for OpCall: spoils follow the relocations
+	InstExcused  = 64  // for OpCheck: differing bytes prove nothing
+	InstSince    = 128 // for OpCheck: bytes unchanged since before the tasks prove nothing
 )
 
-// What an OpCheck compares, in Instruction.Want. Words has the parameter, RetSlot the item and At the place in the result. The player
-// uses them only where it judges by itself.
+// Kinds of OpCheck, in Instruction.Want. Words has the parameter, RetSlot the item and At the offset in the result. The player uses them
+// only if it judges by itself.
 const (
-	CheckOutput  = iota // a value that the call itself has stored
-	CheckResult         // what a copy has brought to the host
-	CheckMachine        // as CheckOutput, of the machine, on which another one may differ
-	CheckExtent         // a number that may be another one that is no less than At
-	CheckLength         // of a result that was recorded with another length
+	CheckOutput  = iota // a value that the call stored
+	CheckResult         // the result of a copy to the host
+	CheckMachine        // as CheckOutput, for values that depend on the machine
+	CheckExtent         // a number that may differ if it is not less than At
+	CheckLength         // a result that was recorded with another length
 )
 
 // Values of ResultHeader.Status.
@@ -105,23 +106,23 @@ const (
 	ResultTimeout   = 4
 	ResultTolerated = 8
 
-	ReasonShift = 8  // code of a verify.Reason, in 8 bits
+	ReasonShift = 8  // verify.Reason code, 8 bits
 	KernelShift = 16 // 1 + the number of a kernel's name
 	KernelNames = 256
 	KernelName  = 64 // bytes
 )
 
-// table is a number of rows at an offset in the index.
+// table has Count rows at an offset in the index.
 type table struct{ Offset, Count uint64 }
 
-// Header is the first page of a plan, with the places of the tables in its index and in the results.
+// Header is the first page of a plan. It locates the tables in the index and in the results.
 type Header struct {
 	Magic                        [8]byte
 	Version, Checksum            uint32
-	Size, Index                  uint64 // of the file; offset of the index, which is its end
+	Size, Index                  uint64 // file size; offset of the index, which ends the file
 	Data, Scratch, Shared, Slots uint64
 	Zeros                        uint64
-	Instructions, RelocCount     uint64 // with the padding of each thread
+	Instructions, RelocCount     uint64 // with the padding after each thread
 	HeaderTables
 	UntilNS            uint64
 	Paced, Tolerance   uint32
@@ -130,41 +131,41 @@ type Header struct {
 	ResultPlaces
 }
 
-// HeaderTables are the tables of a plan. Those of extents say where the long lists are in the file.
+// HeaderTables locates the tables. A table of extents says where a long list is in the file.
 type HeaderTables struct {
-	DataExtents, First, Rest, Ops, Relocs                       table // of extents
+	DataExtents, First, Rest, Ops, Relocs                       table // extents
 	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
 }
 
-// ResultPlaces are the offsets of the tables in the results of a run, and the size of these.
+// ResultPlaces are the offsets of the tables in a results file, and its size.
 type ResultPlaces struct {
 	ResThreads, ResSlots, ResInstructions uint64
 	ResDetails, ResKernels, ResBytes      uint64
 }
 
-// Doubt is what is unproved whatever the run shows.
+// Doubt lists results that are unproved in every run.
 type Doubt struct {
 	Call                  uint64
 	Reason, Results, Text uint32
 	_                     uint32
 }
 
-// Map is host memory that the player maps at its recorded address, if that is free: Slot has the address then.
+// Map is host memory that the player maps at its recorded address, if that is free. Slot gets the address.
 type Map struct {
 	At, Size      uint64
 	Slot, Process uint32
 }
 
-// Function is a function of the runtime: how it is called, and where its name is.
+// Function is a runtime function: its calling convention and its name.
 type Function struct{ How, Name uint32 }
 
-// callSpecial is added to the number of a function whose arguments are not all plain words.
+// callSpecial is added to the number of a function with arguments other than plain words.
 const callSpecial = 64
 
-// Process is a captured process: its threads, and its variables among the names.
+// Process is a captured process: its threads, and its variables in the names.
 type Process struct{ First, Count, Env, Vars, Forked uint32 }
 
-// Thread is a captured thread: its instructions, and its own scratch memory.
+// Thread is a captured thread: its instructions and its scratch memory.
 type Thread struct{ First, Count, Scratch uint64 }
 
 // Operand is a slot plus an addend.
@@ -173,7 +174,7 @@ type Operand struct {
 	Slot   uint32
 }
 
-// packedOperand is an operand as the file has it.
+// packedOperand is the operand in the file.
 type packedOperand struct{ Slot, Low, High uint32 }
 
 func pack(o Operand) packedOperand {
@@ -186,10 +187,11 @@ func (p packedOperand) operand() Operand { return Operand{uint64(p.Low) | uint64
 type Reloc struct {
 	At, Addend uint64
 	Slot       uint32
-	Size       uint32 // bytes of the word, 8 or 4; Relocs replaces 0 by 8
+	Size       uint32 // 8 or 4 bytes; Relocs replaces 0 by 8
 }
 
-// Instruction is one step of a thread. The file has it in two parts: a table with what every call needs, and one with the rest.
+// Instruction is one step of a thread. The file has it in two parts: one table with the fields that every call needs, and one with the
+// rest.
 type Instruction struct {
 	Op, Flags, Bits, Words uint8
 	Fn, Operands           uint32
@@ -203,17 +205,17 @@ type Instruction struct {
 // Calls reports whether the instruction calls a function of the runtime.
 func (in *Instruction) Calls() bool { return in.Op == OpCall || in.Op == OpUntil }
 
-// OfResult reports whether the instruction compares a result. The others compare values that the call itself has stored.
+// OfResult reports whether the instruction compares a result, and not a value that the call stored.
 func (in *Instruction) OfResult() bool {
 	return in.Op == OpCheck && (in.Want == CheckResult || in.Want == CheckLength)
 }
 
-// instructionPart is one of the two parts.
+// instructionPart is either part.
 type instructionPart [32]byte
 
 func (in *Instruction) parts() *[2]instructionPart { return (*[2]instructionPart)(unsafe.Pointer(in)) }
 
-// ResultHeader is the first page of the results of a run.
+// ResultHeader is the first page of a results file.
 type ResultHeader struct {
 	Magic           [8]byte
 	Version, Status uint32
@@ -225,36 +227,36 @@ type ResultHeader struct {
 	Crashed, _      uint32 // the second one is a lock
 	Library         CoreTime
 	Stolen          [2]uint64 // before and after
-	Kernels         uint32    // names of kernels behind the details
-	Reports         uint32    // the library reports which results it does not vouch for
+	Kernels         uint32    // number of kernel names after the details
+	Reports         uint32    // the library reports results that it can't compute
 	Poison, Sandbox uint32
 	Error           [4096 - 128]byte
 }
 
-// CoreTime is how long threads ran, and waited for a processor: nanoseconds.
+// CoreTime is the time that threads ran and waited for a processor, in nanoseconds.
 type CoreTime struct{ Ran, Waited uint64 }
 
-// ResultThread is how far a thread came.
+// ResultThread is the progress of a thread.
 type ResultThread struct {
 	Progress, Inside uint64
 	Core             CoreTime
 	_                [4]uint64
 }
 
-// Result is the outcome of an instruction.
+// Result is the outcome of one instruction.
 type Result struct {
 	Start, End, Ret uint64
 	Flags, Detail   uint32
 }
 
-// Detail says how the bytes of a comparison differ.
+// Detail describes the differing bytes of a comparison.
 type Detail struct {
 	First, Count uint64
 	Got, Want    [16]byte
 	Shown        uint64
 }
 
-// The sizes that player/plan.h asserts too.
+// player/plan.h asserts the same sizes.
 var (
 	_ [368]byte  = [unsafe.Sizeof(Header{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
@@ -273,7 +275,7 @@ var (
 	_ [56]byte   = [unsafe.Sizeof(Detail{})]byte{}
 )
 
-// Bytes returns the memory of a slice of the structures above.
+// Bytes returns the memory of a slice.
 func Bytes[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -281,7 +283,7 @@ func Bytes[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), uintptr(len(s))*unsafe.Sizeof(s[0]))
 }
 
-// View returns n structures that lie in b from an offset on; b must be aligned to 8 bytes and have them.
+// View returns n structures at an offset in b, which must be 8-byte aligned and long enough.
 func View[T any](b []byte, offset, n uint64) []T {
 	if n == 0 {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"unsafe"
 )
 
-// A spoolFile takes the extents of several spools. The plan's own file is one; a temporary file without a name is another. A plan that is only
-// looked at has neither.
+// A spoolFile holds extents of several spools. One is the plan's own file, another a temporary file without a name. A plan that is only
+// inspected has neither.
 type spoolFile struct {
 	file *os.File
-	size int64 // a multiple of the page size
-	err  error // the first one; later calls do nothing
+	size int64 // bytes, whole pages
+	err  error // first error; later calls do nothing
 
-	checked bool // its extents have checksums
+	checked bool // extents have checksums
 }
 
-// create makes a file without a name in a folder. It is gone when it is closed.
+// create makes a file without a name in a folder. Closing it removes it.
 func (f *spoolFile) create(dir string) (err error) {
 	if f.file, err = os.CreateTemp(dir, "plan-parts-"); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (f *spoolFile) read(b []byte, at int64) {
 	}
 }
 
-// An extent is a part of a spool in a file: whole pages, which the player maps one behind the other.
+// An extent is a part of a spool in a file, in whole pages. The player maps the extents of a list contiguously.
 type extent struct {
 	Offset, Size uint64
 	Checksum, _  uint32 // CRC32C of its bytes
@@ -67,24 +67,24 @@ type extent struct {
 
 const pageSize = 4096
 
-// A spool is a list of any length, of which only the end is in memory. Elements are structures without pointers, of a multiple of four bytes,
-// or bytes.
+// A spool is a list without a length limit. Only its end is in memory. Elements are bytes, or structures without pointers whose size is a
+// multiple of four.
 type spool[T any] struct {
 	in      *spoolFile
 	extents []extent // written
-	firsts  []int    // number of the first element of each
-	start   int      // number of the first element of tail
+	firsts  []int    // number of the first element, by extent
+	start   int      // number of the first element in tail
 	tail    []T
-	full    int          // elements of tail at which it is written
-	changed map[int]bool // extents whose checksum is not that of their bytes
+	full    int          // length at which tail is written
+	changed map[int]bool // extents with an outdated checksum
 }
 
-// An extent has between firstExtent and firstExtent<<doublings elements: few in a short plan, and many in a long one, since the player maps
-// each by itself. Such numbers of elements are whole pages.
+// An extent has between firstExtent and firstExtent<<doublings elements. The size grows with the plan, since the player maps each extent
+// separately. These numbers of elements are whole pages.
 const (
 	firstExtent  = 1 << 10
 	doublings    = 6
-	extentsAlike = 8  // extents of a size before the size doubles
+	extentsAlike = 8  // extents before the size doubles
 	bytesUnit    = 64 // bytes that count as one element
 )
 
@@ -104,7 +104,7 @@ func (s *spool[T]) add(vs ...T) int {
 	return first
 }
 
-// next appends up to n elements, at least one, and returns them for the caller to set before the next call.
+// next appends between one and n elements, and returns them for the caller to set before the next call.
 func (s *spool[T]) next(n int) []T {
 	if len(s.tail) == s.full {
 		s.flush()
@@ -129,7 +129,7 @@ func (s *spool[T]) flush() {
 	s.tail = s.tail[:0]
 }
 
-// place returns the extent of an element and its offset in the file. The element is not in the tail.
+// place returns the extent of an element outside the tail, and the offset in the file.
 func (s *spool[T]) place(i int) (n int, at int64) {
 	n = sort.SearchInts(s.firsts, i+1) - 1
 	return n, int64(s.extents[n].Offset) + int64((i-s.firsts[n])*elemSize[T]())
@@ -171,7 +171,7 @@ func (s *spool[T]) finish() []extent {
 	return s.extents
 }
 
-// each passes all elements on, some at a time. They are valid during the call.
+// each passes all elements on, in slices that are valid during the call.
 func (s *spool[T]) each(to func([]T) error) error {
 	var buf []T
 	for n, e := range s.extents {

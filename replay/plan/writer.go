@@ -13,43 +13,43 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
-// A Writer writes a plan: data, operands, relocations and instructions go to the file as they come, in extents.
+// A Writer writes a plan. Data, operands, relocations and instructions go to the file in extents, as they come.
 type Writer struct {
 	path    string
 	plan    spoolFile // the plan itself
 	data    spool[byte]
 	scratch uint64 // bytes
-	shared  uint64 // bytes of memory that all processes share
+	shared  uint64 // bytes that all processes share
 	ops     spool[packedOperand]
 	relocs  spool[Reloc]
 	threads []*ThreadWriter
-	checks  uint64 // instructions that compare
+	checks  uint64 // comparing instructions
 
-	index     []byte    // what is written at the end, after all extents
+	index     []byte    // written after all extents
 	parts     spoolFile // for reports
 	funcs     []*api.Func
-	funcIndex []uint32 // by api.ID: number from 1, 0 for a function that is not in funcs
+	funcIndex []uint32 // by api.ID: number from 1, 0 for a function not in funcs
 	kernels   []string
 	kernel    map[string]uint32 // number from 1
 	names     []byte
 }
 
-// A ThreadWriter takes the instructions of one captured thread, in their order.
+// A ThreadWriter takes the instructions of one captured thread, in order.
 type ThreadWriter struct {
-	Scratch     uint64 // bytes of the thread's own scratch memory; set before Finish
+	Scratch     uint64 // bytes of scratch memory; set before Finish
 	w           *Writer
-	first, rest spool[instructionPart] // the two parts of the instructions
+	first, rest spool[instructionPart] // both parts of the instructions
 	calls       spool[PlayedCall]
 }
 
 var errStop = errors.New("stop")
 
-// ErrTooLarge is the error of Finish about a plan with more operands or relocations than an instruction can number.
+// ErrTooLarge is returned by Finish for a plan with 2^32 operands or relocations.
 var ErrTooLarge = errors.New("it has too many calls for one plan")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Create begins a plan. With os.DevNull as the path nothing is written: the plan can't be finished.
+// Create begins a plan. The path os.DevNull is for inspection: nothing is written and Finish fails.
 func Create(path string) (*Writer, error) {
 	create := atomicfile.Fresh
 	if path == os.DevNull {
@@ -71,7 +71,7 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-// Close ends a plan that is not to be finished.
+// Close ends a plan without Finish.
 func (w *Writer) Close() error { return errors.Join(w.plan.close(), w.parts.close()) }
 
 // Thread adds a thread.
@@ -114,7 +114,7 @@ func (t *ThreadWriter) Set(i int, in Instruction) {
 	t.rest.set(i, parts[1])
 }
 
-// Play notes a call for reports.
+// Play records a call for reports.
 func (t *ThreadWriter) Play(c PlayedCall) { t.calls.add(c) }
 
 // Write adds data without alignment.
@@ -125,12 +125,12 @@ func (w *Writer) Write(b []byte) error {
 	return w.plan.err
 }
 
-// DataAlign is the number of bytes that Align and Put align data to.
+// DataAlign is the alignment of Align and Put, in bytes.
 const DataAlign = 16
 
 var padding [DataAlign]byte
 
-// Align makes the next data begin at a multiple of DataAlign and returns where.
+// Align pads the data to DataAlign and returns the offset of the next data.
 func (w *Writer) Align() (uint64, error) {
 	var err error
 	if pad := -w.data.count() & (DataAlign - 1); pad > 0 {
@@ -148,24 +148,24 @@ func (w *Writer) Put(b []byte) (uint64, error) {
 	return at, w.Write(b)
 }
 
-// Share returns an operand for n bytes that all processes see.
+// Share returns an operand for n bytes shared by all processes.
 func (w *Writer) Share(n uint64) Operand {
 	at := (w.shared + 63) &^ 63
 	w.shared = at + n
 	return Operand{Slot: SlotShared, Addend: at}
 }
 
-// Reserve returns the offset of n bytes of scratch memory that nothing else uses.
+// Reserve returns the offset of n new bytes of scratch memory.
 func (w *Writer) Reserve(n uint64) uint64 {
 	at := (w.scratch + 63) &^ 63
 	w.scratch = at + n
 	return at
 }
 
-// Scratch returns how many bytes of scratch memory are reserved.
+// Scratch returns the size of the reserved scratch memory.
 func (w *Writer) Scratch() uint64 { return w.scratch }
 
-// Function returns the number of a function of the runtime.
+// Function returns the number of a runtime function.
 func (w *Writer) Function(f *api.Func) uint32 {
 	if int(f.ID) >= len(w.funcIndex) {
 		w.funcIndex = append(w.funcIndex, make([]uint32, int(f.ID)+1-len(w.funcIndex))...)
@@ -189,7 +189,7 @@ func (w *Writer) Kernel(name string) uint32 {
 	return n
 }
 
-// Name returns the place of a string among the names.
+// Name adds a name and returns its offset.
 func (w *Writer) Name(s string) uint32 {
 	at := uint32(len(w.names))
 	w.names = append(append(w.names, s...), 0)
@@ -236,19 +236,19 @@ func (w *Writer) Reloc(i int) Reloc { return w.relocs.at(i) }
 // SetReloc replaces a relocation.
 func (w *Writer) SetReloc(i int, r Reloc) { w.relocs.set(i, r) }
 
-// Err is the first error of the lists, whose functions return none.
+// Err returns the first error of methods that return none.
 func (w *Writer) Err() error { return errors.Join(w.plan.err, w.parts.err) }
 
-// Tables are the short lists of a plan, which are complete only at its end.
+// Tables are the short tables, complete at the end of compilation.
 type Tables struct {
 	Processes []Process
-	Reasons   []uint32 // names of the reasons
+	Reasons   []uint32 // offsets of their names
 	Doubts    []Doubt
 	Maps      []Map
 }
 
-// Finish writes the ends of the lists, the index and the header, and closes the file. The fields of h about the run are set by the caller: the
-// number of slots, times, tolerance and zeros.
+// Finish writes the remaining lists, the index and the header, and closes the file. The caller sets the fields of h about the run: number
+// of slots, times, tolerance and zeros.
 func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	if uint64(w.ops.count())>>32 != 0 || uint64(w.relocs.count())>>32 != 0 {
 		return nil, ErrTooLarge
@@ -257,7 +257,7 @@ func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	h.Version, h.Data = version, uint64(w.data.count())
 	var threads []Thread
 	var first, rest []extent
-	instructions := uint64(0) // with the padding behind those of each thread
+	instructions := uint64(0) // with the padding after each thread
 	for _, tw := range w.threads {
 		threads = append(threads, Thread{First: instructions, Count: uint64(tw.Count()), Scratch: w.Reserve(tw.Scratch)})
 		for _, e := range tw.first.finish() {
@@ -314,7 +314,7 @@ func section[T any](w *Writer, t *table, rows []T) {
 	w.index = append(w.index, Bytes(rows)...)
 }
 
-// placeResults says where the results of a run are in their file.
+// placeResults lays out the results file.
 func (w *Writer) placeResults(h *Header) {
 	const slots, cacheLine = 8 * SlotAlign, 64
 	h.Size = h.Index + uint64(len(w.index))
@@ -335,7 +335,7 @@ func (w *Writer) header(h *Header) {
 	w.plan.write(page, 0)
 }
 
-// Number returns up to eight bytes as a number, as the player stores it.
+// Number returns up to eight bytes as a little-endian number.
 func Number(b []byte) uint64 {
 	var w [8]byte
 	copy(w[:], b)

@@ -10,44 +10,45 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// The bounds of a prediction hold for all times that the unmeasured tasks may have taken, if the trace is true to its program and the
-// models are true to their devices. A model has to be true in launch latency, overhead, the cost of a wait, and in what tasks share; and
-// the two models together in the ratio of a task's times on the two devices. Absolute times are not believed: the base's copy rates and
-// kernel times count in the prediction, not in its bounds.
+// The bounds of a prediction hold for all possible times of unmeasured tasks, if the trace represents its program and the models their
+// devices. A model must be correct in launch latency, overhead, the cost of a wait, and shared resources. Both models together must be
+// correct in the ratio of a task's times on the two devices. The absolute copy rates and kernel times of the base count in the
+// prediction, not in its bounds.
 //
 // Two arguments give bounds, and the narrower ones count.
 //
-//   - Dilation. Every moment of the recording belongs to a host thread that works, or to tasks that may be in flight. Let time run
-//     slower by the largest factor of those, and by induction everything has happened by then; by the smallest, and nothing has
-//     happened before then. See runner.dilate.
-//   - Schedules. The program is simulated with the shortest and with the longest tasks that the trace allows. Tasks that a thread
-//     has put on one stream without a wait share the time until they were known to be done: see runner.brackets.
+// Dilation: at every moment of the recording a host thread works, or tasks may be in flight. If time runs slower by the largest factor
+// among those, by induction everything has happened by then. If it runs by the smallest factor, nothing has happened before then. See
+// runner.dilate.
+//
+// Schedules: the program is simulated with the shortest and with the longest tasks that the trace allows. Tasks that a thread adds to one
+// stream without a wait share the time until they were known to be done. See runner.brackets.
 type bounds struct {
-	low, high  []int64 // of each task, as virtual.Op.Device
+	low, high  []int64 // by task, as virtual.Op.Device
 	unknown    bool    // some task was not measured
 	endless    bool    // the trace ends before some task
-	unbounded  bool    // the trace gives some task no upper bound that a schedule could use
-	err        int64   // how far a simulation of the recorded device is off the recording
-	lo, hi     int64   // of the total
+	unbounded  bool    // some task has no upper bound for a schedule
+	err        int64   // difference between a simulation of the recorded device and the recording
+	lo, hi     int64   // for the whole program
 	sharing    sharing
-	minF, maxF float64 // the smallest and the largest factor of a task, and 1
+	minF, maxF float64 // smallest and largest factor of a task, including 1
 }
 
-// sharing compares what tasks share on the device that is asked for with what they shared on the recorded one.
+// sharing compares the shared resources of the simulated and the recorded device.
 type sharing struct{ less, more bool }
 
-// near is how many times the lower bound the upper one may be for a number to be printed.
+// near is the largest ratio between the bounds of a printed prediction.
 const near = 1.25
 
-// reordered is how much the bounds are widened, as a part of the time, if several streams share a device. Tasks that wait for the same
-// cores or engine may come in another order then: more time for one task can mean less for all.
+// reordered widens the bounds, by a part of the time, if several streams share a device. Tasks that wait for the same cores or engine may
+// run in another order then, so a longer task can shorten the program.
 const reordered = 0.01
 
-// resolution is that of times between events, in nanoseconds: two ticks of a device's clock.
+// resolution is the resolution of times between events: two ticks of a device clock, in nanoseconds.
 const resolution = 40
 
-// factor is how many times as long a task takes with the model that is asked for as it took on the recorded device. It is not
-// known if the model replaces the duration.
+// factor returns the ratio between a task's times on the simulated and on the recorded device. It is unknown if the model replaces the
+// duration.
 func (v *runner) factor(t *task) (f float64, known bool) {
 	if t.kind == api.Kernel {
 		s := &v.p.kernels.shapes[t.shape]
@@ -69,7 +70,7 @@ func scaleOf(k *model.Kernel) float64 {
 	return k.Scale
 }
 
-// compare says which device has more to share.
+// compare compares shared resources.
 func (v *runner) compare() (s sharing) {
 	one := func(was, is int) {
 		if was == 0 {
@@ -96,7 +97,7 @@ func (v *runner) compare() (s sharing) {
 	return s
 }
 
-// limit finds the bounds of the prediction, which is known.
+// limit computes the bounds of a prediction.
 func (v *runner) limit() error {
 	b := &v.bounds
 	b.minF, b.maxF = 1, 1
@@ -105,12 +106,12 @@ func (v *runner) limit() error {
 	v.fit(v.model)
 	b.sharing = v.compare()
 	v.brackets()
-	// A program that asks again and again learns of an end by the next question.
+	// A polling program notices the end with its next poll.
 	polling := int64(float64(v.p.waits.polling) * max(1, b.maxF))
 	b.err += polling
 	point := v.rep.VirtualNS
 	if v.model == v.base && v.scale == 1 {
-		b.lo, b.hi = v.recordedNS(), v.recordedNS() // it is what was recorded
+		b.lo, b.hi = v.recordedNS(), v.recordedNS() // nothing differs from the recording
 		return nil
 	}
 	if !b.unknown && !v.p.between {
@@ -134,7 +135,7 @@ func (v *runner) limit() error {
 		lo, hi := v.dilate()
 		low, high = max(low, lo-polling), min(high, hi+polling)
 		if low > high {
-			low, high = high, low // the models do not fit the trace
+			low, high = high, low // the models contradict the trace
 		}
 	}
 	if !v.alone() {
@@ -147,7 +148,7 @@ func (v *runner) limit() error {
 	return nil
 }
 
-// extreme returns how long the program takes with the given durations, nil for those of the prediction.
+// extreme returns the program's duration with the given task durations, nil for the predicted ones.
 func (v *runner) extreme(m *model.Model, scale float64, times []int64) (int64, error) {
 	v.given, v.quiet = times, true
 	sum, err := v.play(m, scale)
@@ -158,7 +159,7 @@ func (v *runner) extreme(m *model.Model, scale float64, times []int64) (int64, e
 	return sum.End(), nil
 }
 
-// conclude says in the report what is predicted, how far it can be off, and what it stands on.
+// conclude reports the prediction, its error and its basis.
 func (v *runner) conclude() {
 	rep, b := v.rep, &v.bounds
 	whole := float64(max(rep.RecordedNS, 1))
@@ -202,23 +203,23 @@ func (v *runner) conclude() {
 // known reports whether a task's duration was measured.
 func (v *runner) known(t *task) bool { return t.measured || v.p.walk.Lanes[t.lane].Synchronous }
 
-// bracket are tasks that one thread has put on one stream, one after the other, while it waited for nothing.
+// bracket is a sequence of tasks that one thread put on one stream without a wait.
 type bracket struct {
 	first, last int32 // tasks, -1 for none
 	n           int
 	min, max    float64
-	synced      bool // the task of the stream before them was known to be done when the first was put there
-	crossed     bool // a task of the stream, or one of the thread's, may have kept some of them waiting
+	synced      bool // the preceding task of the stream was known to be done before the first task was added
+	crossed     bool // other tasks or threads may have delayed some of them
 }
 
-// brackets finds the shortest and the longest durations that the trace allows.
+// brackets computes the shortest and the longest durations that the trace allows.
 func (v *runner) brackets() {
 	p, b := v.p, &v.bounds
 	b.low, b.high = make([]int64, p.tasks.n), make([]int64, p.tasks.n)
 	flights := v.flights()
 	open := make([]bracket, len(p.walk.Lanes))
-	before := make([]int32, len(p.walk.Lanes)) // the latest task of each lane
-	crossed := make([]bool, len(p.walk.Lanes)) // its stream has waited for something else since
+	before := make([]int32, len(p.walk.Lanes)) // latest task, by lane
+	crossed := make([]bool, len(p.walk.Lanes)) // the stream has waited for another one since
 	for i := range open {
 		open[i].first, before[i] = -1, -1
 	}
@@ -231,7 +232,7 @@ func (v *runner) brackets() {
 		if !takesTime(t.kind) {
 			if t.kind == api.Record {
 				if g.first >= 0 && g.max < 1 {
-					v.settle(g, t.lane, flights) // others may wait for those so far
+					v.settle(g, t.lane, flights) // other streams may wait for the tasks so far
 				}
 				continue
 			}
@@ -281,8 +282,8 @@ func (v *runner) brackets() {
 	}
 }
 
-// settle decides the bounds of the tasks of a bracket, and empties it. All of the time until they were known to be done may be that
-// of the first one, or of the last, which is what matters where tasks get longer, and shorter.
+// settle sets the bounds of the tasks in a bracket, and empties it. The first task may have taken all of the time until they were known
+// to be done, or the last one. These are the extremes for longer and for shorter tasks.
 func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 	p, b := v.p, &v.bounds
 	if g.first < 0 {
@@ -290,10 +291,10 @@ func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 	}
 	first, last := p.tasks.at(int(g.first)), p.tasks.at(int(g.last))
 	by := min(last.by, p.walk.End)
-	slow, fast := max(1, v.scale), min(1, v.scale) // of the program's own time between the first and the last
+	slow, fast := max(1, v.scale), min(1, v.scale) // factors of the program's own time in between
 	apart := float64(last.issued - first.issued)
 	switch {
-	// A stream that waits for nothing but the program, on a device that does nothing else.
+	// A stream that waits only for the program, on an otherwise idle device.
 	case g.crossed || !v.aloneIn(flights, lane, first.issued, last.by):
 		b.unbounded = true
 	case g.max >= slow:
@@ -311,7 +312,7 @@ func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 	*g = bracket{first: -1}
 }
 
-// asDevice is the duration of a task as virtual.Op.Device has it: the machine scales kernels.
+// asDevice returns a duration as virtual.Op.Device, which the machine scales for kernels.
 func (v *runner) asDevice(t *task, d float64) int64 {
 	if t.kind == api.Kernel {
 		if f := v.p.kernels.shapes[t.shape].scale; f > 0 {
@@ -321,13 +322,13 @@ func (v *runner) asDevice(t *task, d float64) int64 {
 	return int64(min(d, Unbounded))
 }
 
-// window is a time in which a task may have been in flight, and the factors of its duration.
+// window is a time in which a task may be in flight, with the factors of its duration.
 type window struct {
 	from, to int64
 	min, max float64
 }
 
-// flights are the times in which each lane may have had a task in flight, those that touch as one.
+// flights are the times in which each lane may have tasks in flight. Adjacent times are joined.
 func (v *runner) flights() [][]window {
 	all := make([][]window, len(v.p.walk.Lanes))
 	for i := range v.p.tasks.n {
@@ -339,7 +340,7 @@ func (v *runner) flights() [][]window {
 	return all
 }
 
-// joined adds a window that begins no earlier than the others.
+// joined adds a window that does not begin earlier than the others.
 func joined(all []window, w window) []window {
 	if n := len(all); n > 0 && w.from <= all[n-1].to {
 		l := &all[n-1]
@@ -349,7 +350,7 @@ func joined(all []window, w window) []window {
 	return append(all, w)
 }
 
-// aloneIn reports whether no other stream of the lane's device may have had a task in flight.
+// aloneIn reports whether no other stream of the lane's device may have a task in flight.
 func (v *runner) aloneIn(flights [][]window, lane int32, from, to int64) bool {
 	lanes := v.p.walk.Lanes
 	d := v.device(lanes[lane].Process, lanes[lane].Device)
@@ -365,7 +366,7 @@ func (v *runner) aloneIn(flights [][]window, lane int32, from, to int64) bool {
 	return true
 }
 
-// edge is the begin or the end of a window, or of a time in which a thread worked.
+// edge is the start or the end of a window, or of a thread's own work.
 type edge struct {
 	at       int64
 	min, max float64
@@ -373,7 +374,7 @@ type edge struct {
 	thread   bool
 }
 
-// dilate returns how long the program takes at least and at most by the factors of what went on at each moment.
+// dilate returns the shortest and the longest duration of the program, by the factors at each moment.
 func (v *runner) dilate() (lo, hi int64) {
 	p := v.p
 	was, is := v.base, v.model
@@ -431,7 +432,7 @@ func (v *runner) dilate() (lo, hi int64) {
 	}
 	least, most = least+float64(end-from), most+float64(end-from)
 
-	// What a way from one task to the next takes besides them: a wait and a launch for each time that it leads through a thread.
+	// Each path from one task to the next through a thread adds a wait and a launch.
 	more := func(n int, d float64) float64 { return float64(n) * max(0, d) }
 	waits := len(p.waits.blocks)
 	latency, sync := float64(is.Launch.Latency-was.Launch.Latency), float64(is.Host.Sync-was.Host.Sync)
@@ -439,7 +440,7 @@ func (v *runner) dilate() (lo, hi int64) {
 	most += given + more(waits+1, latency) + more(waits, sync) + more(tasks, now-min(1, v.bounds.minF)*then)
 	least -= more(waits+1, -latency) + more(waits, -sync) + more(tasks, max(1, v.bounds.maxF)*then-now)
 	if v.bounds.sharing.less {
-		// Something goes on at each moment, but nothing need go on beside it.
+		// At each moment there is some activity, but possibly only one.
 		for _, l := range lanes {
 			for _, w := range l {
 				serial += w.max * float64(w.to-w.from)
@@ -453,10 +454,10 @@ func (v *runner) dilate() (lo, hi int64) {
 	return int64(max(0, least)), int64(math.Ceil(min(most, Unbounded)))
 }
 
-// windows are those of the tasks of a trace, and of each lane; the time that the model gives some tasks, and how many tasks there are.
+// windows returns the windows of all tasks and of each lane, the total time of tasks that the model fixes, and the number of tasks.
 func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks int, lanes [][]window) {
 	p, b := v.p, &v.bounds
-	off := int64(0) // of measured times on the clock of the calls
+	off := int64(0) // difference between measured times and the clock of the calls
 	if d := p.walk.Reader.Meta().DeviceTime; d != nil {
 		off = d.ErrorNS
 	}
@@ -513,8 +514,8 @@ func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks i
 	return edges, given, tasks, lanes
 }
 
-// graphFactors are the smallest and the largest factor of what a graph holds, the time that the model gives some of it, and how many
-// tasks it has.
+// graphFactors returns the smallest and the largest factor of a graph's tasks, the total time that the model fixes, and the number of
+// tasks.
 func (v *runner) graphFactors(t *task) (least, most, given float64, tasks int) {
 	least, most = 1, 1
 	n, ok := v.p.graphs.runs[t.call]
@@ -553,12 +554,11 @@ func (v *runner) graphFactors(t *task) (least, most, given float64, tasks int) {
 	return
 }
 
-// waits are the ends and the begins of the threads' own time around what they have waited for. A launch is on its way to the device for
-// a while, and the end of a wait is on its way back.
+// waits returns the starts and ends of the threads' own time around waits. It includes the latency of launches and of waits.
 func (v *runner) waits() []edge {
 	p := v.p
 	var edges []edge
-	var issued []int64 // ends of the calls that have put tasks on streams, in order
+	var issued []int64 // ends of the launching calls, in order
 	for i := range p.tasks.n {
 		if t := p.tasks.at(i); !p.walk.Lanes[t.lane].Synchronous {
 			issued = append(issued, p.calls.at(int(t.call)).end)

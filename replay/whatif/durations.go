@@ -12,23 +12,23 @@ import (
 type kernel struct {
 	name   string
 	shapes map[uint32]int32 // by number of blocks
-	last   int32            // the shape that was asked for last, -1 for none
+	last   int32            // most recently used shape, -1 for none
 }
 
-// shape is what is known of a kernel's launches with one number of blocks.
+// shape has the durations of a kernel's launches with one number of blocks.
 type shape struct {
 	kernel int32
 	blocks uint32
-	n, sum int64 // of those that were measured
-	base   int64 // by the base's model, on a device without anything else: a trace does not tell how many bytes a kernel touches
-	// By the model that is played:
-	rows  float64 // how many times as many rows of blocks its cores run one after the other
-	scale float64 // what a rule of it multiplies durations by
-	fixed int64   // how long it takes by it, if nothing else is known
-	given bool    // it says how long the kernel takes, whatever was recorded
+	n, sum int64 // number and sum of measured durations
+	base   int64 // by the base model, on an idle device: a trace lacks the number of bytes that a kernel accesses
+	// By the played model:
+	rows  float64 // ratio of the rows of blocks that its cores run one after the other
+	scale float64 // factor of the model's rule for the kernel
+	fixed int64   // duration if no other is known
+	given bool    // the model fixes the duration
 }
 
-// fit says what the model that is played makes of the kernels.
+// fit applies the played model to the kernels.
 func (v *runner) fit(m *model.Model) {
 	v.playing = m
 	for i := range v.p.kernels.shapes {
@@ -43,7 +43,7 @@ func (v *runner) fit(m *model.Model) {
 	}
 }
 
-// takesTime reports whether tasks of the kind do.
+// takesTime reports whether tasks of the kind take time.
 func takesTime(k api.Task) bool {
 	switch k {
 	case api.Kernel, api.Copy, api.Fill, api.Reduce, api.HostFunc:
@@ -52,8 +52,8 @@ func takesTime(k api.Task) bool {
 	return false
 }
 
-// baseTime is what a task that takes time takes on the device of the trace as far as others tell: launches of the
-// kernel that were measured, else the model of that device.
+// baseTime returns the duration of an unmeasured task on the recorded device: that of measured launches of the same kernel, otherwise the
+// model's.
 func (v *runner) baseTime(t *task) int64 {
 	if t.kind != api.Kernel {
 		return v.modelTime(t, v.base)
@@ -65,7 +65,7 @@ func (v *runner) baseTime(t *task) int64 {
 	return s.base
 }
 
-// modelTime is what a task takes by a model that is no kernel's.
+// modelTime returns a task's duration by a model, for tasks other than kernels.
 func (v *runner) modelTime(t *task, m *model.Model) int64 {
 	if t.kind == api.HostFunc {
 		return m.Host.Function
@@ -73,18 +73,17 @@ func (v *runner) modelTime(t *task, m *model.Model) int64 {
 	return m.CopyTime(t.copy, t.bytes)
 }
 
-// covered are tasks that followed each other on a stream, and that the program waited for at their end.
+// covered is a sequence of tasks on one stream that the program waited for at its end.
 type covered struct {
 	tasks  []int32
-	before int32 // the task of the stream before them, -1 for none
-	// span is the time from the end of that, or the call of the first of them if it was later, to the end of the last.
+	before int32 // preceding task on the stream, -1 for none
+	// span lasts from the end of that task, or from the first call if it is later, to the end of the last task.
 	span int64
-	sum  int64 // of their durations
+	sum  int64 // of the durations
 }
 
-// durations finds what the trace tells of the time that tasks took where nobody has measured it: where the program has
-// waited for some that had the stream to themselves, each its share of the time in which the device was not waiting for
-// the next of them; or what others of its kind took.
+// durations estimates the time of unmeasured tasks. If the program waited for tasks that had the stream to themselves, each gets a share
+// of the time in which the device had work. Otherwise similar tasks count.
 func (v *runner) durations() {
 	p := v.p
 	if !p.untimed {
@@ -114,7 +113,7 @@ func (v *runner) durations() {
 			free = p.tasks.at(int(g.before)).to
 			begin = max(begin, free)
 		}
-		// Where the program has hardly waited, the device may have been done long before.
+		// After a short wait the device may have been done long before.
 		if p.tasks.at(int(last)).open || !v.blocked(p.waits.took[end]) {
 			return
 		}
@@ -129,7 +128,7 @@ func (v *runner) durations() {
 		}
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.time > 0 }) {
 			for i := range parts {
-				parts[i].time = 1 // the model does not tell them apart
+				parts[i].time = 1 // the model has no ratio
 			}
 		}
 		g.span = end - v.base.Host.Sync - begin
@@ -167,13 +166,13 @@ func (v *runner) durations() {
 	}
 }
 
-// blocked reports whether a wait of this length was one for the device, and not the cost of the call.
+// blocked reports whether a wait was long enough to be for the device, and not the cost of the call.
 func (v *runner) blocked(ns int64) bool { return ns >= max(4*v.base.Host.Sync, shortWait) }
 
-// shortWait is what a wait for nothing may take, in nanoseconds.
+// shortWait is the longest duration of a call that waits for nothing, in nanoseconds.
 const shortWait = 5000
 
-// alone reports whether no device has tasks on more than one stream.
+// alone reports whether each device has tasks on one stream only.
 func (v *runner) alone() bool {
 	busy := map[int32]bool{}
 	for _, l := range v.p.walk.Lanes {
@@ -189,18 +188,17 @@ func (v *runner) alone() bool {
 	return true
 }
 
-// part is a task on a stream of its own: when it was there, and a time that its duration is a multiple of.
+// part is a task of a sequence on one stream: its arrival, and a time proportional to its duration.
 type part struct {
 	ready int64
 	time  float64
 }
 
-// stretch finds by what the times of tasks that follow each other are to be multiplied for the last of them to end when
-// it did: a time after the begin, on a stream that is free from a moment on. Where there is no such factor it is that
-// by which their durations fill all of the time, or 0.
+// stretch returns the factor for the times of a sequence of tasks such that the last one ends at the given time after the start, on a
+// stream that is free from a moment on. If there is none, it returns the factor with which their durations fill all of the time, or 0.
 //
-// The end is a convex function of the factor, a line where the device never waits for a task: coming from above, each
-// step goes to where the line at hand has the wanted end.
+// The end is a convex function of the factor, and linear while the device never waits for a task. Starting from above, each step solves
+// the line at the current factor.
 func stretch(parts []part, free, begin, span, overhead int64) (factor float64, fits bool) {
 	var sum float64
 	for i := range parts {
@@ -231,8 +229,8 @@ func stretch(parts []part, free, begin, span, overhead int64) (factor float64, f
 	return all, false
 }
 
-// calibrate corrects the durations of groups: what a simulation shows besides them, the gaps in which the device had
-// nothing to do, was in the recorded time too. It returns false where that would change next to nothing, and has not done it then.
+// calibrate removes from the durations of groups the gaps in which a simulation shows an idle device, since the recorded time has them
+// too. It returns false, and changes nothing, if the effect would be negligible.
 func (v *runner) calibrate() bool {
 	p := v.p
 	var all, changed float64
@@ -266,7 +264,7 @@ func (v *runner) calibrate() bool {
 	return true
 }
 
-// measure makes durations of the times between events: a simulation shows how much of them passed before the task began.
+// measure converts times between events to durations: a simulation shows the part that passed before the task began.
 func (v *runner) measure() error {
 	p := v.p
 	v.measuring = true
@@ -291,9 +289,8 @@ func (v *runner) measure() error {
 	return nil
 }
 
-// duration is what the model makes of what the trace tells of a task's, or unknown, and counts it by where it comes
-// from. The scale of a kernel's rule is applied by the machine; a copy takes longer as the model's copies take longer
-// than those of the base, a kernel as its blocks run in more rows on the model's cores.
+// duration applies the model to a task's recorded duration, or returns unknown, and counts the source. The machine applies the factor of
+// a kernel's rule. A copy changes by the ratio between the models' copies, a kernel by the rows of its blocks on the model's cores.
 func (v *runner) duration(t *task) int64 {
 	n, s, known := &v.rep.Durations, &v.p.kernels.shapes[t.shape], t.known
 	switch {
@@ -320,7 +317,7 @@ func (v *runner) duration(t *task) int64 {
 	return known
 }
 
-// blocking is how long a blocking copy takes by a model, of which a part is the call's own.
+// blocking returns the duration of a blocking copy by a model, including the call's own part.
 func (v *runner) blocking(t *task, known int64, m *model.Model) int64 {
 	b := v.modelTime(t, v.base)
 	if m == v.base || b == 0 {

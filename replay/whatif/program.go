@@ -31,7 +31,7 @@ type program struct {
 	waits    waitTimes
 	left     leftOut
 	lanes    []span // recorded times of the tasks of each lane
-	extra    uint64 // ops that are no task's
+	extra    uint64 // ops without a task
 	untimed  bool   // some task has no recorded duration
 	between  bool   // some task has the time between two events around it
 	nested   bool   // some call is not what its function says
@@ -87,14 +87,14 @@ type leftOut struct {
 	nodes  map[uint64]bool // calls with tasks that a graph can't have; each is reported once
 }
 
-// span is the time from the begin of something to the end of the last of it.
+// span is the time from the start of the first to the end of the last of several things.
 type span struct{ from, to int64 }
 
 var nothing = span{math.MaxInt64, math.MinInt64}
 
 func (s *span) add(from, to int64) { s.from, s.to = min(s.from, from), max(s.to, to) }
 
-// length is how long it is, of nothing 0.
+// length returns the duration, 0 for nothing.
 func (s span) length() int64 {
 	if s == nothing {
 		return 0
@@ -110,101 +110,101 @@ func nothings(n int) []span {
 	return all
 }
 
-// call is a call with its times in nanoseconds: as they were recorded, and in virtual time.
+// call is a call with its recorded and virtual times, in nanoseconds.
 type call struct {
 	start, end  int64
 	began, over int64
 	thread      int32
-	task        int32 // that it has put on a stream, -1 for none
-	op          int32 // of the thread
+	task        int32 // task of the call, -1 for none
+	op          int32 // index in the thread
 	kind        kind
 }
 
-// kind is what a call becomes where it is not what its function says.
+// kind says how a call is played.
 type kind uint8
 
 const (
 	asItIs  kind = iota
-	wrapper      // other calls are inside: they are played in its place
-	inTask       // a function of the program's runs: when its task does
+	wrapper      // replaced by the calls inside
+	inTask       // a host function, which runs with its task
 )
 
-// wait is a time in which a thread has waited for a device, or for its own copy.
+// wait is a time in which a thread waited for a device, or for its own copy.
 type wait struct {
 	from, to int64
-	own      bool // for its own copy
+	own      bool // the thread's own copy
 }
 
-// task is a task with its times in nanoseconds: as they were recorded, and in virtual time.
+// task is a task with its recorded and virtual times, in nanoseconds.
 type task struct {
 	issued, from, to int64
 	began, over      int64
-	by               int64 // when it was known to be done, also by what waited for it; math.MaxInt64 for never
-	known            int64 // how long it takes, unknown for the model to say
+	by               int64 // when it was known to be done, also through later tasks; math.MaxInt64 for never
+	known            int64 // duration; unknown if the model determines it
 	bytes            uint64
 	call             int32
 	lane             int32
-	epoch            int32 // how often its thread has waited before
-	shape            int32 // of a kernel
+	epoch            int32 // number of earlier waits of its thread
+	shape            int32 // shape of a kernel
 	kind             api.Task
 	copy             model.CopyKind
-	measured         bool // by the device, or, of a function of the program's, by its run
-	between          bool // what was measured is the time between two events around it
+	measured         bool // by the device, or by the run of a host function
+	between          bool // the measured time is between two events around it
 	open             bool
 	named            bool // its call names the stream
 	pageable         bool // its call waits for it
 }
 
-// unknown is the duration that the model says.
+// unknown is the duration of a task that the model determines.
 const unknown = virtual.Auto
 
 // graphOps are the ops of one graph.
 type graphOps struct {
 	process uint32
-	device  int // where it runs first
+	device  int // device of its first run
 	ran     bool
 	lanes   [][]virtual.Op
-	extra   uint64 // ops for the order alone
+	extra   uint64 // ops that only order others
 	hosts   []*hostOp
 }
 
-// hostOp is a host function in a graph, and how long it ran.
+// hostOp is a host function in a graph, with the number and sum of its recorded runs.
 type hostOp struct {
 	op     *virtual.Op
 	fn     timeline.HostFunction
 	n, sum int64
 }
 
-// hostRun is where a run of a host function belongs: to a task, or to a graph where that is nil.
+// hostRun is the expected run of a host function, in a task or in a graph.
 type hostRun struct {
 	task   int32
-	thread int32 // that has launched it
+	thread int32 // launching thread
 	op     uint64
-	event  int32 // it has come to the front of its stream
+	event  int32 // recorded when it reaches the front of its stream
 	graph  *hostOp
 }
 
-// deviceSync is a wait for a device, whose number is known when all streams are.
+// deviceSync is a wait for a device, whose number is set when all streams are known.
 type deviceSync struct {
 	op      *virtual.Op
 	process uint32
 	device  int
 }
 
-// thread is what a thread does.
+// thread has the ops of a thread.
 type thread struct {
 	id    int32
-	calls []int32 // those that are played
+	calls []int32 // played calls
 	ops   list[virtual.Op]
-	seen  []int   // by thread, how many of its calls are over before the next one here
-	polls []int32 // calls: a run of polls that said no so far,
+	seen  []int   // by thread: number of its calls that precede the next call here
+	polls []int32 // an open run of unsuccessful polls
 	fn    *api.Func
-	waits int32 // and what they asked
-	last  int64 // the end of what the next call comes after
-	epoch int32 // how often it has waited, for devices or other threads
+	waits int32 // stream or event that they poll
+	last  int64 // end of the call before the next one
+	epoch int32 // number of waits for devices or other threads
 }
 
-// list grows without moving what it holds.
+// list grows without moving its elements.
 type list[T any] struct {
 	chunks [][]T
 	n      int
@@ -224,7 +224,7 @@ func (l *list[T]) at(i int) *T { return &l.chunks[uint(i)/chunk][uint(i)%chunk] 
 
 func (l *list[T]) cut(n int) { l.n = n }
 
-// An op's tag is its call and its task, each counted from 1, and whether it is the second op of the call.
+// An op's tag holds its call and its task, each counted from 1, and a bit for the second op of the call.
 const second = 1 << 31
 
 func tag(call, task int32) uint64 { return uint64(uint32(task+1))<<32 | uint64(uint32(call+1)) }
@@ -233,7 +233,7 @@ func tagged(tag uint64) (call, task int, again bool) {
 	return int(uint32(tag)&^second) - 1, int(tag>>32) - 1, tag&second != 0
 }
 
-// newProgram makes the program of a trace.
+// newProgram converts a trace to a program.
 func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 	w := timeline.NewWalk(r, m, nil)
 	p := &program{
@@ -253,7 +253,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 			t.between = t.measured && t.known == unknown && r.Meta().DeviceTime != nil
 			p.between = p.between || t.between
 			p.lane(k.Lane).add(k.From, k.To)
-			if t.known == unknown { // else it is a run of a host function
+			if t.known == unknown { // otherwise it is a run of a host function
 				if t.measured || w.Lanes[k.Lane].Synchronous {
 					t.known = t.to - t.from
 				} else {
@@ -288,7 +288,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 	return p, nil
 }
 
-// done finds when each task was known to be done: when a task was that came after it on its stream, or on one that waited for it.
+// done computes when each task was known to be done: with a later task on its stream, or on a stream that waited for it.
 func (p *program) done() {
 	lanes := make([]int64, len(p.walk.Lanes))
 	for i := range lanes {
@@ -317,7 +317,7 @@ func (p *program) done() {
 	}
 }
 
-// lane is the recorded span of a lane's tasks.
+// lane returns the recorded span of a lane.
 func (p *program) lane(i int) *span {
 	for len(p.lanes) <= i {
 		p.lanes = append(p.lanes, nothing)
@@ -361,7 +361,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		if outer.end <= c.start {
 			break
 		}
-		// Its own op is the last of the thread. What it has waited for on the host, what is inside waits for.
+		// The composite call's own op is the thread's last one. The calls inside inherit its host waits.
 		th.last = outer.start - th.ops.at(int(outer.op)).Gap
 		th.ops.cut(int(outer.op))
 		outer.kind, th.calls = wrapper, th.calls[:n-1]
@@ -395,7 +395,8 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	return nil
 }
 
-// edges has a thread wait for the calls of others that were over when a call of it began, as far as no earlier call of it has.
+// edges makes a thread wait for calls of other threads that ended before its next call began, unless an earlier call already waits for
+// them.
 func (p *program) edges(th *thread, c *call) {
 	if len(p.threads) == 1 {
 		return
@@ -422,7 +423,7 @@ func (p *program) edges(th *thread, c *call) {
 	}
 }
 
-// opsUntil is how many ops a thread has done when so many of its calls are over.
+// opsUntil returns the number of ops of a thread after so many of its calls.
 func (p *program) opsUntil(th *thread, n int) uint64 {
 	last := p.calls.at(int(th.calls[n-1]))
 	ops := uint64(last.op) + 1
@@ -432,7 +433,7 @@ func (p *program) opsUntil(th *thread, n int) uint64 {
 	return ops
 }
 
-// wait makes a call one that waits for the device.
+// wait makes a call wait for the device.
 func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall) {
 	switch h.Fn.Sync {
 	case api.SyncDevice:
@@ -449,7 +450,7 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 	p.block(th, c.start, c.end, false)
 }
 
-// block notes that a thread has waited.
+// block records a wait of a thread.
 func (p *program) block(th *thread, from, to int64, own bool) {
 	th.epoch++
 	p.waits.blocks = append(p.waits.blocks, wait{from, to, own})
@@ -461,7 +462,7 @@ func (p *program) syncEvent(op *virtual.Op, object int32) {
 	}
 }
 
-// poll follows runs of polls: where one ends with "complete" the first of them waits, and the others take no time.
+// poll follows runs of polls. If a run succeeds, its first poll waits and the others take no time.
 func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if len(th.polls) > 0 && (th.fn != h.Fn || th.waits != h.Waits) {
 		th.polls = th.polls[:0]
@@ -497,7 +498,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	th.polls = th.polls[:0]
 }
 
-// task makes an op one that puts a task on its stream.
+// task makes an op put a task on its stream.
 func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	t := p.tasks.add()
 	*t = task{epoch: th.epoch, issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), kind: k.Kind,
@@ -537,7 +538,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 		p.mark(op, k)
 	}
 	if op.Kind == virtual.Call {
-		op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
+		op.Kind, op.Device = virtual.HostFunc, 0 // an empty place holder
 	}
 	if op.Kind == virtual.CopyNow {
 		p.block(th, k.Issued, k.Returned, true)
@@ -551,7 +552,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	}
 }
 
-// defaultStream has a task of a default stream wait for what its device's other streams were given before, and a task of theirs for what that was given.
+// defaultStream orders a task of a default stream after earlier tasks of the device's other streams, and the reverse.
 func (p *program) defaultStream(th *thread, k *timeline.Task) {
 	lanes := p.walk.Lanes
 	to := lanes[k.Lane]
@@ -582,13 +583,13 @@ func (p *program) defaultStream(th *thread, k *timeline.Task) {
 	}
 }
 
-// join is what a stream has waited for last of another one.
+// join is the latest wait of one stream for another.
 type join struct {
 	event int32
 	put   uint64 // tasks
 }
 
-// asks notes that a stream is to run a function of the program's. What is put there just before it is when it comes to the front.
+// asks records that a stream will run a host function. An event before it says when it reaches the front.
 func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 	fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, h.Raw.Args)
 	if !ok {
@@ -600,7 +601,7 @@ func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 	p.extra++
 }
 
-// ran takes in a run of a function of the program's. If it was in a call of its thread, that call waits until it is the function's turn.
+// ran takes in a run of a host function. If it ran inside a call of its thread, that call waits for its turn.
 func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	c.kind = inTask
 	p.nested = true
@@ -637,7 +638,7 @@ func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	*th.ops.add() = op
 }
 
-// number gives an event, or a flag, its number: one to what several processes share.
+// number returns the number of an event or a flag. Objects that processes share have one number.
 func (p *program) number(o *timeline.Object, next *int32) int32 {
 	id := o.Exported().ID
 	n, ok := p.ids.byObject[id]
@@ -649,7 +650,7 @@ func (p *program) number(o *timeline.Object, next *int32) int32 {
 	return n
 }
 
-// kernel is the number of a kernel's name, and that of its launches with so many blocks.
+// kernel returns the numbers of a kernel and of its shape with so many blocks.
 func (p *program) kernel(name string, blocks uint32) (n, shaped int32) {
 	n, ok := p.kernels.numbers[name]
 	if !ok {
@@ -678,7 +679,7 @@ func (p *program) strange(t *timeline.Task, reason string) {
 	p.left.calls[n].Calls++
 }
 
-// mark is for tasks that put streams in order.
+// mark returns an op that orders streams.
 func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 	switch {
 	case k.Object == nil:
@@ -699,11 +700,11 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 	}
 }
 
-// graph makes one of the tasks that it holds, and returns its number.
+// graph adds a graph with its tasks, and returns its number.
 func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	g := graphOps{process: process}
 	lane, crossed := graph.Lanes(len(inside), func(i int) []int { return inside[i].After })
-	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
+	hosts := map[[2]int]timeline.HostFunction{} // by lane and index
 	strange := func(k *timeline.Task, reason string) {
 		if !p.left.nodes[k.Call] {
 			p.left.nodes[k.Call] = true
@@ -736,11 +737,11 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 				hosts[[2]int{n, len(g.lanes[n])}] = fn
 			}
 		case api.System:
-			op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
+			op.Kind, op.Device = virtual.HostFunc, 0 // an empty place holder
 			if k.Object != nil && k.Object.Kind == api.Graph {
 				strange(k, "nothing tells how often a condition runs a part of a graph: its tasks run once")
 			}
-		case api.Record, api.Wait: // what comes after what is known
+		case api.Record, api.Wait: // later tasks follow known ones
 			if k.Object == nil || k.Object.Kind != api.Event {
 				strange(k, "what it sets or waits for is not in the trace")
 			}
@@ -765,7 +766,7 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	return int32(len(p.graphs.all) - 1)
 }
 
-// copyKind is the model's kind of a copy, by its name.
+// copyKind returns the model's kind of a copy, by its name.
 func copyKind(t *timeline.Task) model.CopyKind {
 	if t.Kind == api.Fill {
 		return model.Fill

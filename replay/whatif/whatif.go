@@ -1,9 +1,8 @@
-// Package whatif plays a trace in virtual time, on a device that a cost model describes: when would each call and each task
-// have been with faster copies, a slower kernel, fewer cores, no time on the host?
+// Package whatif plays a trace in virtual time, on a device that a cost model describes. It predicts when each call and each task would
+// happen with faster copies, a slower kernel, fewer cores, or no time on the host.
 //
-// No library is called and no memory is touched, so nothing is said of what the calls compute: package replay does that.
-// Functions of this package may be called from anywhere; each Run is on its own, and the same trace with the same options
-// has the same answer.
+// It calls no library and touches no memory, so it says nothing about the values that calls compute: package replay checks those. The
+// replay command calls Run. Runs are independent, and equal traces and options give equal reports.
 package whatif
 
 import (
@@ -29,35 +28,37 @@ import (
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	// Model is the cost model that is asked "what if": a preset or a file. The default is that of the runtime's accelerator (api.Accelerator).
+	// Model is the cost model of the simulated device: a preset or a file. The default belongs to the runtime's accelerator
+	// (api.Accelerator).
 	Model string
-	// Base is the model of the device that the trace comes from. What it differs in from Model is what changes the recorded
-	// durations of copies. The default is the same.
+	// Base is the model of the recorded device. Recorded durations of copies change by the differences between Base and Model. The
+	// default is Model.
 	Base string
-	// Pace is that of a replay; the default is replay.PaceRecorded: the host's time between its calls is kept.
+	// Pace is the pace of a replay. The default is replay.PaceRecorded, which keeps the host's time between calls.
 	Pace string
-	// Seed begins the chance of the model's jitter.
+	// Seed starts the random numbers of a model with jitter.
 	Seed uint64
-	// Output is a file for the trace of what would have happened: the same calls, with new times. "" is none.
+	// Output is a file for the predicted trace: the same calls with new times. "" is none.
 	Output string
-	// Limits bound what a trace may ask for.
+	// Limits bound the resources that a trace can ask for.
 	Limits compile.Limits
 }
 
-// Report says what a simulation in virtual time has shown. Keys are only ever added.
+// Report is the result of a simulation in virtual time. Keys are only ever added.
 type Report struct {
 	format.Scope
 	Model      string `json:"model"`
-	Source     string `json:"source"` // what the model stands on
+	Source     string `json:"source"` // data that the model is based on
 	RecordedNS int64  `json:"recorded_ns"`
 	VirtualNS  int64  `json:"virtual_ns"`
-	// ChangePercent is how much longer it takes than it did, by the two figures above.
+	// ChangePercent is the relative change from RecordedNS to VirtualNS.
 	ChangePercent float64 `json:"change_percent"`
-	// BoundsNS are between what the time lies if the models are true to the two devices, whatever the tasks took that nobody has measured.
+	// BoundsNS are the shortest and the longest possible time, whatever the unmeasured tasks took, if both models describe their devices
+	// correctly.
 	BoundsNS            [2]int64   `json:"bounds_ns"`
 	ChangeBoundsPercent [2]float64 `json:"change_bounds_percent"`
-	// Predicted says that the bounds are near enough for a prediction. Else VirtualNS and ChangePercent are null, Streams is empty, and
-	// Advice says what to do.
+	// Predicted says that the bounds are narrow enough for a prediction. Otherwise VirtualNS and ChangePercent are null, Streams is
+	// empty, and Advice has a remedy.
 	Predicted bool      `json:"predicted"`
 	Advice    string    `json:"advice,omitempty"`
 	Known     Known     `json:"known"`
@@ -65,20 +66,20 @@ type Report struct {
 	Tasks     uint64    `json:"tasks"`
 	Durations Durations `json:"durations"`
 	Streams   []Stream  `json:"streams"`
-	// Unsupported are calls that here take their time on the host and do nothing else.
+	// Unsupported are calls that only take their recorded time on the host.
 	Unsupported []compile.Unsupported `json:"unsupported"`
-	// SimulatedIn is the time that it took to find out.
+	// SimulatedIn is the duration of the simulation.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
 }
 
-// Known says what part of the tasks' time stands on what: the three make 1, or 0 where no task takes time.
+// Known is the source of the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
 type Known struct {
-	Measured  float64 `json:"measured"`  // by the device, or by the call that did the work itself
-	Bracketed float64 `json:"bracketed"` // shares of the time that the program waited for them
+	Measured  float64 `json:"measured"`  // by the device, or by a synchronous call
+	Bracketed float64 `json:"bracketed"` // shares of recorded waits
 	Modelled  float64 `json:"modelled"`
 }
 
-// MarshalJSON leaves out what is not predicted.
+// MarshalJSON omits unpredicted values.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	type plain Report
 	o := struct {
@@ -103,35 +104,33 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 // Unbounded is the upper bound if the trace gives none. It is null in JSON.
 const Unbounded = math.MaxInt64 / 4
 
-// Durations says where those of kernels, copies and other tasks that take time come from.
+// Durations counts tasks that take time, by the source of their duration.
 type Durations struct {
-	// Measured are in the trace: by the device, and, of functions of the program's, by their runs.
+	// Measured durations are in the trace: by the device, or by the runs of host functions.
 	Measured uint64 `json:"measured"`
-	// Alike are the mean of measured launches of the same kernel with as many blocks.
+	// Alike durations are the mean of measured launches with the same kernel and number of blocks.
 	Alike uint64 `json:"alike"`
-	// Estimated are shares, by the model, of the time that the program has waited for them and the tasks beside them.
+	// Estimated durations are shares, by the model, of a wait for several tasks.
 	Estimated uint64 `json:"estimated"`
-	// Modelled are the model's.
+	// Modelled durations come from the model.
 	Modelled uint64 `json:"modelled"`
 }
 
-// Stream is what became of the tasks of a stream.
+// Stream summarizes the tasks of a stream.
 type Stream struct {
 	Stream  string `json:"stream"`
 	Process uint32 `json:"process"`
-	Device  int    `json:"device"` // -1 where it is not known
+	Device  int    `json:"device"` // -1 if it is not known
 	Tasks   int    `json:"tasks"`
-	// BusyNS is the sum of the durations, VirtualNS the time from the begin of the first task to the end of the last, and
-	// RecordedNS the same in the trace, where tasks that nobody has measured end with the wait for them.
+	// BusyNS is the sum of the durations, VirtualNS the time from the start of the first task to the end of the last. RecordedNS is the
+	// same in the trace, where an unmeasured task ends with the wait for it.
 	BusyNS     int64 `json:"busy_ns"`
 	VirtualNS  int64 `json:"virtual_ns"`
 	RecordedNS int64 `json:"recorded_ns"`
 }
 
-// Run plays a trace in virtual time, on a device that a cost model describes: no library is called and no memory is
-// touched, so it says when each call and each task would have been, and nothing of what they compute. The threads make their
-// calls in the recorded order among each other; a call that waits, waits for the simulated device. Kernels take the time
-// that the trace tells of them, where it does, as the model's rule for them changes it, and else the model's.
+// Run plays a trace in virtual time. The threads make their calls in the recorded order among each other, and a waiting call waits for
+// the simulated device. Kernels take their recorded time, changed by the model's rule for them, or the model's time if none was recorded.
 func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, error) {
 	v := &runner{rep: &Report{Streams: []Stream{}}}
 	if o != nil {
@@ -164,7 +163,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if d := r.Damage(); len(d) > 0 {
-		return nil, &d[0] // as of any replay: what is left would be another program
+		return nil, &d[0] // as in any replay: the remaining calls would be another program
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -199,19 +198,19 @@ type runner struct {
 	p           *program
 	model, base *model.Model
 	playing     *model.Model
-	scale       float64          // of recorded host time
-	devices     map[[2]int]int32 // process and device
-	first       map[uint32]int32 // device of a process
+	scale       float64          // factor for recorded host time
+	devices     map[[2]int]int32 // by process and device
+	first       map[uint32]int32 // device number of a process
 	groups      []covered
-	settled     bool    // the durations of groups are what a simulation would make of them
-	lanes       []span  // of the tasks of each, in virtual time
-	measuring   bool    // times between events become durations
-	quiet       bool    // times of calls and tasks are not kept
-	given       []int64 // durations that are played instead of those of the prediction; nil for none
+	settled     bool    // the durations of groups agree with a simulation
+	lanes       []span  // of the tasks of each lane, in virtual time
+	measuring   bool    // measure times between events
+	quiet       bool    // do not keep the times of calls and tasks
+	given       []int64 // durations to play instead of the predicted ones, nil for none
 	bounds      bounds
 }
 
-// recorded is a model of the device that a trace comes from: what was recorded is not scaled there.
+// recorded returns a model of the recorded device, which leaves recorded times unchanged.
 func recorded(m *model.Model) *model.Model {
 	if !slices.ContainsFunc(m.Kernels, func(k model.Kernel) bool { return k.Scale != 0 && k.Scale != 1 }) {
 		return m
@@ -224,7 +223,7 @@ func recorded(m *model.Model) *model.Model {
 	return &c
 }
 
-// The estimated durations are corrected by what a simulation makes of them, at most so often, and until no more than such a part changes.
+// Simulations correct the estimated durations: at most so many times, until no more than such a part changes.
 const (
 	calibrations = 3
 	calibrated   = 1e-4
@@ -240,7 +239,7 @@ func (v *runner) run() error {
 			return err
 		}
 	}
-	original := int64(-1) // how long it takes on the recorded device, with no calls at other times
+	original := int64(-1) // duration on the recorded device, with all calls at their times
 	if len(v.groups) > 0 && !v.settled {
 		for range calibrations {
 			var err error
@@ -251,7 +250,7 @@ func (v *runner) run() error {
 			if !v.calibrate() {
 				break
 			}
-			sum = nil // of other durations
+			sum = nil // for other durations
 		}
 	}
 	if changed := v.model != v.base || v.scale != 1; sum == nil || changed {
@@ -280,7 +279,7 @@ func (v *runner) run() error {
 	return v.limit()
 }
 
-// recordedNS is how long the recorded program took.
+// recordedNS returns the duration of the recorded program.
 func (v *runner) recordedNS() int64 {
 	if v.p.calls.n == 0 {
 		return 0
@@ -288,15 +287,15 @@ func (v *runner) recordedNS() int64 {
 	return v.p.walk.End - v.p.calls.at(0).start
 }
 
-// source hands out what a thread does, with the durations that are known.
+// source supplies the ops of a thread, with the known durations.
 type source struct {
 	v     *runner
 	ops   *list[virtual.Op]
 	next  int
-	scale float64 // of the time between calls
+	scale float64 // factor for the time between calls
 }
 
-// Next hands out what the thread does next.
+// Next returns the next op of the thread.
 func (h *source) Next(op *virtual.Op) bool {
 	if h.next == h.ops.n {
 		return false
@@ -322,7 +321,7 @@ func (h *source) Next(op *virtual.Op) bool {
 	return true
 }
 
-// play runs all threads on a device that the model describes, with so much of the recorded time between their calls.
+// play runs all threads on the modelled device, with the recorded time between calls multiplied by scale.
 func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	p := v.p
 	calls, tasks := &p.calls, &p.tasks
@@ -354,7 +353,7 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The program has the numbers that the machine gives out.
+	// The machine assigns the numbers.
 	for i := range p.kernels.all {
 		mach.Kernel(p.kernels.all[i].name)
 	}
@@ -378,7 +377,7 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	return mach.Run()
 }
 
-// number gives the devices of the processes numbers. Where the trace does not tell a device it is the first of its process.
+// number assigns device numbers. If the trace lacks the device of a task, it is the first device of the process.
 func (v *runner) number() {
 	v.devices, v.first = map[[2]int]int32{}, map[uint32]int32{}
 	first := v.first
@@ -391,7 +390,7 @@ func (v *runner) number() {
 			n, ok := first[l.Process]
 			if known || !ok {
 				n = int32(len(v.devices))
-				for _, d := range v.devices { // numbers of devices that share one
+				for _, d := range v.devices { // numbers of shared devices
 					n = max(n, d+1)
 				}
 			}
@@ -413,7 +412,7 @@ func (v *runner) device(process uint32, n int) int32 {
 	return v.first[process]
 }
 
-// report sums up.
+// report completes the report.
 func (v *runner) report() {
 	rep, p := v.rep, v.p
 	rep.Model, rep.Source, rep.Calls = v.model.Name, v.model.Source, uint64(p.calls.n)
@@ -422,7 +421,7 @@ func (v *runner) report() {
 	if !p.nested {
 		return
 	}
-	// A function of the program's runs when its task does; what was inside of others begins and ends with the first and the last of them.
+	// A host function runs with its task. A composite call lasts from the first to the last call inside.
 	next := make([]int, len(p.threads)) // call
 	for i := p.calls.n - 1; i >= 0; i-- {
 		c := p.calls.at(i)
@@ -431,7 +430,7 @@ func (v *runner) report() {
 			t := p.tasks.at(int(c.task))
 			c.began, c.over = t.began, t.over
 		case c.kind == inTask && (k == 0 || p.calls.at(k).start >= c.end):
-			// Nothing tells which task it was of.
+			// The task is unknown.
 			if c.began = rep.VirtualNS; k > 0 {
 				c.began = p.calls.at(k).began
 			}
@@ -448,8 +447,8 @@ func (v *runner) report() {
 	}
 }
 
-// write makes a trace of what would have happened: the calls with their arguments and what they read, at their new times.
-// Payloads are named and not kept; what the device brought back is left out.
+// write writes the predicted trace: the calls with their arguments and input at their new times. Payloads are stored as references, and
+// results are omitted.
 func (v *runner) write(ctx context.Context) (err error) {
 	r := v.p.walk.Reader
 	meta := *r.Meta()
@@ -461,7 +460,7 @@ func (v *runner) write(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = w.Abort() // which has nothing to say where it was Close that failed
+			_ = w.Abort() // it fails only if Close failed
 		}
 	}()
 	for _, p := range r.Processes() {
@@ -492,7 +491,7 @@ func (v *runner) write(ctx context.Context) (err error) {
 	return w.Close()
 }
 
-// call writes one call at its new time; out has the memory for it.
+// call writes one call at its new time; out is memory for it.
 func (v *runner) call(w *format.Writer, i int, c, out *format.Call) error {
 	outs, data := out.Outs[:0], out.Data[:0]
 	*out = *c
