@@ -11,13 +11,13 @@
 
 extern const uint64_t shim_functions HIDDEN; /* checksum of the model */
 extern const char shim_build[] HIDDEN; /* the recorder looks for this text in the file before a program loads it */
-extern const uint16_t shim_hostFunction HIDDEN; /* number of the host function in the model */
+extern const uint16_t shim_hostFunction HIDDEN; /* the host function's number in the model */
 
 /* Tasks. */
 
-/* Functions that return the number of the thread's last task and of a stream, NULL if there are none. */
+/* Functions that return the thread's last task number and a stream's number, NULL if there are none. */
 extern const char *const shim_task_of[2] HIDDEN;
-/* The size of a kernel's parameter. False if there is no such parameter. */
+/* Stores the size of a kernel's parameter. False if there is no such parameter. */
 bool shim_param_size(const void *func, uint32_t i, size_t *size);
 
 /*
@@ -27,7 +27,7 @@ bool shim_param_size(const void *func, uint32_t i, size_t *size);
 enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, TIMING_REQUIRED, STAMP = TIMING_REQUIRED, PEEK, FORGET, MESSAGE, TASK, TIMING_FUNCTIONS };
 enum { UPPER, LOWER, TIMING_LAYERS };
 extern const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] HIDDEN;
-extern const uint32_t shim_timing_flags HIDDEN; /* of an event that uses up none of the program's */
+extern const uint32_t shim_timing_flags HIDDEN; /* creates events that do not count against the program's limit */
 /* Calls the function STATUS. */
 int32_t shim_event_status(void *function, void *event, bool *done);
 enum { TIMING_LATER = 600 }; /* the result of ELAPSED for an incomplete event, in a runtime without STAMP */

@@ -1,20 +1,20 @@
 /*
- * The shim is preloaded into the traced program. Its functions have the names of the runtime's; each records the call in the ring of its thread
+ * The shim is preloaded into the traced program. Its functions have the names of the runtime's. Each records the call in its thread's ring
  * and calls the real function. This header is all that generated wrappers include.
  *
  * Rules for code in the traced process:
  *
- *	1. A recorded call of a thread with a ring takes no lock, allocates no memory and makes no system call (TestHotPathMakesNoSystemCall).
+ *	1. A recorded call on a thread with a ring takes no lock, allocates no memory and makes no system call (TestHotPathMakesNoSystemCall).
  *	   It stores into memory that was allocated in full before. Calls that record a payload, a stack or a device time may make some.
  *	2. The shim is linked to nothing (no DT_NEEDED). It finds functions in the loader's own list (base/loader.h). It makes system calls by
  *	   sys6, which makes none once the program filters its system calls.
  *	3. A signal handler may interrupt at any instruction, and call the runtime. The stores to depth and frame are ordered for that, by fences.
  *	   A call inside another one never writes a record.
- *	4. A thread may leave a call by longjmp, or be cancelled in it. So no lock is held during a call of the real function, and every wait for
+ *	4. A thread may leave a call by longjmp, or be cancelled in it. So no lock is held while the real function runs, and every wait for
  *	   another thread or for the recorder ends after a limit.
  *	5. A fork may come at any time. The child finds out at its first call (shim_process.ready), drops the parent's state by its hooks, and
  *	   never writes to the parent's rings.
- *	6. errno, dlerror, and the runtime's last error and last task stay those of the program.
+ *	6. errno, dlerror, and the runtime's last error and last task stay the program's.
  *	7. Memory is read directly if the runtime has just used it in the same call. Other memory is read by shim_careful_copy, which fails if the
  *	   memory is unmapped.
  *	8. No failure of the shim reaches the program: the real function is called anyway, and the call or payload is counted as lost.

@@ -1,5 +1,5 @@
 /*
- * The inlined path of a recorded call. A generated wrapper is
+ * The inlined path for a recorded call. A generated wrapper is
  *
  *	if (!shim_enter(&c, ...))  call the real function, shim_leave(), return
  *	pieces that must be taken before the call
@@ -12,9 +12,9 @@
  *	shim_leave();
  *
  * A launch with few arguments in one block takes the plain path (shim_plain and the functions after it), in the function that the program
- * calls, without a call of the shim. Every other call, and the first one of a thread, goes to the wrapper.
+ * calls, without calling the shim. Every other call, and the first one of a thread, goes to the wrapper.
  *
- * The wrapper of a call that encloses others uses shim_begin, shim_begun, shim_ended, shim_finish and shim_outside instead (record/enclose.h). If the
+ * The wrapper for a call that encloses others uses shim_begin, shim_begun, shim_ended, shim_finish and shim_outside instead (record/enclose.h). If the
  * enclosed calls are all made by the program's host functions, shim_report and shim_reported replace the first and the last (task/host.h).
  */
 #ifndef ACLTRACE_SHIM_HOT_H
@@ -33,7 +33,7 @@
 struct shim_call {
 	struct call_record *rec;
 	uint8_t *end; /* the next piece begins here */
-	uint8_t *limit; /* end of the reserved room */
+	uint8_t *limit; /* the reserved room ends here */
 	uint64_t seq;
 };
 
@@ -113,7 +113,7 @@ static inline void shim_return(struct shim_call *c, uint64_t ret)
 }
 
 /*
- * Prefetches the memory of later records into this core's cache, from the cache of the recorder, which has read it in the previous round.
+ * Prefetches the memory of later records into this core's cache, from the recorder's, which has read it in the previous round.
  * A few records ahead is early enough for calls in quick succession. The ring is mapped twice in a row, so the address is always valid.
  */
 static inline void shim_fetch(const uint8_t *next)
@@ -130,7 +130,7 @@ static inline void shim_fetch(const uint8_t *next)
 	}
 }
 
-/* Ends the record of the call. */
+/* Ends the call's record. */
 static inline void shim_exit(struct shim_call *c)
 {
 	struct shim_thread *t = &shim_t;
@@ -150,7 +150,7 @@ static inline void shim_leave(void)
 }
 
 /*
- * Of a call that shim_enter has refused: whether it is the thread's outermost one, in a process of the session. Then the shim still notes its
+ * Of a call that shim_enter has refused: whether it is the thread's outermost one, in a recording process. Then the shim still notes its
  * effect on the runtime's objects.
  */
 static inline bool shim_outermost(void) { return shim_t.depth == 1 && shim_p->ready == PROCESS_RECORDS; }

@@ -1,10 +1,10 @@
-/* What the shim asks AscendCL. */
+/* The functions of runtime.h for AscendCL. */
 #include "base/loader.h"
 #include "runtime.h"
 
 const char *const shim_task_of[2] = {"aclrtGetThreadLastTaskId", "aclrtStreamGetId"};
 
-/* Sizes of the arguments of a kernel, from the runtime, which knows them from the kernel's binary (9.1 and later). */
+/* The runtime reads the sizes from the kernel's binary (CANN 9.1 and later). */
 bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
 	int (*count)(const void *, size_t *) = shim_optional(&shim_own[0], "aclrtFunctionGetParamCount");
@@ -13,7 +13,7 @@ bool shim_param_size(const void *func, uint32_t i, size_t *size)
 	return count != NULL && info != NULL && count(func, &n) == 0 && i < n && info(func, i, &off, size) == 0;
 }
 
-/* Events with ACL_EVENT_TIME_LINE alone take no event of those that synchronize. */
+/* ACL_EVENT_TIME_LINE alone: such events do not count against the limit of synchronizing events. */
 const uint32_t shim_timing_flags = 8;
 
 int32_t shim_event_status(void *function, void *event, bool *done)
@@ -24,9 +24,7 @@ int32_t shim_event_status(void *function, void *event, bool *done)
 	return e;
 }
 
-/*
- * The functions by which tasks are timed, and in the library below for a program that has not begun with aclInit.
- */
+/* The lower layer serves a program that has not called aclInit. */
 const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] = {
 	[UPPER] = {[CONTEXT] = "aclrtGetCurrentContext", [CREATE] = "aclrtCreateEventExWithFlag", [DESTROY] = "aclrtDestroyEvent", [RECORD] = "aclrtRecordEvent",
 		   [STATUS] = "aclrtQueryEventStatus", [ELAPSED] = "aclrtEventElapsedTime", [STAMP] = "aclrtEventGetTimestamp", [PEEK] = "aclrtPeekAtLastError",

@@ -1,10 +1,9 @@
 /*
- * mstx in a program that has it compiled in, and in the library of it. At the first call they load the tool that
- * MSTX_INJECTION_PATH names, or look for one among what is loaded, and let its InitInjectionMstx put its functions into
- * tables of slots. The shim stands before that: it lets the tool do so, then takes the place of what it finds there.
+ * mstx, compiled into a program or in its library, loads a tool at its first call: the one in MSTX_INJECTION_PATH, or one that is already loaded.
+ * The tool's InitInjectionMstx puts functions into tables of slots. The shim exports that name: it calls the tool's, and then replaces the
+ * functions in the slots by its wrappers.
  *
- * Where there is no tool, ranges, domains, heaps and their regions get numbers here, so that what begins can be told to end.
- * Other slots are left as they are.
+ * Without a tool, the shim's own functions number ranges, domains, heaps and regions, so that their ends can be matched. Other slots stay unchanged.
  */
 #include "inject.h"
 
@@ -42,7 +41,7 @@ static void *heap_register(void *domain, const void *desc)
 static void regions_register(void *domain, const mstxMemRegionsRegisterBatch_t *desc)
 {
 	(void)domain;
-	/* A program that wants no handles names its regions by their addresses. */
+	/* Without an array for handles, the program names its regions by their addresses. */
 	void **handles = desc ? desc->regionHandleArrayOut : NULL;
 	for (uint64_t i = 0; handles && i < desc->regionCount; i++)
 		handles[i] = domain_create(NULL);
@@ -50,7 +49,7 @@ static void regions_register(void *domain, const mstxMemRegionsRegisterBatch_t *
 
 static void nothing(void) {}
 
-/* By module and slot, what is called where there is no tool. */
+/* The functions that are called without a tool, by module and slot. */
 static void *const alone[MODULES][SLOTS] = {
 	[1] = {[1] = (void *)nothing, [2] = (void *)range_start, [3] = (void *)nothing},
 	[2] = {[1] = (void *)domain_create, [2] = (void *)nothing, [3] = (void *)nothing, [4] = (void *)domain_range_start, [5] = (void *)nothing},
@@ -80,7 +79,7 @@ static int inject(shim_tables *get, init_tool *tool)
 		void **slot = slot_of(get, f);
 		if (slot == NULL)
 			continue;
-		/* What the tool has not touched would ask for a tool again. */
+		/* A slot that the tool has not set holds a function that would look for a tool again. */
 		void *real = e == 0 && *slot != before[f->module][f->slot] ? *slot : alone[f->module][f->slot], *none = NULL;
 		if (real == NULL || real == f->wrapper)
 			continue;

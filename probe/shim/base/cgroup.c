@@ -1,7 +1,7 @@
 /*
- * What the process's memory cgroup has left. The pages of a ring are charged to whoever makes them, and a cgroup without
- * room for them does not say no: the kernel kills one of its processes. So it is asked before, and the rings take a
- * quarter at most of what the program could have. probe/cgroup.go does the same for what the recorder makes.
+ * A ring's pages are charged to the cgroup in which the process runs. Beyond the limit, allocation does not fail: the kernel kills a
+ * process of the cgroup. So the limit is read first, and rings may use a quarter of the program's memory. probe/ring/cgroup.go does the same for
+ * the recorder.
  */
 #include "base/cgroup.h"
 
@@ -12,7 +12,7 @@
 
 enum { TEXT = 4096 };
 
-/* Not on the stack: a thread may have hardly any. */
+/* Mapped, since a thread's stack may be small. */
 struct scratch { char groups[TEXT], path[TEXT + 64], text[TEXT]; };
 
 static long read_text(const char *path, char *text)
@@ -26,7 +26,7 @@ static long read_text(const char *path, char *text)
 	return n;
 }
 
-/* The end of s where it begins with a text, else NULL. */
+/* Returns the rest of s after a prefix, NULL if s does not begin with it. */
 static const char *after(const char *s, const char *with)
 {
 	while (*with)
@@ -52,7 +52,7 @@ static uint64_t number(const char *s)
 	return v;
 }
 
-/* The number in a file of the folder whose path has n bytes, or behind a key in it; none where it is not there. */
+/* Returns the number after a key in a file of the folder whose path has n bytes, `none` if there is no such line. */
 static uint64_t value(struct scratch *a, uint64_t n, const char *file, const char *key, uint64_t none)
 {
 	const char *s = a->text, *v = NULL;
@@ -70,7 +70,7 @@ struct version {
 	const char *line, *mount, *limit, *usage, *file_key;
 };
 
-/* What is left in one cgroup of a hierarchy and in those above it, when files that are only cached are dropped. */
+/* Returns the bytes left in a cgroup and its parents. Cached files do not count as used. */
 static uint64_t left_in(struct scratch *a, const struct version *v, const char *group)
 {
 	char *path = a->path;
@@ -83,7 +83,7 @@ static uint64_t left_in(struct scratch *a, const struct version *v, const char *
 	for (;;) {
 		while (n > root && path[n - 1] == '/')
 			n--;
-		/* In a container the path may be the host's, and only the last folder on the way up be there. */
+		/* In a container the path may be the host's: then only the root exists. */
 		uint64_t limit = value(a, n, v->limit, "", ~(uint64_t)0);
 		if (limit != ~(uint64_t)0) {
 			uint64_t used = value(a, n, v->usage, "", 0), cached = value(a, n, "/memory.stat", v->file_key, 0);
@@ -114,7 +114,7 @@ uint64_t shim_memory_left(void)
 		a->groups[0] = 0;
 	for (const char *line = a->groups; *line; line = next_line(line))
 		for (unsigned i = 0; i < 2; i++) {
-			/* The first begins behind the number of the hierarchy. */
+			/* A line of version 1 has the hierarchy's number first. */
 			const char *s = line;
 			while (i == 0 && *s >= '0' && *s <= '9')
 				s++;

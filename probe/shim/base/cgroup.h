@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* Bytes that the memory cgroup of the process has left, the largest number if it has no limit. */
+/* Bytes that the process's memory cgroup has left, the largest number without a limit. */
 uint64_t shim_memory_left(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The clock of the records. */
+/* The clock by which records are stamped. */
 #ifndef ACLTRACE_SHIM_CLOCK_H
 #define ACLTRACE_SHIM_CLOCK_H
 
@@ -19,7 +19,7 @@ static inline uint64_t shim_counter(void)
 #endif
 }
 
-/* CLOCK_MONOTONIC in nanoseconds. In a process with a filter of system calls: the recorder's last heartbeat. */
+/* CLOCK_MONOTONIC in nanoseconds. If the process filters its system calls: the recorder's last heartbeat. */
 uint64_t shim_monotonic(void);
 
 /* A simulator in virtual time charges the program between CALL_STARTS and CALL_ENDS. The shim's own calls are outside and cost no virtual time. */

@@ -1,7 +1,6 @@
 /*
- * XXH3-128 of a payload that is too large to be kept, where it lies. The recorder and the trace file use the same hash,
- * so a payload that was only hashed is known again in a trace that has it whole. Only inputs above 240 bytes: the
- * algorithm has other ways for shorter ones. The constants are those of its specification.
+ * XXH3-128, for payloads that are too large to record. The recorder and the trace file use the same hash, so such a payload can be found in another
+ * trace. Inputs up to 240 bytes are not supported: the algorithm treats them differently. The constants are from its specification.
  */
 #include "base/hash.h"
 
@@ -35,16 +34,16 @@ typedef uint64_t word __attribute__((may_alias, aligned(1)));
 static inline uint64_t at(const uint8_t *p) { return *(const word *)p; }
 
 /*
- * The loop over blocks, in the widest vectors that the processor has: the recorder's time in a copy is mostly this. It is written out for
- * x86-64, where the compiler makes a third of the speed of plain C.
+ * The loop over blocks, in the widest vectors that the processor has. A recorded copy spends most of its time here. For x86-64 it is written with
+ * intrinsics, which are three times as fast as compiled plain C.
  */
-#define PREFETCH 4096 /* bytes: the processor's own prefetching ends at each page */
+#define PREFETCH 4096 /* bytes: the processor's own prefetching stops at each page */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Two lanes in a vector: all processors. */
+/* SSE2, two lanes in a vector: all processors have it. */
 typedef __m128i_u two __attribute__((may_alias));
 
 static SHIM_INLINE __m128i two_lanes(__m128i acc, __m128i value, __m128i key)
@@ -80,7 +79,7 @@ static void blocks_of_two(uint64_t acc[8], const uint8_t *p, uint64_t n)
 	at[0] = a, at[1] = b, at[2] = c, at[3] = d;
 }
 
-/* Four lanes: AVX2, whose upper halves of registers the compiler clears behind it. */
+/* AVX2, four lanes. The compiler clears the upper halves of the registers at the end. */
 typedef __m256i_u four __attribute__((may_alias));
 #define AVX2 __attribute__((target("avx2")))
 
@@ -113,7 +112,7 @@ AVX2 static void blocks_of_four(uint64_t acc[8], const uint8_t *p, uint64_t n)
 	at[0] = a, at[1] = b;
 }
 
-/* Whether processor and kernel have AVX2. Asked once: a virtual machine leaves for its host to answer. */
+/* Whether processor and kernel support AVX2. Asked once, since cpuid is slow in a virtual machine. */
 static bool has_avx2(void)
 {
 	enum { OSXSAVE = 1 << 27, AVX = 1 << 28, VECTORS = 6 /* of XCR0: both halves are saved */ };
@@ -146,7 +145,7 @@ static void stripes(uint64_t acc[8], const uint8_t *p, const uint8_t *key, unsig
 	}
 }
 
-/* Four lanes at a time is what the compiler can turn into vectors. */
+/* O3: the compiler vectorizes the loops over lanes. */
 __attribute__((optimize("O3"))) static void plain_blocks(uint64_t acc[8], const uint8_t *p, uint64_t n)
 {
 	for (; n != 0; n--, p += BLOCK) {
@@ -208,7 +207,7 @@ bool shim_hash_by(enum shim_vectors v, const void *data, uint64_t len, bool care
 	if (!careful) {
 		blocks(v, acc, p, whole);
 	} else {
-		/* Memory that may be unmapped is read through a copy, some blocks at a time. */
+		/* Memory that may be unmapped is copied first, some blocks at a time. */
 		for (uint64_t i = 0, k; i < whole; i += k) {
 			k = whole - i < 4 ? whole - i : 4;
 			if (!shim_careful_copy(copy, p + i * BLOCK, k * BLOCK))

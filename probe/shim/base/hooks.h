@@ -1,7 +1,7 @@
 /*
  * Functions that a file of a higher layer has the lower layers call at certain moments. Each file registers its own with SHIM_HOOKS; the
- * linker collects them in one section, so nothing runs at load time and no file lists the others. The order of the hooks of a moment is
- * not defined.
+ * linker collects them in one section, so nothing runs at load time and no file lists the others. Hooks run in no
+ * defined order.
  */
 #ifndef ACLTRACE_SHIM_HOOKS_H
 #define ACLTRACE_SHIM_HOOKS_H

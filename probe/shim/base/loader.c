@@ -1,6 +1,6 @@
 /*
- * The list has first the objects that the program started with, in the loader's search order, then the others in the order of loading, in
- * whatever scope. A runtime that a Python extension has loaded for itself is found too.
+ * The list has first the objects that the program started with, in the loader's search order, then the others as they were loaded, in
+ * any scope. A runtime that a Python extension has loaded for itself is found too.
  */
 #include "base/loader.h"
 

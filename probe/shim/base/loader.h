@@ -1,5 +1,5 @@
 /*
- * Functions and libraries of the process, found in the loader's own list of what it has mapped. dlsym would take the loader's lock and clear
+ * Functions and libraries in the process, found in the loader's own list. dlsym would take the loader's lock and clear
  * the error that the program may still want from dlerror.
  */
 #ifndef ACLTRACE_SHIM_LOADER_H
@@ -9,13 +9,13 @@
 
 struct link_map;
 
-/* The objects of the program's own namespace in the loader's order, NULL for an unknown C library. */
+/* The objects in the program's own namespace, in the loader's order, NULL for an unknown C library. */
 const struct link_map *shim_objects(void) HIDDEN;
-/* The function of this name that the loader would bind for a reference after the shim, NULL for none. */
+/* The function that the loader would find after the shim, NULL for none. */
 void *shim_next(const char *name) HIDDEN;
 /* Whether an address is in the shim itself. */
 bool shim_is_own(const void *f) HIDDEN;
-/* Whether the process has loaded a library of the runtime. */
+/* Whether the process has loaded a runtime library. */
 bool shim_loaded(void) HIDDEN;
 
 /* Functions that the shim itself calls: 0 and 1 in the runtime's folder, the rest in task/ids.c. dlclose forgets the unloaded ones. */
@@ -24,7 +24,7 @@ extern void *shim_own[SHIM_OWN] HIDDEN;
 
 static inline void *shim_real_known(void **slot) { return __atomic_load_n(slot, __ATOMIC_ACQUIRE); }
 
-/* The function of this name, looked for until it is there: its library may be loaded later. */
+/* A function by name, looked for until it is there: its library may be loaded later. */
 static inline void *shim_real(void **slot, const char *name)
 {
 	void *f = __atomic_load_n(slot, __ATOMIC_ACQUIRE);

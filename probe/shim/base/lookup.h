@@ -33,7 +33,7 @@ static inline void *lookup_symbol(const struct link_map *l, const ElfW(Sym) *sym
 	return (void *)(l->l_addr + sym->st_value);
 }
 
-/* The address in an entry of the dynamic section: glibc relocates these in place, musl does not. */
+/* The address in an entry in the dynamic section. glibc relocates such entries in place, musl does not. */
 static inline ElfW(Addr) lookup_address(const struct link_map *l, const ElfW(Dyn) *d)
 {
 	return d->d_un.d_ptr < l->l_addr ? d->d_un.d_ptr + l->l_addr : d->d_un.d_ptr;
@@ -84,7 +84,7 @@ static inline void *lookup_in(const struct link_map *l, const char *name)
 	return NULL;
 }
 
-/* Whether a file is the runtime or a layer of it, with a version behind the name or without. */
+/* Whether a file is a runtime library, by its name with or without a version. */
 static inline bool lookup_of_runtime(const char *path)
 {
 	static const char *const names[] = {RUNTIME_LIBRARIES};

@@ -1,4 +1,4 @@
-/* State of the process and of the calling thread that every call looks at. */
+/* The process's and the calling thread's state that every call looks at. */
 #ifndef ACLTRACE_SHIM_STATE_H
 #define ACLTRACE_SHIM_STATE_H
 
@@ -27,7 +27,7 @@ struct shim_thread {
 	int32_t device;      /* 1 + device selected by the thread, 0 unknown */
 	uint32_t depth;      /* traced calls that the thread is in */
 	void *frame;         /* of the wrapper of the outermost call */
-	uint64_t capacity;   /* bytes of the ring that records may use: less than size while the END of an enclosing call is due */
+	uint64_t capacity;   /* bytes that records may use: less than size while an END record is due */
 	void *outer_frame;   /* of the wrapper of the enclosing call */
 	uint32_t outer;      /* enclosing calls that the thread is in */
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
@@ -74,7 +74,7 @@ extern union shim_control_pages {
 extern uint32_t shim_visible HIDDEN; /* live ranges of memory that the program accesses without a call: see payload/visible.c */
 extern bool shim_after_task HIDDEN;  /* wrappers call shim_any_task after each task: see task/ids.h */
 
-/* The mapping of the process's own file process.N, NULL before there is one. Not inherited by a child. */
+/* The process's own file process.N, mapped; NULL before. Not inherited by a child. */
 extern struct process *shim_self HIDDEN;
 
 /* shim_self, or NULL in a forked child that has not registered: its copy of the pointer is the parent's. */

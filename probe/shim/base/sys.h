@@ -1,4 +1,4 @@
-/* Raw system calls, which return -errno on failure, and the functions of a C library that the compiler may call. */
+/* Raw system calls, which return -errno on failure, and C library functions that the compiler may call. */
 #ifndef ACLTRACE_SHIM_SYS_H
 #define ACLTRACE_SHIM_SYS_H
 

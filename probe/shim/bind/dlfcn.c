@@ -1,11 +1,9 @@
 /*
- * How a program that asks for the runtime's functions by dlsym comes to the shim, and what is counted of the calls that
- * go past it.
+ * dlsym, dlopen and the like, so that a program that asks for the runtime's functions gets the wrappers.
  *
- * dlsym looks at who calls it where the handle is RTLD_DEFAULT or RTLD_NEXT. These requests are handed on by a jump, with
- * the caller's own return address, and find the shim where the program would find the runtime. A request with a handle is
- * answered by the real dlsym; where its answer is a function that the shim wraps, the program gets the wrapper, and the
- * wrapper calls what the program asked for.
+ * For RTLD_DEFAULT and RTLD_NEXT, dlsym depends on its caller. Such a request jumps to the real dlsym with the caller's own return address, and finds
+ * the shim before the runtime. With a handle, the real dlsym is called. If its result is a function that the shim wraps, the program gets the
+ * wrapper, which calls that function.
  */
 #include "base/loader.h"
 #include "base/lookup.h"
@@ -22,8 +20,7 @@ typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
 /* A libdl may be loaded after the first call, so a missing function is looked for again. */
 static void *real_dlsym, *real_dlvsym, *real_dlopen, *real_dlmopen, *real_dlclose;
 
-/* The loader's answer where the shim is the only one that has the name. These are called, not jumped to: the loader has to
- * take the shim for the caller and search behind it. */
+/* The loader's result for a name that only the shim has. The loader must search after the shim, so these call it instead of jumping. */
 static void *missing(void *handle, const char *name)
 {
 	(void)handle;
@@ -46,7 +43,7 @@ static void *no_loader(void *handle, const char *name)
 	return NULL;
 }
 
-/* Where the assembly below jumps to for RTLD_DEFAULT and RTLD_NEXT. */
+/* Returns the function to jump to for RTLD_DEFAULT and RTLD_NEXT. */
 static void *exact(const char *name, void *real, void *none)
 {
 	if (real == NULL)
@@ -101,7 +98,7 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *
 	return shim_substitute(n, name, f);
 }
 
-/* Where the assembly below jumps to. */
+/* Return the function to jump to. */
 HIDDEN __attribute__((used)) void *shim_dlopen_before(const char *file, int flags)
 {
 	(void)file;
@@ -130,7 +127,7 @@ HIDDEN __attribute__((used)) void *shim_dlmopen_before(long space, const char *f
 		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
 		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
 
-/* The loader looks at who calls these, too. */
+/* These depend on their caller too. */
 #define LOADING(name)                                                                                                      \
 	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
 		".cfi_startproc\n\tendbr64\n\t"                                                                            \
@@ -176,7 +173,7 @@ SHIM_EXPORT int dlclose(void *handle)
 	return ret;
 }
 
-/* Other names of the same, which no other library's come before. */
+/* Hidden names of the same functions: another library can't interpose them. */
 extern char shim_dlsym[] HIDDEN, shim_dlvsym[] HIDDEN, shim_dlopen[] HIDDEN, shim_dlmopen[] HIDDEN;
 extern __typeof__(dlclose) shim_dlclose __attribute__((alias("dlclose"), copy(dlclose), visibility("hidden")));
 

@@ -1,9 +1,7 @@
 /*
- * References of libraries that the program has loaded with RTLD_DEEPBIND or by dlmopen: the loader binds them to the
- * runtime itself, whatever was preloaded. They are led to the shim afterwards, in the tables that the loader has filled,
- * when the program asks for the first function of such a library, as it must in order to use it. What the library's
- * constructors call goes past the shim, as does what it loads itself in a namespace of its own; the recorder finds and
- * names that from outside. Programs that load no library so pay for nothing of this.
+ * The loader binds references of a library that was loaded with RTLD_DEEPBIND or by dlmopen to the runtime itself. This file redirects them to the
+ * shim, in the tables that the loader has filled, when the program asks for the library's first function. Calls by the library's constructors, and by
+ * libraries that it loads into its own namespace, bypass the shim; the recorder reports them. Other programs pay nothing for this.
  */
 #include "bind/late.h"
 
@@ -24,14 +22,14 @@ enum { WORD = R_AARCH64_ABS64, GLOBAL = R_AARCH64_GLOB_DAT, JUMP = R_AARCH64_JUM
 extern unsigned long getauxval(unsigned long) __attribute__((weak));
 enum { AT_PAGE_SIZE = 6 };
 
-/* A loaded object that is looked at. */
+/* A loaded object under inspection. */
 struct late {
 	void *(*loader_function)(const char *name);
-	const struct link_map *l, *list; /* and the first of its namespace */
+	const struct link_map *l, *list; /* the object, and the first one in its namespace */
 	bool base; /* its namespace is the program's */
-	bool deep; /* what it has not called yet will not lead to the shim either */
+	bool deep; /* its lazy references will not find the shim either */
 	uint64_t from, to; /* its addresses */
-	uint64_t relro_from, relro_to; /* those that can't be written */
+	uint64_t relro_from, relro_to; /* its read-only relocated addresses */
 };
 
 static const struct link_map *first_of(const struct link_map *l)
@@ -41,7 +39,7 @@ static const struct link_map *first_of(const struct link_map *l)
 	return l;
 }
 
-/* Reads the segments of an object. False where it shows none. */
+/* Reads the segments of an object. False if it has no ELF header in memory. */
 static bool extent(struct late *o)
 {
 	const ElfW(Ehdr) *h = (const void *)o->l->l_addr;
@@ -62,8 +60,7 @@ static bool extent(struct late *o)
 	return o->to > o->from;
 }
 
-/* What the loader has bound a reference to, or would: the function of this name in what was loaded along with the object,
- * or in its namespace. */
+/* Returns the function to which the loader would bind a name: in the objects loaded with this one, or in its namespace. */
 static void *target(const struct late *o, const char *name)
 {
 	void *f = NULL;
@@ -97,7 +94,7 @@ static void store(const struct late *o, void **slot, void *f)
 static void rebind(const struct late *o, unsigned type, void **slot, const char *name)
 {
 	const struct shim_name *n = shim_lookup(name);
-	/* The loader's functions look at the namespace of their caller, and leave errors in their own. */
+	/* In another namespace the loader's functions must be that namespace's own. */
 	void *own = n == NULL && o->base ? o->loader_function(name) : NULL;
 	if (n == NULL && own == NULL)
 		return;
@@ -105,7 +102,7 @@ static void rebind(const struct late *o, unsigned type, void **slot, const char 
 	if (shim_is_own(f))
 		return;
 	if ((uint64_t)f >= o->from && (uint64_t)f < o->to) {
-		/* Not called yet. An object of its own namespace, or one that looks into its own scope first, will not find the shim. */
+		/* Not called yet. Lazy binding will find the shim, except from another namespace or with RTLD_DEEPBIND. */
 		if (type != JUMP || !o->deep)
 			return;
 		f = target(o, name);
@@ -144,18 +141,18 @@ static void look_at(struct late *o)
 		}
 }
 
-/* The last object of the program's namespace when a thread began to load in such a way. Where two do so at once, the first
- * one's library keeps the references that it has not used yet, which the recorder reports. */
+/* The last object in the program's namespace before a thread loaded such a library. If two threads load at once, the first library's lazy references
+ * are not redirected, which the recorder reports. */
 static const struct link_map *before;
 
 void shim_late(const void *handle, void *(*loader_function)(const char *name))
 {
-	static uint32_t busy; /* pid of the process that is at it: a child does not wait for a thread of its parent's */
+	static uint32_t busy; /* pid of the process whose thread is here: a forked child ignores its parent's */
 	struct shim_thread *t = &shim_t;
 	const struct link_map *base = shim_objects();
 	uint32_t pid = (uint32_t)sys0(__NR_getpid), was = __atomic_load_n(&busy, __ATOMIC_RELAXED);
 	if (base == NULL || was == pid || !__atomic_compare_exchange_n(&busy, &was, pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return; /* another thread is at it; this one comes again */
+		return; /* another thread is here; this one tries again at its next request */
 	t->late = false;
 	struct late o = {.loader_function = loader_function, .list = handle ? first_of(handle) : base};
 	o.base = o.list == base;
@@ -166,12 +163,11 @@ void shim_late(const void *handle, void *(*loader_function)(const char *name))
 			look_at(&o);
 		}
 		if (o.l == __atomic_load_n(&before, __ATOMIC_RELAXED))
-			o.deep = true; /* what comes now was loaded since */
+			o.deep = true; /* the next objects were loaded since */
 	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 }
 
-/* Called before the program loads something in such a way. */
 void shim_loads_late(void)
 {
 	const struct link_map *l = shim_objects();

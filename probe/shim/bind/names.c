@@ -24,13 +24,12 @@ const struct shim_name *shim_lookup(const char *name)
 	return NULL;
 }
 
-/* Whether there is a function behind the name: a program may ask in order to find out. */
 bool name_exists(const struct shim_name *n)
 {
 	return __atomic_load_n(n->real, __ATOMIC_RELAXED) != NULL || shim_next(n->name) != NULL;
 }
 
-/* A library that was unloaded takes its functions along, and another one may come to the same or another address. */
+/* Clears a function whose library was unloaded. `seen` caches a mapped page. */
 static void forget(void **real, uint64_t *seen)
 {
 	uint64_t f = (uint64_t)__atomic_load_n(real, __ATOMIC_ACQUIRE);
@@ -42,8 +41,6 @@ static void forget(void **real, uint64_t *seen)
 		__atomic_store_n(real, NULL, __ATOMIC_RELEASE);
 }
 
-/* What to give a program that asked for name and would have got f. Calls nothing of the program's, so that errno and
- * dlerror are as the real dlsym left them. */
 void *shim_substitute(const struct shim_name *n, const char *name, void *f)
 {
 	if (n == NULL) {
@@ -57,7 +54,7 @@ void *shim_substitute(const struct shim_name *n, const char *name, void *f)
 		if (__atomic_load_n(&c->count, __ATOMIC_ACQUIRE) == NULL)
 			__atomic_store_n(&c->count, passed_counter(name), __ATOMIC_RELEASE);
 	}
-	/* A library that was unloaded in a way that dlclose has not seen, as in another namespace. */
+	/* A library may be unloaded without dlclose, for example in another namespace. */
 	void *have = __atomic_load_n(n->real, __ATOMIC_ACQUIRE);
 	if (have != NULL && have != f) {
 		uint64_t seen = 0;
@@ -66,7 +63,7 @@ void *shim_substitute(const struct shim_name *n, const char *name, void *f)
 			forget(n->copy_real, &seen);
 		have = __atomic_load_n(n->real, __ATOMIC_ACQUIRE);
 	}
-	/* A linked reference has the first library of the list, whichever of several the program asks for first. */
+	/* A linked reference always means the first library in the list, even if the program asks for another one earlier. */
 	if (have == NULL) {
 		void *first = shim_next(name);
 		if (first == NULL)
@@ -98,13 +95,12 @@ void forget_unloaded(void)
 }
 
 /*
- * For the audit library, which sees references that do not come by the shim: what one to name shall lead to that the
- * loader would bind to f. Early at the start of a program neither the shim's tables nor the environment are there yet;
- * what is bound then finds the shim before the runtime anyway.
+ * For the audit library, which sees references that bypass the shim: returns the function for a reference to `name` that the loader would bind to f.
+ * Early in a program's start, the shim is not relocated and the environment is not set. References that are bound then find the shim first anyway.
  */
 SHIM_EXPORT void *acltrace_bind(const char *name, void *f)
 {
-	static void *volatile self = (void *)&self; /* until the shim is relocated, this is not where it lies */
+	static void *volatile self = (void *)&self; /* differs from its own address until the shim is relocated */
 	if (self != (void *)&self || &environ == NULL || environ == NULL)
 		return f;
 	return shim_substitute(shim_lookup(name), name, f);

@@ -32,7 +32,7 @@ bool passed_of_runtime(const char *s)
 	return false;
 }
 
-/* The session's counters of what is passed by. */
+/* The session's counters, mapped at the first use. */
 static struct passed *passed;
 static uint64_t nowhere;
 
@@ -68,7 +68,6 @@ static bool is(const struct passed *e, const char *name)
 	return true;
 }
 
-/* The counter of a name; one that nobody reads where there is no session or no room. */
 uint64_t *passed_counter(const char *name)
 {
 	struct passed *p = passed_area();
@@ -86,7 +85,7 @@ uint64_t *passed_counter(const char *name)
 			__atomic_store_n(&e->state, PASSED_NAMED, __ATOMIC_RELEASE);
 			return &e->count;
 		}
-		/* Whoever was at it may have died. The reader adds up entries of one name. */
+		/* A thread that was naming the entry may have died. The reader adds up entries with the same name. */
 		if (state == PASSED_NAMED && is(e, name))
 			return &e->count;
 	}
@@ -95,7 +94,7 @@ uint64_t *passed_counter(const char *name)
 
 void shim_passed(const char *name) { __atomic_add_fetch(passed_counter(name), 1, __ATOMIC_RELAXED); }
 
-/* As the wrappers answer where the runtime has no such function. */
+/* The error that wrappers return if the runtime lacks the function. */
 static int unsupported(void) { return 207000; }
 
 HIDDEN __attribute__((used)) void *shim_counted_find(uint32_t number)
@@ -116,7 +115,7 @@ HIDDEN __attribute__((used)) void *shim_counted_find(uint32_t number)
 }
 
 #if defined(__x86_64__)
-/* The first call of a function that is only counted: everything that may hold an argument is kept. */
+/* The first call of a counted function: saves all registers that may hold an argument. */
 __asm__(".pushsection .text\n\t.globl shim_counted_first\n\t.hidden shim_counted_first\n\t.type shim_counted_first,@function\n\t.p2align 4\nshim_counted_first:\n\t.cfi_startproc\n\t"
 	"push %rbp\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset %rbp, -16\n\tmov %rsp, %rbp\n\t.cfi_def_cfa_register %rbp\n\t"
 	"sub $192, %rsp\n\t"

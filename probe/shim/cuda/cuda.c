@@ -1,5 +1,4 @@
-/* What the shim asks the CUDA driver, and what it has to know of it: images of binaries, and functions that are found by name and
- * version. */
+/* The functions of runtime.h for the CUDA driver. */
 #define ACLTRACE_EXACT_NAMES
 #include "runtime.h"
 
@@ -17,7 +16,7 @@
 #include <linux/fcntl.h>
 #include <linux/mman.h>
 
-/* No task has a number that the driver tells. */
+/* The driver does not report task numbers. */
 const char *const shim_task_of[2];
 
 const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] = {
@@ -35,7 +34,7 @@ int32_t shim_event_status(void *function, void *event, bool *done)
 
 static CUresult (*param_info(void))(CUfunction, size_t, size_t *, size_t *) { return shim_optional(&shim_own[0], "cuFuncGetParamInfo"); }
 
-/* Whether a handle is that of a kernel of no context. Those are launched as functions are, but no function of functions takes one. */
+/* Whether a handle is a CUkernel, which belongs to no context. It is launched as a CUfunction, but the driver's queries differ. */
 static uint64_t loose_key(const void *func) { return shim_part((uint64_t)func, 0x7f); }
 static bool is_loose(const void *func)
 {
@@ -48,7 +47,7 @@ static void keep_loose(const void *func, bool loose)
 		shim_sizes_keep(loose_key(func), 0, &(struct shim_sizes){.count = loose});
 }
 
-/* Sizes of the arguments of a kernel, from the driver, which knows them from the kernel's binary (12.4 and later). */
+/* The driver reads the sizes from the kernel's binary (12.4 and later). */
 bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
 	CUresult (*info)(CUfunction, size_t, size_t *, size_t *) = param_info();
@@ -60,8 +59,8 @@ bool shim_param_size(const void *func, uint32_t i, size_t *size)
 }
 
 /*
- * For an older driver the shim reads them out of the binaries that the program loads. What was kept for a function counts until another has
- * its handle, which the program can have got in the same ways alone.
+ * For an older driver the shim reads the sizes from the binaries that the program loads. They are valid until another function has the handle, which
+ * the shim sees, since the program gets handles only by these calls.
  */
 static bool reads_binaries(void) { return shim_p->ready != PROCESS_OFF && param_info() == NULL; }
 
@@ -70,7 +69,7 @@ static uint64_t key_of(const void *binary, const char *name, uint64_t length)
 	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)binary;
 	for (uint64_t i = 0; i < length; i++)
 		h = (h ^ (uint8_t)name[i]) * 0x100000001b3ULL;
-	return (h & ~(0x7fULL << 56)) | 1ULL << 63; /* no handle, and the bits of parts free */
+	return (h & ~(0x7fULL << 56)) | 1ULL << 63; /* never equal to a handle; the bits of the part are 0 */
 }
 
 static void keep(void *binary, const char *name, uint64_t length, const struct params *params)
@@ -87,7 +86,7 @@ static void keep(void *binary, const char *name, uint64_t length, const struct p
 	} while (n < params->count);
 }
 
-/* What is known of one key counts for another. */
+/* Copies the sizes of one key to another. */
 static void keep_as(uint64_t key, uint64_t from)
 {
 	struct shim_sizes s = {.count = SHIM_MORE};
@@ -98,7 +97,7 @@ static void keep_as(uint64_t key, uint64_t from)
 	}
 }
 
-/* A binary that was got from another, whose kernels it has: under its own name, which no kernel has, stands the other's handle. */
+/* For a binary that was obtained from another one and has its kernels: keeps the other's handle under the empty name, which no kernel has. */
 enum { HANDLE_PARTS = 4 };
 
 static void keep_other(const void *binary, const void *other)
@@ -173,7 +172,6 @@ void shim_kernel_as(const void *func, const void *other)
 		keep_as((uint64_t)func, (uint64_t)other);
 }
 
-/* The block of arguments that a list of pairs leads to. */
 void shim_packed(struct shim_call *c, uint8_t param, uint32_t item, void **list)
 {
 	enum { END = 0, POINTER = 1, SIZE = 2, MOST = 16 };
@@ -188,7 +186,7 @@ void shim_packed(struct shim_call *c, uint8_t param, uint32_t item, void **list)
 	shim_far(c, param, 0, item, p, size);
 }
 
-/* A fat binary, and what leads to one in a program. */
+/* A fat binary, and the wrapper that points to one in a program. */
 struct fat { uint32_t magic; uint16_t version, header; uint64_t size; };
 struct wrapper { uint32_t magic, version; const void *data; const void *name; };
 enum { FAT = 0xba55ed50u, WRAPPER = 0x466243b1u };
@@ -217,19 +215,18 @@ uint64_t shim_image_size(const void *image)
 		return end;
 	}
 	const struct fat *f = (const void *)p;
-	/* Text is compared by bytes: it may be shorter than the header. */
+	/* By bytes, since text may be shorter than the header. */
 	if (p[0] == (FAT & 0xff) && p[1] == (FAT >> 8 & 0xff) && p[2] == (FAT >> 16 & 0xff) && p[3] == FAT >> 24)
 		return f->header + f->size;
 	uint64_t n = 0;
 	while (p[n])
 		n++;
-	return n + 1; /* the end belongs to it */
+	return n + 1; /* with the final 0 */
 }
 
 /*
- * What a program gets that has asked the driver for a function of a version. The driver says by its answer which of the functions of
- * that name it is; where it answers with another address than the one that it exports, the version does, as far as versions are
- * known. Whatever else there is passes through, and is counted.
+ * A program has asked for a function by name and version, and got *fn. If that is the address of an exported function, the address identifies it.
+ * Otherwise the version does, up to KNOWN. Any other function is passed through and counted.
  */
 void shim_found(const char *symbol, void **fn, int version, uint64_t flags)
 {
@@ -262,7 +259,7 @@ void shim_found(const char *symbol, void **fn, int version, uint64_t flags)
 				}
 				if (!exact && f->since != 0 && f->since <= version && version <= KNOWN && (s != 0) == (flags == THREAD) && (latest == NULL || f->since >= latest->since))
 					latest = f;
-				/* Most functions put nothing on a stream, and have one form for both. */
+				/* Most functions do not use a stream and have one form only. */
 				if (!exact && flags == THREAD && s == 0 && latest == NULL && f->since != 0 && f->since <= version && version <= KNOWN)
 					latest = f;
 			}

@@ -18,7 +18,7 @@ static bool same(struct text t, const char *s)
 	return t.at == t.end && *s == 0;
 }
 
-/* The next word of PTX: a name, a directive or a number, or one other character. Empty at the end. */
+/* Returns the next word of PTX: a name, a directive, a number, or one other character. Empty at the end. */
 static struct text word(struct text *t)
 {
 	const char *p = t->at, *end = t->end;
@@ -49,7 +49,7 @@ static struct text word(struct text *t)
 	return w;
 }
 
-/* A number, 0 for what is none, or is larger than any parameter. */
+/* Returns a number, 0 if it is invalid or larger than any parameter. */
 static uint32_t number(struct text t)
 {
 	uint32_t n = 0, base = 10;
@@ -69,7 +69,7 @@ static uint32_t number(struct text t)
 	return n <= UINT16_MAX ? n : 0;
 }
 
-/* The size of a type such as .u32, .b8, .bf16 or .f16x2, 0 for none. */
+/* Returns the size of a type such as .u32, .b8, .bf16 or .f16x2, 0 for other words. */
 static uint32_t type_size(struct text t)
 {
 	const char *p = t.at + 1;
@@ -86,7 +86,7 @@ static uint32_t type_size(struct text t)
 	return n <= 16 && m <= 4 ? n * m : 0;
 }
 
-/* One parameter, up to the character that ends it. Its size, 0 where it does not say. */
+/* Reads one parameter, up to the character that ends it. Returns its size, 0 if unknown. */
 static uint32_t parameter(struct text *t, char *end)
 {
 	uint32_t unit = 0, count = 1;
@@ -118,7 +118,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 		bool known = name.at < name.end;
 		char end = same(word(&t), "(") ? ',' : 0;
 		if (end == 0)
-			t = before; /* a kernel without any */
+			t = before; /* a kernel without parameters */
 		else {
 			before = t;
 			if (same(word(&t), ")"))
@@ -137,7 +137,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 	}
 }
 
-/* What a cubin says of one kernel: records, each {format, attribute, size or value}, of which those of two attributes tell of a parameter. */
+/* Reads a cubin's records for one kernel, each {format, attribute, size or value}. Two attributes describe a parameter. */
 static bool params_of_info(const uint8_t *p, uint64_t size, struct params *s)
 {
 	enum { SIZED = 4, PARAM = 0x17, LARGE_PARAM = 0x45, BYTES = 12 };
@@ -152,7 +152,7 @@ static bool params_of_info(const uint8_t *p, uint64_t size, struct params *s)
 		if (h.format != SIZED || h.size < BYTES || (h.attribute != PARAM && h.attribute != LARGE_PARAM))
 			continue;
 		__builtin_memcpy(&r, p + at + sizeof h, sizeof r);
-		/* Beside the size in the one are two bits of something else. */
+		/* PARAM has two other bits beside the size. */
 		uint16_t bytes = h.attribute == PARAM ? r.high >> 2 : r.low;
 		if (r.ordinal >= PARAMS_MOST || bytes == 0 || s->size[r.ordinal] != 0)
 			return false;
@@ -194,7 +194,7 @@ static void params_of_cubin(const uint8_t *p, uint64_t size, params_told *told, 
 	}
 }
 
-/* One block of LZ4: literals and matches in turn. False where it does not come to exactly size bytes. */
+/* Unpacks one LZ4 block: literals and matches in turn. False if the result does not have exactly size bytes. */
 static bool unpack(const uint8_t *p, uint64_t packed, uint8_t *to, uint64_t size)
 {
 	const uint8_t *end = p + packed;
@@ -242,10 +242,10 @@ static void count(void *to, const char *name, uint64_t length, const struct para
 	c->told(c->to, name, length, params);
 }
 
-/* A fat binary has the same kernels for several devices: the first entry that tells of any does for all. */
+/* A fat binary has the same kernels for several devices. The first entry with readable kernels is enough. */
 static void params_of_fat(const uint8_t *p, uint64_t size, params_told *told, void *to)
 {
-	enum { PTX = 1, CUBIN = 2, LZ4 = 0x2000, OTHER = 0x8000 }; /* the other packing is of newer drivers */
+	enum { PTX = 1, CUBIN = 2, LZ4 = 0x2000, OTHER = 0x8000 }; /* OTHER: the packing of newer drivers, not supported */
 	struct { uint32_t magic; uint16_t version, header; uint64_t size; } fat;
 	struct { uint16_t kind, version; uint32_t header; uint64_t size; uint32_t packed, unknown[5]; uint64_t flags, reserved, unpacked; } e;
 	_Static_assert(sizeof fat == 16 && sizeof e == 64, "headers of a fat binary");
@@ -267,7 +267,7 @@ static void params_of_fat(const uint8_t *p, uint64_t size, params_told *told, vo
 			params_of(body, e.size, count, &c);
 			continue;
 		}
-		/* What lies behind the block fills the last word up. */
+		/* After the packed block there may be padding. */
 		long at = e.unpacked == 0 || e.packed > e.size ? -1 : sys6(__NR_mmap, 0, (long)e.unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (at < 0 && at > -4096)
 			continue;

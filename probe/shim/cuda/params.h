@@ -1,4 +1,4 @@
-/* What binaries for the GPU say of the parameters of their kernels. */
+/* Parameter sizes of kernels, read from GPU binaries. */
 #ifndef ACLTRACE_SHIM_PARAMS_H
 #define ACLTRACE_SHIM_PARAMS_H
 
@@ -9,8 +9,8 @@
 enum { PARAMS_MOST = SHIM_PARAMS * SHIM_PARTS };
 struct params { uint16_t count, size[PARAMS_MOST]; };
 /*
- * Tells the sizes of the parameters of each kernel of a binary: PTX, a cubin, or a fat binary with some of both. A kernel with more than
- * PARAMS_MOST of them, or with one whose size it can't say, is left out. Nothing outside of size bytes is read, whatever they are.
+ * Calls `told` for each kernel in a binary: PTX, a cubin, or a fat binary with both. A kernel with more than PARAMS_MOST parameters, or with one of
+ * unknown size, is left out. Never reads outside the `size` bytes, whose content may be arbitrary.
  */
 typedef void params_told(void *to, const char *name, uint64_t length, const struct params *params);
 void params_of(const void *binary, uint64_t size, params_told *told, void *to);

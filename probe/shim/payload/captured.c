@@ -1,12 +1,11 @@
 /*
- * Copies to the host that were asked for while a stream was captured: a graph may make them, each time that it runs. The capture
- * that ends next gets them all; which of them are in its graph the trace tells.
+ * A copy during a capture becomes part of a graph. The shim assigns all of them to the capture that ends next. The trace's reader knows the graph
+ * exactly.
  *
- * A graph may have parts, graphs that run when a condition says so: what is made of it has the copies of its parts, too. Nothing but
- * the device knows whether one of these is made. So what lies in its memory is recorded twice, before a run and once that is waited for.
+ * A graph may have parts: graphs that run if a condition holds on the device. An executable graph has the copies of its parts too. Whether such a
+ * copy is made, only the device knows. So its memory is recorded before the run, and again after the program has waited for it.
  *
- * The host memory that a graph copies to the device is remembered, too. The program may change it between two runs without a call, so its
- * content is recorded at each run.
+ * Host memory that a graph copies to the device is recorded at each run: the program may change it between runs without a call.
  */
 #include "payload/captured.h"
 
@@ -18,13 +17,13 @@
 #define CAPTURED 4096
 static struct captured {
 	uint32_t state; /* atomic */
-	bool maybe; /* it is in a part of its graph */
-	bool made; /* the graph was made of one that has the node */
+	bool maybe; /* in a part of its graph: made if a condition holds */
+	bool made; /* the graph was instantiated from the one with the node */
 	void *graph; /* NULL until the end of the capture */
-	void *part; /* of the graph: no copy */
-	void *event; /* that each run records: no copy */
+	void *part; /* the entry is a part of the graph, not a copy */
+	void *event; /* the entry is an event that each run records, not a copy */
 	bool source; /* memory that the graph reads */
-	const void *node; /* that makes the copy or records the event, NULL for a capture's */
+	const void *node; /* of the copy or the event; NULL under capture */
 	uint64_t addr, len, pitch, width;
 } captured[CAPTURED];
 static uint32_t captured_used, captured_count;
@@ -62,7 +61,7 @@ void add_source(void *graph, const void *node, uint64_t addr, uint64_t len, uint
 	add_entry(&(struct captured){.graph = graph, .node = node, .source = true, .addr = addr, .len = len, .pitch = pitch, .width = width});
 }
 
-/* The next one that is there, from *at on; NULL at the end. */
+/* Returns the next entry from *at on, NULL at the end. */
 static struct captured *next_captured(uint32_t *at)
 {
 	uint32_t used = __atomic_load_n(&captured_used, __ATOMIC_ACQUIRE);
@@ -177,7 +176,7 @@ void shim_graph_copied(void *to, void *from)
 	copy_captured(to, from, false, 0);
 }
 
-/* The next copy of a graph to the host, or the next memory that it reads. */
+/* Returns a graph's next copy to the host, or the next memory that it reads. */
 static struct captured *next_of(uint32_t *at, const void *graph, bool source)
 {
 	struct captured *e;
@@ -236,7 +235,7 @@ void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *strea
 		give_up_pending(e->addr, extent_of(e->len, e->pitch, e->width), COPIED_OVER);
 		payload_rows(&d, e->pitch, e->width, true);
 	}
-	/* Sources that are too large for the record of the call. */
+	/* Sources that are too large for the call's record. */
 	at = 0;
 	for (struct captured *e; (e = next_source(&at, graph)) != NULL;)
 		if (!fits_before(e->len) && e->len <= shim_control->payload_limit) {

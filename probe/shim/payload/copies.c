@@ -1,4 +1,3 @@
-/* Memory of the host that a call has read or written, in one piece, in rows, or as a structure describes it: now, or once it is there. */
 #include "payload/copies.h"
 
 #include "base/copy.h"
@@ -84,7 +83,6 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
-/* Memory of a kind that its address does not tell: of the host where the runtime has given it out, else where it can be read. */
 bool shim_on_host(const void *p, uint64_t len)
 {
 	uint8_t b;
@@ -101,7 +99,7 @@ static uint64_t field(const void *s, uint32_t at)
 	return v;
 }
 
-/* What one side of a block is on the host: from p on, so many rows. False where it is none of the host's. */
+/* Computes the host memory of one side: rows from p on. False if it is not the host's. */
 static bool host_side(const void *s, const struct shim_block *b, const struct shim_side *side, const uint8_t **p, uint64_t *pitch, uint64_t *rows)
 {
 	enum { HOST = 1, UNIFIED = 4 };
@@ -118,7 +116,7 @@ static bool host_side(const void *s, const struct shim_block *b, const struct sh
 		return false;
 	*p = (const uint8_t *)field(s, kind == HOST ? side->host : side->device);
 	*p += field(s, side->x) + *pitch * (field(s, side->y) + plane * field(s, side->z));
-	/* Planes with a gap between them are taken with it: the rows in it are the program's too. */
+	/* The gap between planes is included: its rows are the program's too. */
 	*rows = depth == 1 || plane == 0 ? height * depth : plane * (depth - 1) + height;
 	return kind == HOST || shim_on_host(*p, *pitch * (*rows - 1) + width);
 }

@@ -1,8 +1,10 @@
 /*
- * The last record of each event, and how many have begun and ended in its place. Other threads may record an event while one waits for it: a
- * wait is for the last record where that had ended when the wait began and none has begun until its end. Of two records at once nobody knows which
- * is the last. Of two events that share a place the one that is recorded later has it, and what waits for the other one waits for the next
- * stream or device: places go by address, so that events within 256 KiB of the runtime's heap have one each. It is address space that a program has the less.
+ * A table with the last record of each event, and counts of records that have begun and ended. Other threads may record an event during a wait for it.
+ * So the wait covers the last record only if that had ended before the wait began, and no record began until the wait ended. Of two simultaneous
+ * records, neither is known as the last.
+ *
+ * Entries are chosen by address: events within 256 KiB of heap have an entry each. Of two events that share an entry, the one that was recorded later
+ * has it. Results before the other one are released by the next wait for a stream or a device.
  */
 #include "payload/events.h"
 
@@ -11,19 +13,19 @@
 #define EVENTS 16384
 static struct {
 	uint64_t begun, ended;
-	uint64_t last; /* the one that the rest is of */
+	uint64_t last; /* number of the record that the next fields describe */
 	void *event, *stream;
 	uint64_t order;
 } events[EVENTS];
 
-static uint32_t unknown; /* 1: a graph records events that nothing knows of */
+static uint32_t unknown; /* 1: a graph records unknown events */
 
 static uint32_t event_slot(void *event) { return (uint32_t)((uint64_t)event >> 4) % EVENTS; }
 
 uint64_t shim_event_begins(void *event)
 {
 	if (shim_t.depth > 1)
-		return 0; /* a part of the call around it */
+		return 0; /* part of the outer call */
 	return __atomic_add_fetch(&events[event_slot(event)].begun, 1, __ATOMIC_SEQ_CST);
 }
 

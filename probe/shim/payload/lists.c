@@ -1,7 +1,4 @@
-/*
- * Buffers behind placeholders of argument lists: the program fills them, on whatever thread, so they are taken at the launch. A list has no end,
- * and its place goes to another when that is needed.
- */
+/* No call ends a list. A new list takes the place of the oldest one in its set. */
 #include "payload/lists.h"
 
 #include "base/hooks.h"
@@ -11,10 +8,10 @@
 enum { LISTS = 1024, WAYS = 4, BUFFERS = 64 };
 static struct list {
 	void *args;
-	uint64_t begun; /* 0 for none ever */
-	uint32_t used; /* may be more than there is room for */
+	uint64_t begun; /* 0: unused */
+	uint32_t used; /* may be more than BUFFERS */
 	struct { uint64_t addr, len; } buffer[BUFFERS];
-} (*lists)[WAYS]; /* mapped with the first ring */
+} (*lists)[WAYS]; /* mapped for the first ring */
 static uint64_t lists_begun;
 
 static void open_lists(void) { sys_map_once(&lists, sizeof *lists * LISTS); }
@@ -40,7 +37,7 @@ void shim_buffers_reset(void *args)
 		return;
 	struct list *l = list_of(args), *of = lists_of(args);
 	for (int i = 0; i < WAYS && l == NULL; i++) {
-		/* Others may begin in the same place. */
+		/* Another thread may take the place first. */
 		struct list *oldest = of;
 		for (int k = 1; k < WAYS; k++)
 			if (__atomic_load_n(&of[k].begun, __ATOMIC_RELAXED) < __atomic_load_n(&oldest->begun, __ATOMIC_RELAXED))

@@ -1,18 +1,15 @@
-/*
- * Pieces of memory that the runtime has given out or was told of, and by them whether an address is the device's or the host's. A table
- * forgets those that it has no room for, and says that it did.
- */
+/* A table that was full once is incomplete for good: see maybe_pinned. */
 #include "payload/memory.h"
 
 #include "payload/captured.h"
 #include "payload/results.h"
 
-struct range { uint64_t addr, end; bool registered; /* the program's own, not the runtime's */ };
+struct range { uint64_t addr, end; bool registered; /* the program's memory, not allocated by the runtime */ };
 struct ranges {
 	struct range *at;
 	uint32_t size;
 	uint32_t used; /* slots ever used */
-	bool forgot; /* there was no room for one */
+	bool forgot; /* a range had no room */
 };
 
 static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool registered)
@@ -46,7 +43,7 @@ static bool in_range(const struct ranges *r, uint64_t addr)
 	return false;
 }
 
-/* Takes out the range that begins at an address, registered or not, and returns it; its end is 0 if there is none. */
+/* Removes and returns the range that begins at an address. Its end is 0 if there is none. */
 static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
 {
 	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
@@ -61,10 +58,9 @@ static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
 }
 
 /*
- * Whether an address is one of device memory. The driver maps all of its window (device_from to device_to) at its first use, at
- * that very place, so nobody else has memory there but the runtime itself: host memory that it gave out is known. It also
- * reserves addresses for device memory beyond the window; those that it told the program are known too. A copy from or to
- * host memory that the runtime gave out goes on after an asynchronous call has returned.
+ * The driver maps its whole window (device_from to device_to) at its first use. So an address in the window is the device's, unless the runtime has
+ * allocated host memory there. Device memory outside the window is known from the calls that return it. An asynchronous copy from or to host memory
+ * of the runtime goes on after the call has returned.
  */
 static struct range host_ranges[8192], far_ranges[FAR_KINDS][SHIM_FAR];
 static struct ranges host = {.at = host_ranges, .size = 8192};
@@ -95,7 +91,7 @@ bool on_device(uint64_t addr)
 bool maybe_pinned(void) { return host.forgot; }
 bool maybe_on_device(void) { return far[ALLOCATED].forgot || far[RESERVED].forgot; }
 
-/* A registration of memory that the runtime has given out is an alias: the memory stays pinned after it, and the registration ends with the memory. */
+/* Memory of the runtime may be registered too. Then it stays pinned after the registration, and the registration ends with the memory. */
 void shim_host_end(uint64_t addr, bool registered)
 {
 	struct range r = end_range(&host, addr, registered);

@@ -1,7 +1,4 @@
-/*
- * Payloads: memory of any size that a call has read or written, as records of their own behind that of the call. Large ones go
- * by way of the arena, a file that is shared with the recorder, so that the ring has room for calls.
- */
+/* Large payloads are copied to the arena, a file that is shared with the recorder, so that the ring keeps room for calls. */
 #include "payload/payload.h"
 
 #include <asm/fcntl.h>
@@ -20,13 +17,9 @@
 #endif
 #define PART (256 * 1024)
 
-/*
- * The thread's time from here on is the recorder's: it hashes, copies, or waits for room. The time goes to the recorder with the records of
- * the payload, and costs other calls nothing.
- */
+/* From here on the thread works for the recorder: it hashes, copies, or waits for room. Payload records carry that time. */
 void begin_payload(struct payload *p) { p->since = shim_now(); }
 
-/* The time that no record has taken yet goes with the thread's next payload. */
 void keep_time(struct payload *p)
 {
 	if (p->since == 0)
@@ -36,7 +29,7 @@ void keep_time(struct payload *p)
 	p->since = now;
 }
 
-/* One record with a part of a payload, or with the reason why it is missing. NULL if there is no room. */
+/* Begins a record for a part of a payload, or for the reason why it is missing. NULL if there is no room. */
 static struct payload_record *begin_part(struct payload *p, uint64_t offset, uint64_t bytes)
 {
 	struct shim_thread *t = &shim_t;
@@ -75,13 +68,13 @@ void payload_missing(struct payload *p, uint8_t why)
 
 uint8_t unreadable(void) { return shim_filtered() ? MISSING_FILTERED : MISSING_UNREADABLE; }
 
-/* What is too large to be kept is known by its hash. */
+/* Records only the hash of a payload over the limit. */
 static void payload_hash(struct payload *p, bool careful)
 {
 	uint64_t hash[2];
 	if (shim_control->payload_limit == 0)
 		payload_missing(p, MISSING_NOT_ASKED);
-	else if (p->len <= RING_INLINE) /* the hash has other ways for short inputs, and the limit is never that low */
+	else if (p->len <= RING_INLINE) /* shim_hash does not support short inputs; no limit is that low */
 		payload_missing(p, MISSING_OVER_LIMIT);
 	else if (!shim_hash((const void *)p->addr, p->len, careful, hash))
 		payload_missing(p, unreadable());
@@ -121,7 +114,7 @@ static bool open_arena(void)
 static void map_arena(void) { open_arena(); }
 SHIM_HOOKS(.filter = map_arena);
 
-/* The number of a chunk that is the caller's now, -1 where all are in use. The lowest come first: they are warm. */
+/* Takes a free chunk. Returns its number, -1 if all are in use. The lowest first: they are in the cache. */
 static int64_t take_chunk(void)
 {
 	for (uint32_t w = 0; w < ARENA_WORDS; w++) {
@@ -136,9 +129,9 @@ static int64_t take_chunk(void)
 }
 
 /*
- * Copies to a chunk, past the caches on x86-64: what is written is not read first, and what the program has in its caches
- * stays there. Two pages at a time keep more of the memory's banks at work, with the next two asked for ahead. This is as
- * fast as a C library's memcpy of tens of MiB, where a string instruction has two thirds of that.
+ * Copies to a chunk. On x86-64, non-temporal stores bypass the caches: the target is not read first, and the program's data stays cached. Two pages
+ * are copied in turn, to use more memory banks, with the next two prefetched. This is as fast as a C library's memcpy of tens of MiB; a string
+ * instruction has two thirds of that speed.
  */
 static void copy_to_chunk(uint8_t *to, const uint8_t *from, uint64_t n)
 {
@@ -156,16 +149,13 @@ static void copy_to_chunk(uint8_t *to, const uint8_t *from, uint64_t n)
 				__asm__ volatile("movntdq %1, (%0)\n\tmovntdq %2, 16(%0)\n\tmovntdq %3, 32(%0)\n\tmovntdq %4, 48(%0)"
 						 : : "r"(d), "x"(a), "x"(b), "x"(c), "x"(e) : "memory");
 			}
-	/* Such stores are not ordered with the ones that publish the record. */
+	/* Non-temporal stores are not ordered with the store that publishes the record. */
 	__asm__ volatile("sfence" : : : "memory");
 #endif
 	memcpy(to, from, n);
 }
 
-/*
- * Has a chunk's pages mapped at once, when this process fills it for the first time: one system call instead of a fault a
- * page. Where the kernel can't (before 5.14), the faults come.
- */
+/* Maps all pages of a chunk when this process first uses it: one system call instead of a fault a page. Has no effect before Linux 5.14. */
 static void map_chunk(int64_t n)
 {
 	static uint64_t filled[ARENA_WORDS];
@@ -179,7 +169,7 @@ static void give_chunk(int64_t n)
 	__atomic_fetch_or(&shim_control->arena_free[n / 64], 1ULL << (n % 64), __ATOMIC_RELEASE);
 }
 
-/* A part of a large payload by way of the arena. 1 done, 0 no chunk free, -1 failed for good. */
+/* Records a part of a large payload in the arena. Returns 1 if done, 0 if no chunk is free, -1 if the payload has failed. */
 static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool careful)
 {
 	int64_t chunk = take_chunk();
@@ -233,7 +223,7 @@ void payload_bytes(struct payload *p, bool careful)
 		uint64_t n = p->len - off < part ? p->len - off : part;
 		struct payload_record *r = begin_part(p, off, n);
 		if (r == NULL) {
-			/* Parts that are not followed by the rest are a payload that was dropped. */
+			/* To the recorder, a payload without its last parts is dropped. */
 			return;
 		}
 		if (!careful)
@@ -260,7 +250,7 @@ void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint6
 		return;
 	struct payload d = payload_of(seq, param, 0, item, p, len);
 	begin_payload(&d);
-	/* Arguments and binaries are kept whatever the limit on copies is: without them nothing can be understood. */
+	/* No limit: without arguments and binaries the trace can't be read. */
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	for (uint64_t off = 0; off < len; off += part) {
 		uint64_t n = len - off < part ? len - off : part;
@@ -276,7 +266,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 {
 	if (path == NULL)
 		return;
-	/* What is read but once, as a pipe, the runtime has read. */
+	/* Only a regular file: the runtime has already read a pipe. */
 	enum { KIND = 0170000, REGULAR = 0100000 };
 	struct stat st;
 	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -304,7 +294,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/* Copies rows of memory that may not be there, many by one system call. */
+/* Copies rows of memory that may be unmapped, up to AT_ONCE by one system call. */
 static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint64_t width, uint64_t rows)
 {
 	enum { AT_ONCE = 32 };

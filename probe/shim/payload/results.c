@@ -1,7 +1,4 @@
-/*
- * Results of asynchronous copies to the host: they are there once the program itself has waited for them. Each entry
- * remembers its place in the order of such copies; waiting for an event releases those before its record.
- */
+/* A wait for an event covers the results that were added before the event's record: each has a number in the process's order (task/order.h). */
 #include "payload/results.h"
 
 #include "base/hooks.h"
@@ -15,9 +12,9 @@ static struct pending {
 	int32_t device;
 	void *stream;
 	uint64_t order; /* 0 while the slot is free */
-	uint64_t gone;  /* WHYS times the order of the latest in this slot whose memory something else has got meanwhile, plus what */
+	uint64_t gone;  /* WHYS * order + why: of the slot's latest result whose memory something else got before the wait */
 	uint64_t pitch, width; /* of rows; pitch 0: one piece */
-	uint32_t resumed; /* of the session, when the copy was asked for */
+	uint32_t resumed; /* control.resumed at the copy */
 	struct payload what;
 } pending[PENDING];
 static uint32_t pending_count; /* slots in use */
@@ -26,15 +23,14 @@ static uint32_t taking; /* threads in release */
 static const uint8_t why_missing[WHYS] = {MISSING_OVERWRITTEN, MISSING_FREED, MISSING_UNREGISTERED};
 
 /*
- * The slots lie in sets, each of which holds results of one stream, so that a stream's are found without a look at those of others:
- * what waiting for it costs is what it releases, and a word for each set. A set is claimed when it is empty. Where none is, a result
- * goes to a set of another stream, which is one of any stream from then on until it is empty again. in_use has a bit for each slot
- * in its lower half and the stream's mark in the other. No result in the set is older than since.
+ * The slots form sets, each for the results of one stream. So a wait for a stream looks only at its own results and at one word for each other set.
+ * A stream claims an empty set. If there is none, its result goes to a set of another stream, which then serves any stream until it is empty. The
+ * lower half of in_use has a bit for each used slot, the upper half the stream's mark. No result in the set is older than since.
  */
 enum { SET = 32, SETS = PENDING / SET };
 static struct set { uint64_t in_use, since; } sets[SETS];
-static uint32_t sets_used, sets_low; /* sets ever used, where to look for an empty one */
-static uint16_t set_of[256]; /* where a stream's last result went, by its mark */
+static uint32_t sets_used, sets_low; /* sets ever used; index where the search for an empty one begins */
+static uint16_t set_of[256]; /* set of a stream's last result, by its mark */
 static const uint32_t any_stream = 0xffffffff;
 
 static uint32_t mark_of(const void *stream)
@@ -48,15 +44,14 @@ static uint32_t set_slots(uint64_t in_use) { return (uint32_t)in_use; }
 #define NONE (~(uint64_t)0)
 
 /*
- * What is pending for a piece of memory, in a hash table: an entry stands under the one or two blocks of memory that it
- * touches, which are of the least of 8, 64, 512 ... bytes that it is no longer than. So few entries that lie side by side share
- * a block. A place in the table is the order and the slot of an entry. It means nothing once the slot has another order, so
- * nothing is ever taken out.
+ * A hash table finds pending results by memory. An entry is listed under each block that it overlaps. Its block size is the smallest of 8, 64, 512 ...
+ * bytes that is not less than its length, so it has one or two blocks, and few adjacent entries share one. A place in the table holds the
+ * entry's order and slot. It is stale once the slot has another order, so places are never removed.
  */
 enum { LEVELS = 16, GROUPS = 32768, GROUP = 16 };
 _Static_assert(PENDING == 1 << 16, "a place has 16 bits for the slot");
-static uint64_t (*places)[GROUP]; /* mapped when the process first has something pending */
-static uint32_t level_count[LEVELS]; /* entries, by the size of their blocks */
+static uint64_t (*places)[GROUP]; /* mapped for the first pending result */
+static uint32_t level_count[LEVELS]; /* entries, by block size */
 
 static uint32_t block_shift(uint32_t level) { return 3 + 3 * level; }
 
@@ -73,7 +68,7 @@ static uint64_t *group_of(uint32_t level, uint64_t block)
 	return places[((block << 4 | level) * 0x9e3779b97f4a7c15ULL >> 32) % GROUPS];
 }
 
-/* Both come of one run of a graph: what lies there at its end is what each of them brought, or would be overwritten by in the program, too. */
+/* Whether both belong to one run of a graph. They may overlap: the program itself can see only the content at the end of the run. */
 static bool together(const struct pending *a, const struct pending *b)
 {
 	return b != NULL && a->what.run && b->what.run && a->what.slot == b->what.slot && a->what.seq == b->what.seq;
@@ -99,8 +94,8 @@ static void forget_parent(void)
 }
 
 /*
- * A walk over what was pending when it began, of one stream or of any, with an order up to one: no further than that, since the
- * table may have been full once. A slot is counted before its bit is set, so that the count is of no fewer than are seen.
+ * A walk over the results that were pending when it began, of one stream or of all, up to a number in the order. It ends after pending_count
+ * entries, so that a table that was once full does not stay slow. An entry is counted before its bit is set: the count is never too low.
  */
 struct walk {
 	uint32_t mark, set, slots, used, state;
@@ -118,7 +113,7 @@ static struct walk walk_pending(uint32_t mark, uint64_t until)
 	return w;
 }
 
-/* Bits that are set. The compiler would call a library for it. */
+/* Counts the bits that are set. The builtin may call a library. */
 static int32_t ones(uint32_t v)
 {
 	v -= v >> 1 & 0x55555555;
@@ -145,7 +140,7 @@ static struct pending *next_pending(struct walk *w)
 	}
 }
 
-/* The entry at a place, with its memory; NULL where it is pending no more. */
+/* Returns the entry of a place and its memory, NULL if it is no longer pending. */
 static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 {
 	struct pending *e = &pending[place % PENDING];
@@ -153,7 +148,7 @@ static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 		return NULL;
 	*from = e->what.addr;
 	*to = *from + extent(e);
-	/* Unless the slot has got another meanwhile, this is what belongs to the order. */
+	/* The memory belongs to this order unless the slot was reused in between. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
 }
@@ -163,7 +158,7 @@ static bool open_places(void) { return sys_map_once(&places, sizeof *places * GR
 static void map_places(void) { open_places(); }
 SHIM_HOOKS(.process = forget_parent, .filter = map_places);
 
-/* False where there is no memory for the table, or no place left for a block of the entry: then it is unchecked. */
+/* Lists an entry under its blocks. False if there is no memory or no free place: then overwriting goes unnoticed. */
 static bool add_places(struct pending *e)
 {
 	uint32_t level = level_of(extent(e));
@@ -186,7 +181,7 @@ static bool add_places(struct pending *e)
 	return true;
 }
 
-/* Of the entry with this order, which may be gone by now. */
+/* Notes that the entry has lost its memory, if it still has this order. */
 static void mark_gone(struct pending *e, uint64_t of, enum why why)
 {
 	uint64_t was = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
@@ -194,7 +189,7 @@ static void mark_gone(struct pending *e, uint64_t of, enum why why)
 		;
 }
 
-/* Waits until the thread that takes a result has taken it: the entry had this order. */
+/* Waits while another thread records the result that has this order. */
 static void await_entry(const struct pending *e, uint64_t of, uint64_t *limit)
 {
 	static const struct { int64_t sec, nsec; } pause = {0, 20000};
@@ -205,7 +200,7 @@ static void await_entry(const struct pending *e, uint64_t of, uint64_t *limit)
 			sys0(__NR_sched_yield);
 			continue;
 		}
-		/* It may wait for the recorder itself. One that was cancelled amidst it never comes to an end. */
+		/* That thread may wait for the recorder. If it was cancelled, it never ends. */
 		uint64_t now = shim_monotonic();
 		if (*limit == 0)
 			*limit = now + LONGEST_NS;
@@ -216,10 +211,9 @@ static void await_entry(const struct pending *e, uint64_t of, uint64_t *limit)
 }
 
 /*
- * Notes that something else gets the memory of what is pending there: a result that is still pending then is never seen, and one that a
- * thread is just taking is waited for. by is the entry of the copy that does, and mine its order; NULL and the highest number for one
- * without. Two copies that are asked for at once find each other: each is in the table before it looks, and the one that was asked for
- * first is overwritten.
+ * Marks the results that are pending in some memory as lost, and waits for those that a thread is recording. `by` is the entry of the copy that gets
+ * the memory, and `mine` its order; NULL and NONE for other causes. Two simultaneous copies find each other, since each is in the table before
+ * it looks: the one with the lower order is overwritten.
  */
 static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len, enum why why)
 {
@@ -231,7 +225,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 		if (__atomic_load_n(&level_count[level], __ATOMIC_SEQ_CST) != 0)
 			blocks += ((end - 1) >> block_shift(level)) - (addr >> block_shift(level)) + 1;
 	if (blocks > count || __atomic_load_n(&places, __ATOMIC_ACQUIRE) == NULL) {
-		/* There is less to look at one after the other. */
+		/* Fewer entries than blocks: look at each entry. */
 		struct walk w = walk_pending(any_stream, NONE);
 		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 			uint64_t of = e->order;
@@ -263,7 +257,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 	}
 }
 
-/* A free slot of a set that has the mark: the caller's from now on. NULL where there is none. */
+/* Takes a free slot in a set with this mark, NULL if there is none. */
 static struct pending *take_entry(struct set *s, uint32_t mark)
 {
 	uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED);
@@ -275,7 +269,7 @@ static struct pending *take_entry(struct set *s, uint32_t mark)
 	return NULL;
 }
 
-/* A slot that is the caller's now, NULL where all are in use. */
+/* Takes a slot, NULL if all are in use. */
 static struct pending *take_pending(void *stream)
 {
 	uint32_t mark = mark_of(stream), low = __atomic_load_n(&sets_low, __ATOMIC_RELAXED);
@@ -287,7 +281,7 @@ static struct pending *take_pending(void *stream)
 		uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED), since = shim_order();
 		if (set_slots(v) != 0 || !__atomic_compare_exchange_n(&s->in_use, &v, (uint64_t)mark << 32 | 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		/* Whoever has claimed the set before and is late with this stores an older one. */
+		/* A thread that claimed the set earlier may store its older value after this one, which does no harm. */
 		__atomic_store_n(&s->since, since, __ATOMIC_RELAXED);
 		e = &pending[i * SET];
 		__atomic_store_n(&sets_low, i + 1, __ATOMIC_RELAXED);
@@ -326,7 +320,7 @@ bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t
 		overwrite_pending(NULL, NONE, p->addr, len, COPIED_OVER);
 		return false;
 	}
-	__atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what follows sees that the order before is over */
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* a thread that sees the new fields sees that the old order is gone */
 	e->device = shim_t.device;
 	e->stream = stream;
 	e->pitch = pitch;
@@ -348,10 +342,7 @@ static bool released(const struct pending *e, enum reach which, const void *stre
 	return shim_reached(&(struct place){.stream = e->stream, .order = e->order, .device = e->device}, which, stream, until);
 }
 
-/*
- * What another thread is just taking, which has waited for the same: the program may change or give back that memory as soon as this thread's
- * call returns.
- */
+/* Waits for results that another thread is recording after the same wait: the program may reuse the memory when this thread's call returns. */
 static void await_taken(enum reach which, void *stream, uint64_t until)
 {
 	uint64_t limit = 0;
@@ -373,13 +364,13 @@ static void take_released(enum reach which, void *stream, uint64_t until)
 		    !__atomic_compare_exchange_n(&e->state, &was, ENTRY_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		if (!released(e, which, stream, until)) {
-			/* Another thread has released it meanwhile, and a third has put a result of its own there. */
+			/* The slot was released and reused in between. */
 			__atomic_store_n(&e->state, ENTRY_FULL, __ATOMIC_RELEASE);
 			continue;
 		}
 		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
 		if (e->resumed != __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE))
-			payload_missing(&e->what, MISSING_DETACHED); /* the program may have waited for it, and used the memory again */
+			payload_missing(&e->what, MISSING_DETACHED); /* the program may have waited unrecorded, and reused the memory */
 		else if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else

@@ -1,6 +1,6 @@
 /*
- * Measures the cost of recording one launch, once in a session: launches are written into the new ring of a thread, which publishes none of
- * them. The least of some rounds counts, since the first ones warm the cache.
+ * Measures the cost to record one launch, once in a session: launches are written into a new ring without being published. The fastest round
+ * counts, since the first ones warm the cache.
  */
 #include "base/hooks.h"
 #include "record/piece.h"

@@ -2,10 +2,7 @@
 
 #include "record/nested.h"
 
-/*
- * Calls that enclose others. Room for the END record is kept from the BEGIN on, so that a ring that is full of what lies
- * between them loses some of that and not the result.
- */
+/* From BEGIN on, room is reserved for END. So a full ring loses calls in between, but not the result. */
 enum { END_BYTES = 256 };
 
 bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
@@ -15,13 +12,13 @@ bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64
 	if (t->outer++ != 0) {
 		if (frame < t->outer_frame || on_signal_stack())
 			return false;
-		t->outer = 1; /* the one before was left by a longjmp or an exception */
+		t->outer = 1; /* the earlier one was left by a longjmp or an exception */
 		t->capacity = t->size;
 	}
 	t->outer_frame = frame;
 	if (t->base != NULL && t->capacity == t->size)
 		t->capacity -= END_BYTES;
-	/* The guard of the runtime's own calls is up while this one is written, and no longer. */
+	/* depth protects the record only while it is written: the enclosed calls are recorded. */
 	bool on = shim_enter_at(frame, c, func, words, n, reserve);
 	t->depth--;
 	if (!on) {
@@ -29,7 +26,7 @@ bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64
 		c->rec = NULL;
 		return false;
 	}
-	if (t->capacity == t->size) /* the first call of the thread has made the ring just now */
+	if (t->capacity == t->size) /* shim_enter_at has just made the ring */
 		t->capacity -= END_BYTES;
 	c->rec->h.type = REC_BEGIN;
 	return true;
@@ -47,7 +44,7 @@ void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret)
 	t->capacity = t->size;
 	c->rec = NULL;
 	if (t->base == NULL || t->generation != shim_p->generation || !shim_room(END_BYTES))
-		return; /* a forked child, which has no part in it */
+		return; /* in a forked child: the call is the parent's */
 	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
 	*r = (struct call_record){.h = {.func = func, .type = REC_END, .state = STATE_ENTERED}, .end = shim_now(), .ret = ret};
 	c->rec = r;

@@ -1,5 +1,5 @@
 /*
- * Calls that enclose others. Each has a BEGIN record and an END record; the calls between them have records of their own. Of nested enclosing calls
+ * Calls that enclose others. Each has a BEGIN record and an END record; the calls between them have their own records. If enclosing calls nest,
  * only the outermost is recorded.
  */
 #ifndef ACLTRACE_SHIM_ENCLOSE_H

@@ -1,7 +1,7 @@
 /*
- * Calls that are made while their thread is inside another one. Those of the runtime, and of what it calls, are a part of that. Those of a
- * signal's handler are the program's, but the record of the outer call has no room for another: they are counted as lost. A handler's call
- * returns to code outside the folder of the runtime's libraries, and the kernel's frame lies between it and the outer call.
+ * Calls that a thread makes inside another call. Calls by the runtime itself are part of the outer one. Calls by a signal handler are the
+ * program's, but no record can begin inside another: they are counted as lost. A handler's call is recognized by two facts: it returns to code
+ * outside the runtime's folder, and a kernel's signal frame is between it and the outer call.
  */
 #include "record/nested.h"
 
@@ -15,7 +15,7 @@
 
 enum { KNOWN = 256, RETURNS = 4 };
 
-/* 2 * an address that a call returns to, 1 more if it is the runtime's. Libraries that are loaded later at the same place are taken for the earlier ones. */
+/* Cache: a return address shifted left, plus 1 if it is in the runtime. Wrong if another library is loaded at the same address later. */
 static uint64_t known[KNOWN];
 
 static size_t folder(const char *name)
@@ -66,7 +66,7 @@ static bool of_the_runtime(uint64_t at)
 	return inner;
 }
 
-/* Where handlers return to, and the kernel leads on from. */
+/* Addresses to which signal handlers return. */
 static uint64_t returns[RETURNS];
 
 static void add_return(uint64_t at)
@@ -81,7 +81,7 @@ static void add_return(uint64_t at)
 static void find_returns(void)
 {
 #if defined(__x86_64__)
-	/* The C library's own, and those of programs that set handlers without it. */
+	/* The C library's, and those of handlers that the program has set without it. */
 	enum { SIGNALS = 64, RESTORER = 0x04000000 };
 	struct { uint64_t handler, flags, restorer, mask; } old;
 	for (int i = 1; i <= SIGNALS; i++)
@@ -93,12 +93,12 @@ static void find_returns(void)
 #endif
 }
 
-/* Whether the kernel has begun a handler between this frame and the one of the outer call. Stacks of coroutines may lie between them too. */
+/* Whether a signal frame is between this frame and the outer call's. There may also be coroutine stacks. */
 static bool in_handler(const uint8_t *frame, const uint8_t *outer)
 {
 	enum { PART = 512, MOST = 64 * 1024 };
 	uint64_t words[PART / 8];
-	if (shim_filtered() || on_signal_stack()) /* the kernel can't be asked, or a handler runs there alone */
+	if (shim_filtered() || on_signal_stack()) /* no system calls, or a stack that only handlers use */
 		return true;
 	for (const uint8_t *p = frame, *end = outer - frame > MOST ? frame + MOST : outer; p < end; p += PART) {
 		uint64_t n = (uint64_t)(end - p) < PART ? (uint64_t)(end - p) & ~(uint64_t)7 : PART;
@@ -116,7 +116,7 @@ bool on_signal_stack(void)
 {
 	struct { void *sp; int flags; uint64_t size; } stack = {NULL, 0, 0};
 	enum { ON_STACK = 1, NEAR = 1 << 20 };
-	if (shim_filtered()) /* the kernel can't be asked: a stack that is not the thread's own lies elsewhere */
+	if (shim_filtered()) /* no system calls: assume another stack if the frames are far apart */
 		return (uint64_t)__builtin_frame_address(0) - (uint64_t)shim_t.frame >= NEAR;
 	return sys2(__NR_sigaltstack, NULL, &stack) != 0 || (stack.flags & ON_STACK);
 }
@@ -129,7 +129,7 @@ bool shim_abandoned(void)
 	t->depth = 1;
 	if (t->base == NULL)
 		return true;
-	/* What was published of the call stays; it never returned. A record behind it, if any, has moved head itself. */
+	/* The published part of the record stays. A later record has already moved t->head. */
 	uint64_t head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 	if (head != t->head) {
 		struct record *r = (struct record *)(t->base + (t->head & (t->size - 1)));
@@ -142,20 +142,20 @@ bool shim_abandoned(void)
 void shim_nested(void *frame)
 {
 	struct shim_thread *t = &shim_t;
-	static uint32_t others; /* calls of what is neither the runtime nor a handler, as of a tool between the two */
-	/* Behind the frame's own word is the address that the wrapper returns to. */
+	static uint32_t others; /* calls by neither the runtime nor a handler, such as a tool between shim and runtime */
+	/* The word after the saved frame pointer is the wrapper's return address. */
 	if (of_the_runtime(((uint64_t *)frame)[1]) || t->off)
 		return;
 	if (!in_handler(frame, t->frame)) {
 		uint32_t n = __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
-		if (n & (n - 1)) /* now and then there are new handlers */
+		if (n & (n - 1)) /* look for new handlers after 1, 2, 4, 8 ... such calls */
 			return;
 		find_returns();
 		if (!in_handler(frame, t->frame))
 			return;
 	}
 	if (t->base == NULL) {
-		/* The thread's first call is about to make the ring. */
+		/* The thread's first call is still making the ring. */
 		if (__atomic_load_n(&shim_control->off, __ATOMIC_RELAXED) == OFF_NO)
 			__atomic_fetch_add(&t->lost, 1, __ATOMIC_RELAXED);
 	} else if (shim_p->ready == 2 && t->generation == shim_p->generation && __atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) == 0)

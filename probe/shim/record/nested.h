@@ -1,4 +1,4 @@
-/* Calls inside another call of the same thread. */
+/* Calls inside another call on the same thread. */
 #ifndef ACLTRACE_SHIM_NESTED_H
 #define ACLTRACE_SHIM_NESTED_H
 

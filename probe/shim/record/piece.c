@@ -24,7 +24,7 @@ void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const voi
 		*(uint64_t *)(c->end + sizeof *h + padded - 8) = 0;
 	if (ok && len <= 512)
 		small_copy(h + 1, p, len);
-	/* So many arguments are more likely a size that the runtime will refuse. */
+	/* A larger block is probably a wrong size that the runtime will refuse. */
 	else if (ok && len <= RING_INLINE)
 		memcpy(h + 1, p, len);
 	else if (!shim_careful_copy(h + 1, p, len))
@@ -59,7 +59,7 @@ void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *
 		max = RING_INLINE;
 	while (n < max) {
 		if (!ok) {
-			/* Not known to be readable: by parts that end with a page. */
+			/* May be unreadable: copy parts that do not cross a page. */
 			uint64_t part = 256 - ((uint64_t)(s + n) & 255);
 			if (!shim_careful_copy(copy, s + n, part))
 				return;
@@ -77,7 +77,7 @@ void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *
 	shim_piece(c, param, flags, s, n < max ? n : max, ok);
 }
 
-/* A piece with an address of its own, without its bytes where there are more than max. */
+/* A piece with its own address, without its bytes if they are more than max. */
 static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max)
 {
 	uint64_t bytes = len <= max ? len : 0;

@@ -8,7 +8,7 @@
 
 #include "shim_hot.h"
 
-/* A value of at most 8 bytes that the call has stored at p. Room for it is reserved by the generator. */
+/* A value with at most 8 bytes that the call has stored at p. The generated wrapper has reserved room for it. */
 static inline void shim_out(struct shim_call *c, uint8_t param, const void *p, uint32_t len)
 {
 	if (p == NULL)
@@ -21,23 +21,19 @@ static inline void shim_out(struct shim_call *c, uint8_t param, const void *p, u
 	c->end += sizeof *h + 8;
 }
 
-/* Bytes that a piece of this length takes, for what is reserved at the beginning of a call. */
+/* The bytes to reserve for a piece at the beginning of a call. */
 static inline uint64_t shim_piece_room(const void *p, uint64_t len)
 {
 	return p == NULL || len > RING_INLINE ? 0 : sizeof(struct piece) + round8(len);
 }
 
-/*
- * Memory into the record of the call, before the real call or after it. Where the call has failed (!ok) nothing says
- * that the memory is readable, and it is read with care.
- */
 void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok);
 
 static inline void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok)
 {
 	if (p == NULL)
 		return;
-	/* Argument blocks are mostly small and whole words, and room for them is reserved. */
+	/* Most argument blocks are a few whole words with reserved room. */
 	if (__builtin_expect(ok && len <= 256 && (len & 7) == 0 && c->end + sizeof(struct piece) + len <= c->limit, 1)) {
 		typedef uint64_t word __attribute__((may_alias, aligned(1)));
 		struct piece *h = (struct piece *)c->end;
@@ -51,9 +47,9 @@ static inline void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags,
 	shim_any_piece(c, param, flags, p, len, ok);
 }
 
-/* As shim_piece, nothing where it is larger than RING_INLINE: see shim_large. */
+/* As shim_piece, but skips memory larger than RING_INLINE: see shim_large. */
 void shim_in(struct shim_call *c, uint8_t param, const void *p, uint64_t len, bool ok);
-/* The elements behind a structure {pointer, count}. */
+/* The elements of a structure {pointer, count}. */
 void shim_any_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok);
 
 static inline void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok)
@@ -62,17 +58,17 @@ static inline void shim_list(struct shim_call *c, uint8_t param, const void *p, 
 		shim_any_list(c, param, p, elem, ok);
 }
 
-/* Memory that something else than a parameter leads to, into the record of the call. It must be readable. */
+/* Memory that no parameter points to directly, with its address. It must be readable. */
 void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
 void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s);
 
 void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok);
-/* An element of an array parameter: i is its index. */
+/* The array parameter's element with index i. */
 void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void *p, uint64_t len);
 
 /* Makes room for need more bytes in the record, which must be the last one in the ring. */
 bool grow(struct shim_call *c, uint64_t need);
-/* A piece with an address of its own, without its bytes if they are more than RING_INLINE. */
+/* A piece with its own address, without its bytes if they are more than RING_INLINE. */
 void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * The stack that a call was made from, by the chain of frame pointers, inside the stack of the thread alone: code that was
- * compiled without them ends it early. The addresses are written once for each stack that the ring has not seen lately;
- * calls name it by a hash.
+ * A call's stack, by the chain of frame pointers, within the thread's own stack. Code without frame pointers ends the chain early. A call names
+ * its stack by a hash. The addresses are written only if the ring has not had them lately.
  */
 #include <asm/fcntl.h>
 
@@ -9,12 +8,12 @@
 #include "record/piece.h"
 
 enum { STACK_FRAMES = 64, STACKS = 128, STACK_WAYS = 8 };
-/* In the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS. */
+/* In the page before the ring, not in TLS: with an auditing library loaded, little static TLS is left. */
 _Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
 #define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
 static __thread uint64_t stack_end __attribute__((tls_model("initial-exec")));
 
-/* The end of the mapping that holds an address, 0 where it can't be found. */
+/* Returns where the mapping that has an address ends, 0 if it is not found. */
 static uint64_t mapping_end(uint64_t addr)
 {
 	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -43,10 +42,7 @@ static uint64_t mapping_end(uint64_t addr)
 	return found;
 }
 
-/*
- * Where code lies, which the recorder can't learn of a process that is gone before it looks: with the first stack of the
- * process. What is loaded later it reads itself.
- */
+/* Adds the process's mappings to its first stack: it may be gone before the recorder reads them. The recorder reads later ones itself. */
 static void tell_maps(struct shim_call *c)
 {
 	if (__atomic_exchange_n(&shim_p->told_maps, 1, __ATOMIC_RELAXED))
@@ -76,7 +72,7 @@ void shim_stack(struct shim_call *c)
 	uint64_t pcs[STACK_FRAMES];
 	uint64_t *fp = t->frame, n = 0, hash = 0x9e3779b97f4a7c15ULL;
 	uint64_t most = shim_control->stack_frames < STACK_FRAMES ? shim_control->stack_frames : STACK_FRAMES;
-	/* A thread that runs on another stack for once (a signal's, a coroutine's) is not followed beyond its own. */
+	/* Frames on another stack, as in signal handlers and coroutines, are not followed. */
 	if (stack_end == 0)
 		stack_end = mapping_end((uint64_t)fp);
 	while (n < most) {
@@ -98,7 +94,7 @@ void shim_stack(struct shim_call *c)
 		tell_maps(c);
 	if (!grow(c, 2 * sizeof(struct piece) + 8 + 8 * n))
 		return;
-	/* Of the stacks whose hashes fall together, the oldest makes room: two that alternate are both written once. */
+	/* A set of STACK_WAYS hashes, the newest first. The oldest is dropped. */
 	uint64_t *seen = &stacks_seen[hash % (STACKS / STACK_WAYS) * STACK_WAYS];
 	size_t way = 0;
 	while (way < STACK_WAYS && seen[way] != hash)

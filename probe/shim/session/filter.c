@@ -14,7 +14,7 @@
 
 enum { PR_SECCOMP = 22, STRICT = 0, FILTER = 1 };
 
-/* The thread is about to set a filter. True where the shim did not know of one. */
+/* The thread is about to set a filter. Returns whether it is the first. */
 static bool lock_in(void)
 {
 	const uint64_t PATIENCE_NS = 100000000;
@@ -26,7 +26,7 @@ static bool lock_in(void)
 		make_pool();
 	}
 	shim_set_filtered(true);
-	/* A thread that waits for the recorder does so for a few milliseconds at a time. One that a handler has left by a longjmp never ends its call. */
+	/* Wait until no thread is in a system call of the shim, which takes a few milliseconds. A call that was left by a longjmp never ends. */
 	while (__atomic_load_n(&shim_p->inside, __ATOMIC_SEQ_CST) != 0) {
 		struct { int64_t sec, nsec; } now = {0, 0};
 		sys_raw(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
@@ -37,7 +37,7 @@ static bool lock_in(void)
 	return true;
 }
 
-/* The filter is there, or the kernel has refused it. */
+/* The kernel has set the filter (ok), or refused it. */
 static void locked_in(bool first, bool ok)
 {
 	struct process *p = shim_own_process();

@@ -24,7 +24,7 @@ uint8_t *range_at(uint32_t range)
 	return pool.at + range * stride() + RING_HEADER;
 }
 
-/* Locks a recursive mutex of the C library, which stores the id of the thread that holds it. */
+/* Locks a recursive mutex: glibc stores the holder's thread id in it. */
 uint32_t thread_id(uint32_t slot)
 {
 	enum { KIND = 4, OWNER = 2, RECURSIVE = 1, HIGHEST = 1 << 22 };
@@ -32,7 +32,7 @@ uint32_t thread_id(uint32_t slot)
 	int (*lock)(void *) = shim_next("gnu_get_libc_version") == NULL ? NULL : (int (*)(void *))shim_next("pthread_mutex_lock");
 	if (lock != NULL && lock(mutex) == 0 && mutex[OWNER] > 0)
 		return (uint32_t)mutex[OWNER];
-	return HIGHEST + 1 + slot; /* one that no thread has */
+	return HIGHEST + 1 + slot; /* above any thread id */
 }
 
 static void make_ready(long fd, uint32_t range)

@@ -1,7 +1,7 @@
 /*
- * What a process says of itself to the recorder, which may run where it can't see the process: in the file `process.N` of the
- * session. The process holds a lock on the file as long as it has it mapped, so that anybody can tell whether it is gone: such
- * a lock belongs to the open file, which the mapping keeps open. Forked children do not inherit the mapping.
+ * A process describes itself in the session's file process.N: the recorder may run in another container and not see the process. The process locks
+ * the file, by a lock that belongs to the open file. The mapping keeps the file open, and so the lock lasts as long as the process. Forked children
+ * do not inherit the mapping.
  */
 #include "session/process.h"
 
@@ -27,12 +27,12 @@ extern char **environ __attribute__((weak));
 
 static uint32_t self_number; /* 1 + N */
 
-/* 1 + N of this process, or of the one that it was forked from, once a call of that is recorded. */
+/* 1 + N of this process, or of its parent if a call was recorded there before the fork. */
 static uint32_t caller;
 
 void shim_calls(void) { __atomic_store_n(&caller, self_number, __ATOMIC_RELAXED); }
 
-/* Text behind what a process says of itself. */
+/* The text at the end of struct process. */
 struct text { char *at, *end; };
 
 static void put(struct text *t, const char *s)
@@ -53,7 +53,7 @@ static void put_file(struct text *t, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/* Variables that the recorder has asked for: names, or beginnings of names that end with a _, one a line. */
+/* Adds the variables that the recorder has listed, one a line: names, or prefixes that end with a _. */
 static void put_variables(struct text *t)
 {
 	char names[1024];
@@ -80,7 +80,7 @@ static void put_variables(struct text *t)
 		}
 }
 
-/* The names of symbols that the recorder has asked for, one a line, of those that are there. */
+/* Adds those symbols that exist, from the recorder's list, one a line. */
 static void put_symbols(struct text *t)
 {
 	char names[256];
@@ -100,7 +100,7 @@ static void put_symbols(struct text *t)
 	}
 }
 
-/* The objects of the runtime that are loaded. */
+/* Adds the loaded runtime libraries. */
 static void put_libraries(struct text *t)
 {
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
@@ -108,7 +108,7 @@ static void put_libraries(struct text *t)
 			put(t, l->l_name);
 }
 
-/* 1 + how many filters of system calls the process has, 0 where the kernel does not say. */
+/* Returns 1 + the number of seccomp filters of the process, 0 if the kernel does not report it. */
 static uint32_t filters(char *room, size_t size)
 {
 	static const char field[] = "\nSeccomp_filters:\t";
@@ -129,7 +129,7 @@ static uint32_t filters(char *room, size_t size)
 	return n;
 }
 
-/* What stands for the program: its file and the first argument that is no option, which is the script of an interpreter. */
+/* Returns a hash that stands for the program: of its file, and of its first argument without a dash, which may be a script. */
 static uint64_t program(const char *exe, const char *args, const char *end)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
@@ -149,7 +149,7 @@ static uint64_t program(const char *exe, const char *args, const char *end)
 	return h;
 }
 
-/* The threads of a process that can't say who it is get no rings. */
+/* Without its file, the process gets no rings. */
 static bool refused(void)
 {
 	__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
@@ -164,8 +164,7 @@ static void coded(int code, void *none)
 		__atomic_store_n(&p->code, 1 + (code & 0xff), __ATOMIC_RELAXED);
 }
 
-/* The code that the program gives to exit, or returns from main with, is told to nobody but what on_exit has noted. It is the C library's: where that has none
- * the code stays unknown. Children have what their parent has noted. */
+/* Only functions registered by on_exit get the exit code. A C library without on_exit leaves it unknown. Children inherit the registration. */
 static void follow_exit(void)
 {
 	static uint32_t followed;
@@ -190,7 +189,7 @@ static bool register_process(void)
 		sys2(__NR_fchmod, fd, 0660);
 		m = sys6(__NR_mmap, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	}
-	/* The mapping keeps the lock. */
+	/* The mapping keeps the file open, and the lock. */
 	sys1(__NR_close, fd);
 	if (m < 0 && m > -4096)
 		return refused();
@@ -222,7 +221,7 @@ static bool register_process(void)
 	put_libraries(&t);
 	put_symbols(&t);
 	p->libraries = (uint32_t)(t.at - mark);
-	/* The guard: see record/guard.go. */
+	/* The crash guard: see probe/ring/guard.go. */
 	fd = open_in_session("guard.", p->program, true, O_RDONLY);
 	if (fd >= 0) {
 		sys1(__NR_close, fd);
@@ -239,7 +238,7 @@ bool open_process(void)
 {
 	struct shim_process *p = shim_p;
 	uint32_t was = PROCESS_NEW;
-	static bool unfit; /* the kernel has no such pages: a child would write into its parent's rings */
+	static bool unfit; /* the kernel has no MADV_WIPE_ON_FORK: a child would write into its parent's rings */
 	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == PROCESS_NEW && sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK) < 0)
 		unfit = true;
 	if (__atomic_compare_exchange_n(&p->ready, &was, PROCESS_OPENING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -249,7 +248,7 @@ bool open_process(void)
 		if (shim_filtered()) {
 			shim_self = NULL;
 			if (session_attached())
-				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child, which can say nothing of itself */
+				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child that can't make its file */
 		}
 		if (on && unfit) {
 			__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
@@ -265,7 +264,7 @@ bool open_process(void)
 	return p->ready == PROCESS_RECORDS;
 }
 
-/* The process ends, and of its own will: what has not said so and is gone has crashed, or was killed. It is one store, which nothing else waits for. */
+/* Notes that the process ends by itself. A process that is gone without this note has crashed, or was killed. */
 __attribute__((destructor)) static void said(void)
 {
 	struct process *p = shim_own_process();
@@ -276,7 +275,7 @@ __attribute__((destructor)) static void said(void)
 SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 {
 	struct process *p = shim_own_process();
-	/* And no code. A child by vfork has its parent's memory, and says nothing for it. */
+	/* Without a code. A child of vfork shares its parent's memory and must not note its own end there. */
 	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid))
 		said();
 	for (;;)
@@ -285,7 +284,7 @@ SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 
 SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }
 
-/* The C library ends the process itself in there. */
+/* Wrapped, since the C library's quick_exit does not call the exported _exit. */
 SHIM_EXPORT __attribute__((noreturn)) void quick_exit(int code)
 {
 	void (*real)(int) = (void (*)(int))shim_next("quick_exit");

@@ -1,7 +1,3 @@
-/*
- * The session that a process records into: found by a variable of the environment, once, and again in each forked child, which has its
- * parent's memory and no part in what its parent records.
- */
 #include "session/session.h"
 
 #include <asm/fcntl.h>
@@ -15,10 +11,10 @@
 #define EINTR 4
 
 uint64_t used_before;
-static bool attached; /* to the session that shim_control is of */
+static bool attached; /* shim_control maps the session's file */
 
 static char session[256]; /* folder, from ACLTRACE_SESSION */
-/* The folder, kept open once its path may lead elsewhere. The program may close what it has not opened. */
+/* The open folder, after its path may have become invalid. The program may close the descriptor by mistake, so it is checked. */
 static struct { long fd; uint64_t dev, ino; } session_dir = {.fd = -1};
 
 static size_t length(const char *s)
@@ -29,7 +25,6 @@ static size_t length(const char *s)
 	return n;
 }
 
-/* The value of a variable of the environment, in the program's own copy of it. */
 extern char **environ __attribute__((weak));
 
 static const char *variable(const char *name)
@@ -49,7 +44,7 @@ static const char *variable(const char *name)
 
 extern unsigned long getauxval(unsigned long) __attribute__((weak));
 
-/* A program that runs with more rights than its caller is left alone, whatever the loader thought of it. */
+/* Whether the program runs with more rights than its caller (set-uid). Then nothing is recorded. */
 static bool secure(void)
 {
 	if (getauxval != NULL)
@@ -66,7 +61,7 @@ static bool secure(void)
 	return true;
 }
 
-/* The folder's number and which it is, false where it is not open. */
+/* Stores the device and inode of an open file. */
 static bool same_dir(long fd, uint64_t *dev, uint64_t *ino)
 {
 	struct stat st;
@@ -120,7 +115,7 @@ bool allocate(long fd, uint64_t from, uint64_t size)
 	struct { uint64_t soft, hard; } limit;
 	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < from + size)
 		return false;
-	/* A program that is signalled often would end each try at all of it, before Linux 6.0. */
+	/* In parts: before Linux 6.0 a signal ends the call, so a program with many signals would never allocate all at once. */
 	for (uint64_t at = 0; at < size; at += PART) {
 		uint64_t n = size - at < PART ? size - at : PART;
 		long e = -EINTR;
@@ -132,10 +127,7 @@ bool allocate(long fd, uint64_t from, uint64_t size)
 	return true;
 }
 
-/*
- * Programs may clear their environment before the first call, so the path is copied when the shim is loaded. The session is opened at
- * the first call: most processes make none.
- */
+/* At load time, since a program may clear its environment later. The session is opened at the first call, which most processes never make. */
 __attribute__((constructor)) static void find_session(void)
 {
 	const char *dir = variable("ACLTRACE_SESSION");
@@ -150,7 +142,7 @@ bool attach_session(void)
 	if (attached)
 		return true;
 	if (session[0] == 0)
-		find_session(); /* a call before the constructor, or a variable that the program has set itself */
+		find_session(); /* a call before the constructor, or the program has set the variable itself */
 	if (session[0] == 0 || secure())
 		return false;
 	long fd = open_in_session("control", 0, false, O_RDWR);
@@ -172,7 +164,7 @@ bool attach_session(void)
 	return attached;
 }
 
-/* Whether the line of /proc/self/maps that the control lies in ends so. */
+/* Whether the line for shim_control in /proc/self/maps ends with "(deleted)". */
 static bool control_deleted(void)
 {
 	static const char end[] = "(deleted)";

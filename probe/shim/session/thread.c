@@ -1,7 +1,4 @@
-/*
- * The ring of a thread: made at its first call, or taken over from a thread that has ended, and room in it for what comes next.
- * What has no room is counted. See ring.h.
- */
+/* A thread's ring is made at its first call, or taken over from a thread that has ended. Calls without room are counted. See ring.h. */
 #include "session/thread.h"
 
 #include <asm/fcntl.h>
@@ -17,13 +14,13 @@
 
 #define ESRCH 3
 #define HEARTBEAT_NS 500000000ULL
-/* What a thread that waits must see of that itself, and what one pause of it counts at most: on a machine that stood still meanwhile, nobody gave a sign. */
+/* Of the silence, a waiting thread must see this much itself; and one pause counts PAUSE_NS at most. The whole machine may have stood still. */
 #define SEEN_NS 200000000ULL
 #define PAUSE_NS 10000000ULL
 #define SHORTEST_PAUSE_NS 20000
 #define LONGEST_PAUSE_NS 5000000
 
-/* Where the rings of this process lie, by slot. */
+/* The rings of this process, by slot. */
 static uint8_t *mapped[RING_MAX_SLOTS];
 
 static uint8_t *base_of(const struct slot *s, uint32_t i) { return s->range == 0 ? mapped[i] : range_at(s->range - 1); }
@@ -50,7 +47,7 @@ static void own_slot(struct slot *s, uint32_t i)
 	sys2(__NR_prctl, PR_NAME, s->name);
 }
 
-/* Takes the slot, if its ring is this process's and serves a new thread: made ahead, or left by one that has ended. */
+/* Takes a slot whose ring is this process's and unused: made ahead, or left by a thread that has ended. */
 static bool take_left(struct slot *s, uint32_t i)
 {
 	uint32_t was = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
@@ -62,14 +59,14 @@ static bool take_left(struct slot *s, uint32_t i)
 		return false;
 	if (left(s, i))
 		return true;
-	/* Another thread has had it meanwhile, for a short while or still. */
+	/* Another thread took it in between. */
 	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 	return false;
 }
 
 /*
- * A ring whose thread has ended, and which the recorder has emptied, serves the next thread. It goes on where it was:
- * the bytes written and the numbers of calls are those of the slot, and the generation tells the recorder of the change.
+ * Takes over a ring whose thread has ended, after the recorder has emptied it. Offsets and call numbers go on. The slot's generation shows the
+ * recorder that the thread is another one.
  */
 static bool reuse_ring(struct shim_thread *t)
 {
@@ -115,9 +112,9 @@ static bool make_ring(struct shim_thread *t)
 	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		goto no_slot;
-	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
+	/* The recorder may be another user in the folder's group. The folder keeps others out. */
 	sys2(__NR_fchmod, fd, 0660);
-	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
+	/* Allocate in full: a hole in a file on a full tmpfs would end the program by SIGBUS. */
 	if (!allocate(fd, 0, RING_HEADER + size))
 		goto no_map;
 	long whole = sys_map((RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
@@ -154,7 +151,7 @@ void shim_set_room(void)
 	t->room = plain ? t->tail + t->size - PLAIN_BYTES : 0;
 }
 
-/* A thread that found no ring in a process that can make none gets one as soon as the recorder has made it. */
+/* In a process with a filter, a thread without a ring takes one that the recorder has made since. */
 static void take_offer(struct shim_thread *t)
 {
 	uint32_t offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
@@ -183,8 +180,8 @@ bool shim_open_thread(void)
 	if (t->generation == shim_p->generation && t->off && shim_filtered())
 		take_offer(t);
 	if (t->generation != shim_p->generation) {
-		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
-		/* A handler may have called before this, in the midst of the thread's first call. A child has no part in its parent's. */
+		/* The first call of the thread, or a child, which must not write to its parent's ring. */
+		/* A signal handler may have called during the first call of the thread. A child drops its parent's count. */
 		uint64_t nested = t->generation == 0 ? t->lost : 0;
 		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
@@ -236,7 +233,7 @@ void shim_add_nested(uint64_t calls)
 		return;
 	if (__atomic_fetch_add(&t->ring->nested, calls, __ATOMIC_RELAXED) == 0)
 		t->ring->nested_since = shim_now();
-	t->room = 0; /* the next call tells of it */
+	t->room = 0; /* the next call takes the wrapper, which writes the number */
 }
 
 void shim_write_nested(void)
@@ -275,11 +272,11 @@ bool shim_make_room(uint64_t need)
 		}
 		last = now;
 		if (silent > HEARTBEAT_NS) {
-			/* The recorder is stopped or gone. The program does not wait for it again. */
+			/* The recorder is stopped or gone: never wait again. */
 			shim_p->drop = 1;
 			return false;
 		}
-		/* An eighth of what was waited so far: little beside that, and few looks at a recorder that is frozen. */
+		/* An eighth of the wait so far: a short delay in proportion, and few wakeups if the recorder is frozen. */
 		if (since == 0)
 			since = now;
 		struct { int64_t sec, nsec; } pause = {0, (int64_t)((now - since) / 8)};

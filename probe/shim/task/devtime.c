@@ -1,11 +1,9 @@
 /*
- * When the device did what a call has put on a stream (record --device-time): an event with a time stamp before the task and
- * one behind it. The recorder learns what the device says of the two once the program itself has waited for the task:
- * nothing here waits, and of what the program never waits for nothing is known.
+ * The events around a task are queried when the program itself has waited for the task. The shim never waits: a task that the program does not wait
+ * for has no time.
  *
- * What the program sees stays as it is: the events are of a kind that takes none from the program. The
- * thread's last task is the program's. Where a call fails that the program has not made, its error is taken back, and the
- * process measures nothing more. While any stream of the process is captured, nothing is added at all.
+ * The program must not notice. The events do not count against the program's limit. The thread's last task stays the program's. If an added call
+ * fails, its error is cleared, and the process measures no more tasks. While a stream of the process is captured, no event is added.
  */
 #include "task/devtime.h"
 
@@ -18,30 +16,30 @@
 
 enum { PAIR_NONE = 0, PAIR_FREE = 1, PAIR_BUSY = 2, PAIR_PENDING = 3 };
 
-/* Two events, of one context for as long as that lives. */
+/* Two events in one context. */
 static struct pair {
 	uint32_t state; /* atomic */
-	uint32_t slot;  /* of the thread whose call it measures, and the number of the call in it */
+	uint32_t slot;  /* of the measured call's thread; seq is the call's number there */
 	uint64_t seq;
-	uint64_t issued, closed; /* clock, just before each of the two events was asked for */
+	uint64_t issued, closed; /* clock, just before each event was recorded */
 	struct place place;
-	void *on; /* the handle by which its thread names the stream */
+	void *on; /* handle by which the thread names the stream */
 	void *context, *before, *after;
 } pairs[PAIRS];
 
-static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* ever used, in each of the two states, where to look for a free one */
+static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* entries ever used, free, pending; index where the search begins */
 uint32_t shim_captures;
-static bool ended; /* the process measures nothing more */
+static bool ended; /* the process measures no more tasks */
 
-/* What is remembered of a thread, in the page before its ring. */
+/* The thread's state, in the page before its ring. */
 struct timing {
-	uint32_t left;  /* tasks until the next one that is measured */
+	uint32_t left;  /* tasks until the next measured one */
 	uint32_t random;
-	uint64_t next;  /* clock, before which none is measured */
-	struct pair *open; /* whose first event is on the stream */
-	int32_t error;  /* that the thread had before the call at hand */
-	int32_t kept;   /* error of the program's that an added call has replaced, 0 for none */
-	uint32_t ours, theirs; /* the thread's last task, and the last one of its own */
+	uint64_t next;  /* clock: no task is measured before */
+	struct pair *open; /* its first event is on the stream */
+	int32_t error;  /* the thread's last error before the current call */
+	int32_t kept;   /* the program's error that an added call has replaced, 0: none */
+	uint32_t ours, theirs; /* the thread's last task, and the last one that the program has made */
 };
 _Static_assert(512 + sizeof(struct timing) <= 1024, "timing");
 #define mine ((struct timing *)((uint8_t *)shim_t.ring + 512))
@@ -62,7 +60,7 @@ static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, 
 static int32_t status(void *event, bool *done) { return shim_event_status(runtime(STATUS), event, done); }
 static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime(ELAPSED))(ms, a, b); }
 
-/* The two layers have these in different orders. */
+/* The two layers take the parameters in different orders. */
 static int32_t stamp(void *event, uint64_t *us)
 {
 	return layer == UPPER ? ((int32_t (*)(void *, void *))runtime(STAMP))(event, us) : ((int32_t (*)(void *, void *))runtime(STAMP))(us, event);
@@ -83,12 +81,12 @@ static bool able(void)
 }
 
 /*
- * A runtime that tells times between events alone: one event of each context is the beginning of its clock. It is replaced now and then, since the
- * time between two events loses precision as it grows.
+ * A runtime without STAMP reports only times between events. Then one event in each context is the reference for all times. It is replaced from
+ * time to time, since a long time between events has less precision.
  */
 static struct reference {
-	void *context, *event, *next; /* next: that is to follow, once it is complete */
-	double us;                    /* on the clock, of the event */
+	void *context, *event, *next; /* next replaces event when it is complete */
+	double us;                    /* time of event */
 	bool old;
 } references[16];
 static uint32_t references_busy;
@@ -104,7 +102,7 @@ static struct reference *reference_of(void *context)
 	return NULL;
 }
 
-/* Puts the beginning of the clock on a stream, where there is none or it is old. */
+/* Records a reference event on a stream if the context has none, or an old one. */
 static void refer(void *context, void *on)
 {
 	if (has(STAMP) || !lock_references())
@@ -125,7 +123,7 @@ static void refer(void *context, void *on)
 	unlock_references();
 }
 
-/* When the two events of a pair were: TIMING_LATER where that can't be told yet. */
+/* Stores both events' times. Returns TIMING_LATER if they are not known yet. */
 static int32_t stamps(const struct pair *p, uint64_t *from, uint64_t *to, int32_t *device)
 {
 	enum { OLD_MS = 1000 };
@@ -157,7 +155,7 @@ static int32_t stamps(const struct pair *p, uint64_t *from, uint64_t *to, int32_
 	return e;
 }
 
-/* The clocks end with their contexts: that of one, or all for NULL. */
+/* Drops the reference events in a context that ends, in all contexts if it is NULL. */
 static void forget_references(void *context)
 {
 	while (!lock_references())
@@ -174,13 +172,13 @@ static void forget_references(void *context)
 	unlock_references();
 }
 
-/* Takes back the error of a call that the program has not made; error is the one that the thread had before. */
+/* Clears the error of an added call. error is the thread's earlier one. */
 static void restore(int32_t error)
 {
 	if (has(FORGET))
 		((int32_t (*)(int32_t))runtime(FORGET))(THREAD_LEVEL);
 	if (error == 0 && has(MESSAGE))
-		((const char *(*)(void))runtime(MESSAGE))(); /* else the text, too, may be one that the program has not asked for */
+		((const char *(*)(void))runtime(MESSAGE))(); /* clear the text too, unless it may belong to the program's error */
 	mine->kept = error;
 }
 
@@ -229,7 +227,7 @@ static void forget_parent(void)
 
 SHIM_HOOKS(.process = forget_parent, .thread = begin_thread);
 
-/* Whether this task is one to be measured. Those are chosen at random: programs repeat themselves. */
+/* Whether to measure this task. At random intervals, since programs repeat themselves. */
 static bool chosen(struct timing *m)
 {
 	uint32_t every = shim_control->time_every;
@@ -299,7 +297,7 @@ static struct pair *take_new(void)
 	return NULL;
 }
 
-/* Finds the layer of the runtime that the program uses, and the thread's context. */
+/* Finds the runtime layer that the program uses, and the thread's context. */
 static bool ready(struct timing *m, void **context)
 {
 	for (;;) {
@@ -409,7 +407,7 @@ static bool write_time(const struct time_record *time)
 	return true;
 }
 
-/* Tells the recorder of a task that is done. False where it is not, or where the runtime does not say. */
+/* Writes the time of a finished task. False if it is not finished, or on an error. */
 static bool tell(struct pair *p, uint64_t seen, int32_t error)
 {
 	bool done = false;
@@ -421,7 +419,7 @@ static bool tell(struct pair *p, uint64_t seen, int32_t error)
 		return false;
 	}
 	if (!done)
-		return false; /* another thread has put it there meanwhile */
+		return false; /* another thread has reused the pair in between */
 	int32_t e = stamps(p, &from, &to, &device);
 	if (e == TIMING_LATER && !has(STAMP))
 		return false;
@@ -440,7 +438,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 {
 	if (ended || __atomic_load_n(&pairs_pending, __ATOMIC_RELAXED) == 0 || shim_t.base == NULL)
 		return;
-	/* Where a capture forbids other threads what might disturb it, questions about events may be among that. */
+	/* During a capture, the runtime may forbid queries of events in all threads. */
 	if (!has(STAMP) && __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0)
 		return;
 	uint64_t seen = shim_now();
@@ -453,7 +451,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 		left--;
 		if (!shim_reached(&p->place, which, stream, until) || !taken(p, PAIR_PENDING))
 			continue;
-		/* It may be another's by now. */
+		/* The pair may have been reused. */
 		if (!shim_reached(&p->place, which, stream, until) || !tell(p, seen, error)) {
 			__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
 			continue;
@@ -463,7 +461,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 	}
 }
 
-/* Which pairs have to go, as their events or what is measured by them does. */
+/* Whether a pair must go: its events end, or its task's stream or device does. */
 static bool goes(const struct pair *p, enum leave which, const void *what, int32_t device)
 {
 	switch (which) {

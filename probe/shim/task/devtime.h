@@ -18,7 +18,7 @@ static inline void shim_timed(struct shim_call *c, void *on)
 		shim_time_begin(c, on);
 }
 
-/* Writes the times of the tasks that a wait has covered. */
+/* Writes the times for tasks that a wait has covered. */
 void shim_times_reached(enum reach which, void *stream, uint64_t until);
 
 /* Before the program ends a stream, a context or a device: writes the times that are there, and destroys the shim's events in it. */
@@ -39,7 +39,7 @@ static inline void shim_leaving(enum leave which, const void *what, int32_t devi
 void shim_capture(bool begins);
 extern uint32_t shim_captures HIDDEN; /* atomic; captures in progress in the process */
 
-/* Correct the answers of the runtime to the program: they may refer to a call that the shim added. */
+/* Correct the runtime's answers to the program: they may refer to a call that the shim added. */
 int32_t shim_last_error(int32_t ret, bool forget);
 void shim_last_task(uint32_t *id);
 

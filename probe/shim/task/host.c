@@ -1,10 +1,9 @@
 /*
- * Functions of the program's that a stream calls: host functions and callbacks. The shim gives the runtime its own function
- * instead, with what leads to the program's as its argument, and so knows when each run begins and ends, on whatever thread. The
- * runtime makes the same calls, and the program's function gets the argument that the program meant for it.
+ * The shim gives its own function to the runtime, with a pointer to an entry that has the program's function and argument. So it sees when each run begins
+ * and ends, on any thread.
  *
- * How often the runtime will call, nobody says: a graph that is run again calls again. So what leads to a function stays for
- * ever, once for each function with an argument; where there is no room for more the program's function goes as it is.
+ * The runtime may call a function any number of times, for example in a graph. So entries are never removed. Each pair of function and argument has
+ * one. If the table is full, the program's function is passed on unchanged.
  */
 #include "task/host.h"
 
@@ -12,14 +11,14 @@
 
 enum { FUNCTIONS = 1 << 15, TRIES = 64, RUNS = 24 };
 
-/* data counts once fn is there. A thread that finds neither takes another place: it may be there twice. */
+/* data is valid once fn is set. A thread that finds an entry being filled takes another one, so a pair may have two. */
 static struct own {
 	void *fn, *data;
 } functions[FUNCTIONS];
 
 /*
- * Runs inside a call that reports, which has a record for its beginning and one for its end, are told behind it: the recorder follows one
- * enclosing call of a thread. They lie in the page before the ring, like what stack.c keeps there.
+ * Runs inside a call that reports (shim_report) are recorded after it: a thread can be in only one enclosing call. Until then they are kept in the
+ * page before the ring, beside the hashes of record/stack.c.
  */
 struct run {
 	uint64_t fn, data, start, end;
@@ -61,7 +60,7 @@ static void call(void *own)
 		uint32_t depth = t->depth;
 		void *frame = t->frame;
 		uint64_t start = shim_now();
-		/* Calls are the program's own again, where the ring is not in the middle of a record. */
+		/* Inside a reporting call no record is open, so the function's calls are recorded. */
 		bool reports = t->outer != 0 && frame == t->outer_frame;
 		if (reports)
 			t->depth = 0;
@@ -87,7 +86,7 @@ bool shim_report_at(void *frame, struct shim_call *c, uint16_t func, const uint6
 {
 	struct shim_thread *t = &shim_t;
 	bool on = shim_begin_at(frame, c, func, words, n, reserve);
-	/* What the runtime calls in it is not recorded. */
+	/* The runtime's own calls inside it are not recorded. */
 	if (t->depth++ == 0)
 		t->frame = frame;
 	return on;

@@ -1,4 +1,3 @@
-/* What the runtime is asked for beside the program's own calls: the numbers of tasks and streams, and what belongs to a handle. */
 #include "task/ids.h"
 
 #include "base/loader.h"
@@ -6,7 +5,7 @@
 #include "runtime.h"
 #include "task/devtime.h"
 
-/* What was answered about a handle, until that ends. Another with the same place makes the shim ask again. */
+/* A cache of answers about handles, direct-mapped. */
 enum { ANSWERS = 64 };
 static struct answer { const void *handle; const char *function; uint32_t value; } answers[ANSWERS];
 
@@ -31,7 +30,7 @@ uint64_t shim_query(const char *function, const void *handle)
 			return known.value;
 	}
 	int (*f)(const void *, uint32_t *) = shim_optional(&shim_own[4], function);
-	shim_t.depth++; /* what it calls in turn is no call of the program's */
+	shim_t.depth++; /* its inner calls are not the program's */
 	bool told = f != NULL && f(handle, &v) == 0;
 	shim_t.depth--;
 	if (told && handle != NULL && !__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) {
@@ -46,21 +45,20 @@ uint64_t shim_query(const char *function, const void *handle)
 }
 
 /*
- * Logs and dumps of the runtime name a task by its stream's number and its own. Both are asked for by queries that read
- * what the thread has just done and leave everything as it is. The number of a stream is asked for once, until any
- * stream ends: its handle may then stand for another.
+ * The runtime's logs and dumps name a task by its stream's number and its own. Both are read by queries without side effects, right after the call. A
+ * stream's number is cached until any stream ends, since another stream may then get the handle.
  */
 #define STREAMS 8
-#define NO_TASK 0xffffffffU /* of a thread that has not made one yet */
+#define NO_TASK 0xffffffffU /* the thread has not made a task yet */
 static uint32_t streams_ended;
 static __thread struct {
 	struct { void *stream; uint32_t id, ended; } known[STREAMS];
-	uint64_t last; /* task that was asked for last */
+	uint64_t last; /* the last task that was recorded */
 } tasks __attribute__((tls_model("initial-exec")));
 
 void shim_stream_ended(void) { __atomic_fetch_add(&streams_ended, 1, __ATOMIC_ACQ_REL); }
 
-/* The ids of the task that the thread has just put on a stream; false where it has made none, or the runtime does not tell. */
+/* Stores the ids of the task that the thread has just put on a stream. False if there is none, or if the runtime has no such query. */
 static SHIM_INLINE bool task_ids(void *stream, uint64_t *both)
 {
 	int (*task_id)(uint32_t *) = shim_task_of[0] ? shim_optional(&shim_own[2], shim_task_of[0]) : NULL;
@@ -83,7 +81,7 @@ static SHIM_INLINE bool task_ids(void *stream, uint64_t *both)
 	}
 	*both = (uint64_t)tasks.known[k].id << 32 | task;
 	if (*both == tasks.last)
-		return false; /* a copy of nothing, or one that the runtime did itself */
+		return false; /* an empty copy, or one without a task */
 	tasks.last = *both;
 	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * The order of asynchronous work in the process. Each task or copy whose end matters gets the next number; a wait for a stream, an event or a
+ * The order in which the process submits asynchronous work. Each task or copy whose end matters gets the next number; a wait for a stream, an event or a
  * device covers the numbers that were given before it began.
  */
 #ifndef ACLTRACE_SHIM_ORDER_H
@@ -21,7 +21,7 @@ struct place {
 	int32_t device; /* 1 + device that the thread had selected, 0 unknown */
 };
 
-/* The place of the work that the thread has just put on a stream. */
+/* The place for the work that the thread has just put on a stream. */
 struct place shim_place(void *stream);
 /* Whether a wait for a stream, or for the thread's device, up to a number covers a place. */
 bool shim_reached(const struct place *p, enum reach which, const void *stream, uint64_t until);

@@ -1,6 +1,6 @@
 /*
- * The sizes of the parameters of kernels, which the runtime is asked for once for each kernel, as long as no function has ended: another
- * may then have its handle. Each kernel has a line of the table; a thread that reads one while another writes it asks the runtime.
+ * A cache of kernels' parameter sizes. A line is valid until any function ends, since another kernel may then get the handle. Lines have a
+ * sequence lock: a thread that reads a line while another one writes it asks the runtime instead.
  */
 #include "task/sizes.h"
 
@@ -12,7 +12,7 @@ enum { LINES = SHIM_KERNELS, WAYS = 8 };
 struct line {
 	uint64_t key;
 	uint32_t version; /* odd: being written */
-	uint32_t epoch; /* 0: for ever */
+	uint32_t epoch; /* 0: valid in all */
 	struct shim_sizes sizes;
 };
 _Static_assert(sizeof(struct line) == 64, "a line of the cache");
@@ -77,7 +77,7 @@ void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s)
 	__atomic_store_n(&to->version, version + 2, __ATOMIC_RELEASE);
 }
 
-/* Asks for the sizes of parameters from the nth on. False where there are none. */
+/* Asks the runtime for the sizes from parameter n on. False if there are none. */
 static bool ask(const void *func, uint32_t n, uint64_t key, struct shim_sizes *s)
 {
 	uint32_t since = shim_epoch();

@@ -1,4 +1,4 @@
-/* Sizes of the parameters of kernels, by the kernel's handle or another key. */
+/* Kernels' parameter sizes, by the kernel's handle or another key. */
 #ifndef ACLTRACE_SHIM_SIZES_H
 #define ACLTRACE_SHIM_SIZES_H
 
