@@ -20,7 +20,7 @@ import (
 func TestAddresses(t *testing.T) {
 	lib := testenv.CompileC(t, "libascendcl.so", []string{source("address.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
 	program := testenv.CompileC(t, "address", []string{source("address.c"), lib}, "-Wl,-rpath,"+filepath.Dir(lib))
-	out := wild(t, record.Options{Replayable: true, Env: os.Environ()}, program)
+	out := wild(t, record.Options{Capture: record.Capture{Replayable: true}, Env: os.Environ()}, program)
 	if out.ExitCode != 0 || out.Unfinished != 0 || out.Lost != 0 {
 		t.Fatalf("%+v %s", out.Result, out.stderr)
 	}
@@ -59,9 +59,9 @@ func TestSimulatorElsewhere(t *testing.T) {
 		}
 		return n
 	}
-	usual, _, _ := run(t, record.Options{Replayable: true}, program)
+	usual, _, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	t.Setenv("ACLSIM_VA_BASE", "0x550000000000")
-	other, res, _ := run(t, record.Options{Replayable: true}, program)
+	other, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	if a, b := payloads(usual), payloads(other); res.ExitCode != 0 || !maps.Equal(a, b) || len(a) == 0 {
 		t.Errorf("payloads %v\nelsewhere %v", a, b)
 	}

@@ -18,13 +18,12 @@ import (
 
 // AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
 type AttachOptions struct {
-	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int           // one process, and the children that it makes from now on
-	Comm    string        // processes of this name, those that there are and those to come
-	Cgroup  string        // folder of a control group: processes in it and below
-	All     bool          // every process that uses the runtime
-	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
-	For     time.Duration // how long; 0 means until the process ends or ctx does
+	Options        // Model, Output, Payload, MaxSize, Version, and Library where the process has several
+	PID     int    // one process, and the children that it makes from now on
+	Comm    string // processes of this name, those that there are and those to come
+	Cgroup  string // folder of a control group: processes in it and below
+	All     bool   // every process that uses the runtime
+	Sample  bool   // leave out calls while the recorder is behind, the more the further it is
 }
 
 // uprobes has probes see the processes that are to be recorded.
@@ -39,17 +38,15 @@ func (o *AttachOptions) uprobes(u *uprobe.Options) *uprobe.Options {
 // RuntimeOf returns the model of the runtime that the processes use.
 func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 	pids, _ := o.uprobes(&uprobe.Options{}).Processes()
-	return detect.OfProcesses(models, o.Library, o.PID, pids)
+	return detect.OfProcesses(models, o.Capture.Library, o.PID, pids)
 }
 
 // Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	r := &recorder{o: o.Options}
-	r.o.Probe = "ebpf"
-	if r.o.Payload == "" {
-		r.o.Payload = Small
-	}
-	if err := checkBlobFile(&r.o); err != nil {
+	r.o.Capture.Probe = "ebpf"
+	r.o.defaults()
+	if err := r.o.check(); err != nil {
 		return nil, err
 	}
 	uo, err := r.uprobeOptions()
@@ -68,8 +65,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		}
 		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
 			return nil, fmt.Errorf("process %d: %w", o.PID, err)
-		} else if len(libs) == 0 && o.Library == "" {
-			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
+		} else if len(libs) == 0 && o.Capture.Library == "" {
+			return nil, &OptionError{Conflict: LibraryUnknown, Value: fmt.Sprintf("process %d maps no library of the runtime (%s)", o.PID, strings.Join(o.Model.Libraries(), ", "))}
 		}
 		r.target.env = host.Environ(o.PID)
 	}
@@ -106,9 +103,9 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if err := r.dropRights(); err != nil {
 		return nil, err
 	}
-	if o.For > 0 {
+	if o.Limits.For > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.For)
+		ctx, cancel = context.WithTimeout(ctx, o.Limits.For)
 		defer cancel()
 	}
 	ctx, stop := context.WithCancel(ctx)

@@ -219,7 +219,7 @@ func TestAttachAgainstShim(t *testing.T) {
 	program := testenv.Example(t, "tiny_decoder")
 	ownLibraries(t)
 	l := &launches{of: map[int]int{}}
-	o := record.Options{Model: acl.Model, Sim: true, NoTaskIDs: true, Block: true, Follower: l, Output: filepath.Join(t.TempDir(), "shim.aclt"),
+	o := record.Options{Model: acl.Model, Sim: true, Capture: record.Capture{NoTaskIDs: true}, Limits: record.Limits{Block: true}, Follower: l, Output: filepath.Join(t.TempDir(), "shim.aclt"),
 		Command: []string{program, "--tokens", "100000", "--sleep-ms", "100", "--quiet"}}
 	ended := make(chan error, 1)
 	go func() {
@@ -348,7 +348,7 @@ func TestAttachToAll(t *testing.T) {
 	lib := ownLibraries(t)
 	a := decoder(t, "decoder", lib)
 	var b *exec.Cmd
-	r, _ := attach(t, record.AttachOptions{All: true, Options: record.Options{Library: filepath.Join(lib, "libascendcl.so")}}, func(l *launches) {
+	r, _ := attach(t, record.AttachOptions{All: true, Options: record.Options{Capture: record.Capture{Library: filepath.Join(lib, "libascendcl.so")}}}, func(l *launches) {
 		b = decoder(t, "decoder", lib)
 		launching(t, 2)(l)
 	})

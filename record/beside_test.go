@@ -58,7 +58,7 @@ func besideShim(t *testing.T, name string, times int, args ...string) {
 	binary := testenv.CompileC(t, "kernels.o", kernels, "-c", "-fPIC")
 	lib := ownLibraries(t)
 	for range times {
-		o := record.AttachOptions{All: true, Options: record.Options{Model: acl.Model, Library: filepath.Join(lib, "libascendcl.so"), Output: filepath.Join(t.TempDir(), "uprobes.aclt")}}
+		o := record.AttachOptions{All: true, Options: record.Options{Model: acl.Model, Capture: record.Capture{Library: filepath.Join(lib, "libascendcl.so")}, Output: filepath.Join(t.TempDir(), "uprobes.aclt")}}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var seen *record.Result
@@ -72,7 +72,7 @@ func besideShim(t *testing.T, name string, times int, args ...string) {
 		if len(ended) > 0 {
 			testenv.Uprobes(t, <-ended)
 		}
-		a, res, _ := run(t, record.Options{NoTaskIDs: true, Block: true}, append([]string{program, binary}, args...)...)
+		a, res, _ := run(t, record.Options{Capture: record.Capture{NoTaskIDs: true}, Limits: record.Limits{Block: true}}, append([]string{program, binary}, args...)...)
 		stop()
 		if err := <-ended; err != nil || seen.Lost != 0 || seen.Incomplete != nil || res.Lost != 0 || res.ExitCode != 0 {
 			t.Fatalf("the shim %+v, the uprobes %+v, %v", res, seen, err)

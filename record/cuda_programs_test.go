@@ -76,7 +76,7 @@ func TestCUDAPrograms(t *testing.T) {
 				t.Fatalf("%v: %v", host, err)
 			}
 			device := c.device(t)
-			for _, o := range []record.Options{{Replayable: true}, {DeviceTime: 1}} {
+			for _, o := range []record.Options{{Capture: record.Capture{Replayable: true}}, {Capture: record.Capture{DeviceTime: 1}}} {
 				o.Model = cuda.Model
 				r, res, out := run(t, o, device...)
 				if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || out != string(want) {
@@ -97,14 +97,14 @@ func TestCUDAPrograms(t *testing.T) {
 					default:
 						continue
 					}
-					if k.Measured != (o.DeviceTime != 0) && k.Fn.Stream >= 0 {
+					if k.Measured != (o.Capture.DeviceTime != 0) && k.Fn.Stream >= 0 {
 						t.Errorf("call %d, %s: measured %t", k.Call, k.Fn.Name, k.Measured)
 					}
 				}
 				if launches != c.launches || copies != c.copies {
 					t.Errorf("%d launches and %d copies", launches, copies)
 				}
-				if !o.Replayable {
+				if !o.Capture.Replayable {
 					continue
 				}
 				alone := filepath.Join(t.TempDir(), "alone.aclt")

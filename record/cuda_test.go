@@ -55,7 +55,7 @@ func item(c *format.Call, param int, item uint32, dir format.Dir) *format.Data {
 
 func TestCUDADriver(t *testing.T) {
 	program := cudaDriver(t)
-	r, res, out := run(t, record.Options{Model: cuda.Model, Replayable: true}, program)
+	r, res, out := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Failed != 0 || strings.Count(out, ": ok\n") != strings.Count(out, "\n") {
 		t.Fatalf("%+v\n%s", res, out)
 	}
@@ -175,7 +175,7 @@ func TestCUDABeforeParamInfo(t *testing.T) {
 	for i, lib := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
 		t.Setenv("LD_LIBRARY_PATH", lib)
 		path := filepath.Join(dir, "run.aclt")
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, cases...), Replayable: true, Stdout: os.Stderr})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, cases...), Capture: record.Capture{Replayable: true}, Stdout: os.Stderr})
 		if err != nil || res.ExitCode != 0 || res.Failed != 0 {
 			t.Fatalf("%s: %v, %+v", lib, err, res)
 		}
@@ -203,7 +203,7 @@ func TestCUDADeviceTime(t *testing.T) {
 	root := testenv.Root(t)
 	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "slow.so", []string{source("cuda_slow.c")}, "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include"), "-D_POSIX_C_SOURCE=200809L"))
 	before, _, plain := run(t, record.Options{Model: cuda.Model}, program)
-	r, res, out := run(t, record.Options{Model: cuda.Model, DeviceTime: 1}, program)
+	r, res, out := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{DeviceTime: 1}}, program)
 	if res.ExitCode != 0 || res.Failed != 0 || out != plain {
 		t.Fatalf("%+v\n%s", res, out)
 	}
@@ -331,7 +331,7 @@ func TestCUDABinaries(t *testing.T) {
 	for _, n := range sizes {
 		args = append(args, strconv.Itoa(n))
 	}
-	r, res, out := run(t, record.Options{Model: cuda.Model, Replayable: true}, args...)
+	r, res, out := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Replayable: true}}, args...)
 	if res.ExitCode != 0 || res.Failed != 0 {
 		t.Fatalf("%+v\n%s", res, out)
 	}
@@ -464,7 +464,7 @@ func TestRuntime(t *testing.T) {
 	if got := record.RuntimeOf(models, &record.AttachOptions{PID: os.Getpid()}); got != &with {
 		t.Errorf("a process beside a device: %s", got.Name)
 	}
-	if got := record.RuntimeOf(models, &record.AttachOptions{All: true, Options: record.Options{Library: filepath.Join(lib, "libascendcl.so")}}); got != acl.Model {
+	if got := record.RuntimeOf(models, &record.AttachOptions{All: true, Options: record.Options{Capture: record.Capture{Library: filepath.Join(lib, "libascendcl.so")}}}); got != acl.Model {
 		t.Errorf("processes that use a library, beside a device: %s", got.Name)
 	}
 

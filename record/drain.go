@@ -109,7 +109,7 @@ func (r *recorder) limit(s *ring.Session) error {
 		return nil
 	}
 	switch {
-	case r.o.For > 0 && r.now()-r.window.since > r.o.For.Nanoseconds():
+	case r.o.Limits.For > 0 && r.now()-r.window.since > r.o.Limits.For.Nanoseconds():
 	case r.steps.done():
 	case r.flight == nil && r.file.maxSize > 0 && r.rows.Writer().Size() > r.file.maxSize:
 		r.file.full, r.rows.Payloads.Cut = true, true

@@ -22,7 +22,7 @@ import (
 // fly records testdata/flight.c with a ring.
 func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 	t.Helper()
-	return flown(t, &Options{Ring: ring, Block: true}, nil, args...)
+	return flown(t, &Options{Ring: ring, Limits: Limits{Block: true}}, nil, args...)
 }
 
 // flown records testdata/flight.c. Where meanwhile is given, the program goes through its launches three times, and
@@ -194,7 +194,7 @@ func TestArmed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	res, out := flown(t, &Options{Armed: true}, func(first, second string) {
+	res, out := flown(t, &Options{Capture: Capture{Armed: true}}, func(first, second string) {
 		defer touch(second)
 		defer touch(first)
 		mine, err := ownSession()
@@ -277,7 +277,7 @@ func TestStepsStop(t *testing.T) {
 	was := stepsGrace
 	stepsGrace = time.Millisecond
 	defer func() { stepsGrace = was }()
-	res, out := flown(t, &Options{Steps: &StepRange{First: 1, Last: 2}, Block: true}, pass, "500")
+	res, out := flown(t, &Options{Steps: Steps{Range: &StepRange{First: 1, Last: 2}}, Limits: Limits{Block: true}}, pass, "500")
 	r, err := format.Open(out, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestFor(t *testing.T) {
 	var res *Result
 	var out string
 	for limit := 2 * time.Second; res == nil || res.Calls == 0 && limit < testenv.Patience; limit *= 4 { // on a machine that is slow, the program begins later
-		res, out = flown(t, &Options{For: limit}, pass, fmt.Sprint(launches))
+		res, out = flown(t, &Options{Limits: Limits{For: limit}}, pass, fmt.Sprint(launches))
 	}
 	r, err := format.Open(out, nil)
 	if err != nil {
@@ -337,7 +337,7 @@ func TestFlightReasons(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer null.Close()
-			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Block: true, Ring: &c.ring,
+			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Limits: Limits{Block: true}, Ring: &c.ring,
 				Stdin: null, Stdout: null, Stderr: null})
 			if err != nil || res.Incomplete != nil || len(res.Sealed) == 0 {
 				t.Fatalf("%v: %+v", err, res)
@@ -357,7 +357,7 @@ func TestFlightReasons(t *testing.T) {
 // TestSnapshot seals a ring when somebody asks for it, and goes on.
 func TestSnapshot(t *testing.T) {
 	const launches = 500
-	res, out := flown(t, &Options{Ring: &Ring{}, Block: true}, func(first, second string) {
+	res, out := flown(t, &Options{Ring: &Ring{}, Limits: Limits{Block: true}}, func(first, second string) {
 		defer func() { _, _ = os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600) }()
 		mine, err := ownSession()
 		if err != nil {

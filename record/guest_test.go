@@ -59,7 +59,7 @@ func compareGuests(t *testing.T, times int) {
 			}
 			program := testenv.CompileC(t, "guest", []string{source("guest.c")}, g.flags...)
 			for range times {
-				o := record.Options{Env: env, Block: true, RingBytes: 256 << 10, Output: filepath.Join(t.TempDir(), "run.aclt")}
+				o := record.Options{Env: env, Limits: record.Limits{Block: true, RingBytes: 256 << 10}, Output: filepath.Join(t.TempDir(), "run.aclt")}
 				if g.disk != "" {
 					o.Output = filepath.Join(tmpfs(t, g.disk), "run.aclt")
 				}
@@ -78,7 +78,7 @@ func compareGuests(t *testing.T, times int) {
 				if n == 0 || got > n || got+lost != n && !g.some || got < n/4 && g.disk == "" {
 					t.Fatalf("%d calls made, %d recorded, %d counted as lost; %+v", n, got, lost, out.Result)
 				}
-				if said := len(out.Unhooked) > 0 || out.Full || out.Incomplete != nil; got+lost != n && !said {
+				if said := len(out.Unhooked) > 0 || out.File.Full || out.Incomplete != nil; got+lost != n && !said {
 					t.Errorf("%d calls made, %d recorded, and nothing says why", n, got)
 				}
 				made, recorded, counted = made+n, recorded+got, counted+lost

@@ -17,7 +17,7 @@ import (
 // calls that it makes, and a replay that keeps the time is told of it.
 func TestHostFunctions(t *testing.T) {
 	program := testenv.CompileC(t, "program", []string{source("host.c")})
-	r, res, out := run(t, record.Options{Replayable: true}, program)
+	r, res, out := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 || res.Unfinished != 0 || res.Lost != 0 {
 		t.Fatalf("%+v", res)
 	}

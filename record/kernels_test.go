@@ -64,13 +64,13 @@ func TestRecordingRemembersLoadedKernelLibraries(t *testing.T) {
 	}
 	state := filepath.Join(t.TempDir(), "state")
 	t.Setenv("ACLSIM_KERNELS", library)
-	if o := wild(t, record.Options{Sim: true, State: state}, hello); o.Forgotten != nil || has(state, library) {
-		t.Errorf("a library that only the environment names: %v, noted %v", o.Forgotten, has(state, library))
+	if o := wild(t, record.Options{Sim: true, State: state}, hello); o.Kernels.Forgotten != nil || has(state, library) {
+		t.Errorf("a library that only the environment names: %v, noted %v", o.Kernels.Forgotten, has(state, library))
 	}
 	t.Setenv("ACLSIM_KERNELS", "/nowhere.so:"+other)
 	for range 2 {
-		if o := wild(t, record.Options{Sim: true, State: state}, program); o.Forgotten != nil || !has(state, library) || !has(state, other) || has(state, "/nowhere.so") {
-			t.Errorf("libraries that were loaded: %v", o.Forgotten)
+		if o := wild(t, record.Options{Sim: true, State: state}, program); o.Kernels.Forgotten != nil || !has(state, library) || !has(state, other) || has(state, "/nowhere.so") {
+			t.Errorf("libraries that were loaded: %v", o.Kernels.Forgotten)
 		}
 	}
 	list := filepath.Join(state, "libraries")
@@ -84,7 +84,7 @@ func TestRecordingRemembersLoadedKernelLibraries(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o := wild(t, record.Options{Sim: true, State: file}, program); o.Forgotten == nil {
+	if o := wild(t, record.Options{Sim: true, State: file}, program); o.Kernels.Forgotten == nil {
 		t.Error("nothing said of a list that can't be written")
 	}
 }

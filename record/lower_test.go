@@ -25,7 +25,7 @@ func lower(t *testing.T) []string {
 // A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
 // recorder sees every launch, with the names of the kernels.
 func TestLowerLibrary(t *testing.T) {
-	r, res, _ := run(t, record.Options{Replayable: true}, lower(t)...)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, lower(t)...)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
 		t.Fatalf("result %+v", res)
 	}
@@ -50,7 +50,7 @@ func TestLowerLibrary(t *testing.T) {
 
 // Such a job's tasks are measured by the lower library's functions, and its own calls are what they were.
 func TestLowerDeviceTime(t *testing.T) {
-	r, res, _ := run(t, record.Options{DeviceTime: 1}, lower(t)...)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, lower(t)...)
 	if d := r.Meta().DeviceTime; res.ExitCode != 0 || d.Measured < 100 || d.Refused+d.Unsound != 0 {
 		t.Errorf("%+v, %+v", res, d)
 	}

@@ -45,7 +45,7 @@ func TestRanges(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer errs.Close()
-				r, res, _ := run(t, record.Options{Env: env, Stderr: errs, Replayable: true}, command...)
+				r, res, _ := run(t, record.Options{Env: env, Stderr: errs, Capture: record.Capture{Replayable: true}}, command...)
 				if res.ExitCode != 0 || res.Unfinished != 0 {
 					t.Fatalf("%+v", res)
 				}

@@ -45,11 +45,11 @@ func TestOffloadOpenMP(t *testing.T) {
 		processes int
 	}{
 		{"alone", record.Options{}, []string{program}, 1},
-		{"measured", record.Options{DeviceTime: 1}, []string{program}, 1},
+		{"measured", record.Options{Capture: record.Capture{DeviceTime: 1}}, []string{program}, 1},
 		{"twice", record.Options{}, []string{"sh", "-c", "$0 & $0 && wait $!", program}, 2},
 	} {
 		t.Run(c.how, func(t *testing.T) {
-			c.o.Model, c.o.Replayable = cuda.Model, true
+			c.o.Model, c.o.Capture.Replayable = cuda.Model, true
 			r, res, _ := run(t, c.o, c.command...)
 			if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
 				t.Fatalf("%+v", res)
@@ -84,7 +84,7 @@ func TestOffloadOpenMP(t *testing.T) {
 // OpenACC's queues are streams that wait for each other, and what the runtime does behind them it does in functions that they call.
 func TestOffloadOpenACC(t *testing.T) {
 	program := offload(t, "offload_acc.c", "-fopenacc")
-	r, res, _ := run(t, record.Options{Model: cuda.Model, Replayable: true}, program)
+	r, res, _ := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
 		t.Fatalf("%+v", res)
 	}

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,125 +12,81 @@ import (
 	"github.com/acltrace/acltrace/record/rows"
 )
 
-// Payload says how much of what is copied is kept.
+// Payload is how much of the copied data is stored.
 type Payload string
 
 const (
-	Small Payload = "small" // copies up to 64 KiB
-	Full  Payload = "full"  // all
-	Hash  Payload = "hash"  // hash and length of all
+	Small Payload = "small" // copies up to SmallLimit
+	Full  Payload = "full"  // all copies
+	Hash  Payload = "hash"  // hash and length of all copies
 	None  Payload = "none"
 )
 
-// SmallLimit is the size in bytes up to which payloads are kept at the level Small.
+// SmallLimit is the size in bytes of the largest payload at the level Small.
 const SmallLimit = 64 << 10
 
-// VisibleLimit is the size in bytes of managed memory and registered host memory up to which Options.Replayable keeps its content.
+// VisibleLimit is the size in bytes of managed memory and registered host memory up to which Capture.Replayable stores its
+// content.
 const VisibleLimit = 64 << 20
 
-// SmallestCopy is the size in bytes below which copies are left out where small ones are not wanted.
+// SmallestCopy is the size in bytes of the smallest payload with Capture.NoSmall.
 const SmallestCopy = 4096
 
-// Options are the parameters of Run. The zero value of each field is its default.
+// Options are the parameters of a recording. The zero value of each field is its default.
 type Options struct {
-	Model       *api.Model    // required
-	Output      string        // file to write, required; %h, %p and %r in it are the host, the program's process and its rank
-	Overwrite   bool          // write over a file that has the name of Output or BlobFile
-	Keep        int           // without Overwrite, how many older files stay that were moved aside for Output; default 10
-	Command     []string      // program and arguments, required
-	Env         []string      // nil means the caller's own
-	Sim         bool          // run the program on the simulator
-	Probe       string        // "shim" (default) or "ebpf"
-	Bind        string        // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
-	Library     string        // with ebpf: the runtime library, where the program does not name it itself
-	Ring        *Ring         // keep the newest calls and seal them when something happens; nil records everything
-	Armed       bool          // record nothing until somebody asks for it: see Ask
-	Drop        bool          // with ebpf: give up the rights of this process that it does not need any more once the probes are there
-	For         time.Duration // record only so long, from when recording starts; 0 for no limit
-	Payload     Payload       // default Small
-	Block       bool          // the program waits where the recorder is too slow, instead of losing calls
-	Replayable  bool          // Full and Block, without a limit of size
-	MaxSize     int64         // bytes of the trace, at which recording ends, and payloads at nine tenths of it; default a tenth of the free space, at most 10 GiB
-	BlobFile    string        // file for the contents of payloads, "" to have them in Output; %h and %r as there
-	RingBytes   int           // of each thread's ring; default 8 MiB
-	MemoryLimit uint64        // bytes of all rings together; see ring.Options
-	Steps       *StepRange    // record these steps alone, nil for all
-	StepMarker  string        // what tells steps apart: see step.NewCounter
-	State       string        // folder for the list of kernel libraries that were loaded; default statedir.Path
-	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
-	NoSmall     bool          // leave out copies below SmallestCopy
-	NoTaskIDs   bool          // leave out the runtime's own ids of streams and tasks
-	DeviceTime  int           // of how many tasks of a thread one is measured by the device's clock; 0 for none, 1 for all
-	// DeviceTimeGap is the least time between two such tasks of a thread.
+	Model     *api.Model // required
+	Output    string     // file to write, required; %h, %p and %r stand for the host, the PID of the program and its rank
+	Overwrite bool       // replace files named Output or BlobFile
+	Keep      int        // without Overwrite: number of older files that were moved aside for Output and stay; default 10
+	BlobFile  string     // file for the contents of payloads, "" to store them in Output; %h and %r as there
+	Command   []string   // program and arguments, required by Run
+	Env       []string   // default the caller's environment
+	Sim       bool       // run the program on the simulator
+	Stdin     *os.File   // default the caller's, as for Stdout and Stderr
+	Stdout    *os.File
+	Stderr    *os.File
+
+	Capture Capture
+	Limits  Limits
+	Ring    *Ring // keep the newest calls and seal them when something happens; nil records everything
+	Steps   Steps
+
+	Follower Follower          // receives what is recorded during the recording; nil for none
+	Waiting  func(what string) // receives the reason of a long wait; nil for none
+	State    string            // folder of the list of loaded kernel libraries; default statedir.Path
+	Version  string            // of acltrace, for the trace
+}
+
+// Capture are the parameters of the probe.
+type Capture struct {
+	Probe      string  // "shim" (default) or "ebpf"
+	Bind       string  // shim: how it precedes the runtime, "auto" (default, means "preload"), "preload" or "audit"
+	Library    string  // ebpf: path of the runtime library, if the program does not name it
+	DropRights bool    // ebpf: drop capabilities that are not needed once the probes are attached
+	Armed      bool    // record nothing until a request starts it: see session.Ask
+	Payload    Payload // default Small
+	Replayable bool    // implies the level Full, Limits.Block and no limit of the size
+	NoSmall    bool    // leave out copies below SmallestCopy
+	NoTaskIDs  bool    // leave out the runtime's ids of streams and tasks
+	Stacks     int     // frames to store of the stack of each call, 0 for none
+	DeviceTime int     // measure one of this many tasks of a thread by the device's clock; 0 for none, 1 for all
+	// DeviceTimeGap is the least time between two measured tasks of a thread.
 	DeviceTimeGap time.Duration
-	Follower      Follower // is told what is recorded while that goes on; nil for nobody
-	// Waiting is told what the recording waits for, where that may take long; nil where nobody asks.
-	Waiting func(what string)
-	Version string   // of acltrace, for the trace
-	Stdin   *os.File // nil: the caller's own, as the next two
-	Stdout  *os.File
-	Stderr  *os.File
 }
 
-// defaults fills in what was not said.
-func (o *Options) defaults() {
-	if o.Replayable {
-		o.Payload, o.Block = Full, o.Block || o.Probe != "ebpf" // a probe in the kernel can't wait
-	}
-	if o.Payload == "" {
-		o.Payload = Small
-	}
-	if o.Probe == "" {
-		o.Probe = "shim"
-	}
-	if o.Bind == "" || o.Bind == "auto" {
-		o.Bind = "preload"
-	}
+// Limits are limits of time, size and memory.
+type Limits struct {
+	For         time.Duration // how long to record, from the start of recording; 0 for no limit
+	MaxSize     int64         // bytes of the trace at which recording ends, payloads at nine tenths; default a tenth of the free space, at most 10 GiB
+	Block       bool          // make the program wait if the recorder is too slow, instead of losing calls
+	RingBytes   int           // size of each thread's ring; default 8 MiB
+	MemoryLimit uint64        // bytes of all rings together: see ring.Options
 }
 
-// check says what does not go together.
-func (o *Options) check() error {
-	if o.DeviceTime != 0 && o.Probe != "shim" {
-		return errors.New("--device-time puts events on the program's streams, which only --probe shim can")
-	}
-	if o.Block && o.Probe == "ebpf" {
-		return errors.New("--policy block does not go with --probe ebpf: a probe in the kernel can't wait for the recorder; choose --probe shim, or a larger --ring-size")
-	}
-	switch o.Bind {
-	case "preload":
-	case "audit":
-		if o.Probe != "shim" {
-			return errors.New("--bind audit is a way to bind the shim: it does not go with --probe " + o.Probe)
-		}
-	default:
-		return fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
-	}
-	if o.Armed && o.Probe != "shim" {
-		return errors.New("--armed goes with --probe shim: what eBPF records is attached when it is wanted")
-	}
-	if o.Ring != nil && (o.Probe != "shim" || o.Replayable) {
-		return errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
-	}
-	if o.BlobFile != "" && o.Ring != nil {
-		return errors.New("--blobs does not go with a ring, which is kept in memory")
-	}
-	if err := checkBlobFile(o); err != nil {
-		return err
-	}
-	if o.Ring != nil && o.MaxSize != 0 {
-		return errors.New("--max-size ends a recording of everything: a ring has its own size, and --max-seals says how many traces are made of it")
-	}
-	if o.Steps != nil && (o.Probe != "shim" || o.Ring != nil) {
-		return errors.New("--steps goes with --probe shim, and not with a ring, which keeps the newest calls whatever the step")
-	}
-	return nil
-}
-
-func checkBlobFile(o *Options) error {
-	if strings.Contains(o.BlobFile, "%p") {
-		return errors.New("--blobs: %p is not known when that file is made; %h and %r are")
-	}
-	return nil
+// Steps select the steps that are recorded.
+type Steps struct {
+	Range  *StepRange // nil for all
+	Marker string     // what separates steps: see step.NewCounter
 }
 
 // Ring are the parameters of a flight recorder.
@@ -139,6 +94,89 @@ type Ring = flight.Options
 
 // Follower receives what is recorded during the recording.
 type Follower = rows.Follower
+
+// defaults fills in the defaults.
+func (o *Options) defaults() {
+	c := &o.Capture
+	if c.Replayable {
+		c.Payload, o.Limits.Block = Full, o.Limits.Block || c.Probe != "ebpf" // a probe in the kernel can't wait
+	}
+	if c.Payload == "" {
+		c.Payload = Small
+	}
+	if c.Probe == "" {
+		c.Probe = "shim"
+	}
+	if c.Bind == "" || c.Bind == "auto" {
+		c.Bind = "preload"
+	}
+}
+
+// Conflict is a reason why options can't be combined.
+type Conflict string
+
+// The conflicts. Each is named after the options that it concerns.
+const (
+	DeviceTimeWithoutShim Conflict = "DeviceTime needs events on the program's streams, which only the shim can record"
+	BlockWithoutShim      Conflict = "Block needs the shim: a probe in the kernel can't wait for the recorder"
+	AuditWithoutShim      Conflict = "Bind applies to the shim only"
+	UnknownBind           Conflict = "Bind has an unknown value"
+	AuditImpossible       Conflict = "Bind audit is not possible for this program"
+	ArmedWithoutShim      Conflict = "Armed needs the shim"
+	RingConflict          Conflict = "Ring needs the shim, and excludes Replayable: calls that have left the ring can't be replayed"
+	BlobFileWithRing      Conflict = "BlobFile excludes Ring, which is kept in memory"
+	BlobFileByPID         Conflict = "BlobFile contains %p, which is unknown when the file is created"
+	MaxSizeWithRing       Conflict = "MaxSize excludes Ring, which has its own size"
+	StepsConflict         Conflict = "Steps need the shim, and exclude Ring, which keeps the newest calls of any step"
+	LibraryUnknown        Conflict = "Library is required"
+)
+
+// OptionError reports options that can't be combined, or an option that this program needs or does not support.
+type OptionError struct {
+	Conflict Conflict
+	Value    string // of the option, if the message needs it
+	Err      error  // cause, nil for none
+}
+
+func (e *OptionError) Error() string {
+	s := string(e.Conflict)
+	if e.Value != "" {
+		s += fmt.Sprintf(" (%s)", e.Value)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// check returns an OptionError if options can't be combined. Defaults must be filled in.
+func (o *Options) check() error {
+	c := &o.Capture
+	shim := c.Probe == "shim"
+	for _, r := range []struct {
+		conflicts bool
+		reason    Conflict
+		value     string
+	}{
+		{c.DeviceTime != 0 && !shim, DeviceTimeWithoutShim, ""},
+		{o.Limits.Block && c.Probe == "ebpf", BlockWithoutShim, ""},
+		{c.Bind == "audit" && !shim, AuditWithoutShim, c.Probe},
+		{c.Bind != "audit" && c.Bind != "preload", UnknownBind, c.Bind},
+		{c.Armed && !shim, ArmedWithoutShim, ""},
+		{o.Ring != nil && (!shim || c.Replayable), RingConflict, ""},
+		{o.BlobFile != "" && o.Ring != nil, BlobFileWithRing, ""},
+		{strings.Contains(o.BlobFile, "%p"), BlobFileByPID, ""},
+		{o.Ring != nil && o.Limits.MaxSize != 0, MaxSizeWithRing, ""},
+		{o.Steps.Range != nil && (!shim || o.Ring != nil), StepsConflict, ""},
+	} {
+		if r.conflicts {
+			return &OptionError{Conflict: r.reason, Value: r.value}
+		}
+	}
+	return nil
+}
 
 // limit returns the size in bytes up to which payloads are captured.
 func (p Payload) limit() uint64 {
@@ -156,9 +194,9 @@ func (o *Options) window() format.Window {
 	switch {
 	case o.Ring != nil:
 		return format.WindowRing
-	case o.Steps != nil:
+	case o.Steps.Range != nil:
 		return format.WindowSteps
-	case o.Armed:
+	case o.Capture.Armed:
 		return format.WindowArmed
 	case len(o.Command) == 0:
 		return format.WindowAttached

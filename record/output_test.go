@@ -23,7 +23,7 @@ import (
 func into(t *testing.T, output string, o record.Options, command ...string) *record.Result {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
-	o.Model, o.Output, o.Command, o.Sim, o.Block = acl.Model, output, command, true, true
+	o.Model, o.Output, o.Command, o.Sim, o.Limits.Block = acl.Model, output, command, true, true
 	res, err := record.Run(context.Background(), &o)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestRestartKeepsOlderTraces(t *testing.T) {
 			if n > 10 {
 				want = []string{filepath.Join(dir, fmt.Sprintf("run.%d.aclt", n-10))}
 			}
-			if !slices.Equal(res.Moved, want) || res.Incomplete != nil || res.NoFile != "" {
+			if !slices.Equal(res.File.Moved, want) || res.Incomplete != nil || res.File.Missing != "" {
 				t.Errorf("recording %d: %+v", n, res)
 			}
 		}
@@ -98,7 +98,7 @@ func TestRecordingWithoutCallReplacesNothing(t *testing.T) {
 		into(t, output, o, program, "1", "10")
 		before, files := must(os.ReadFile(output))(t), names(t, dir)
 		res := into(t, output, o, "/bin/sh", "-c", "exit 3")
-		if !res.OlderKept || res.ExitCode != 3 || res.NoFile != "" || len(res.Moved) != 0 || res.Bytes != 0 {
+		if !res.File.OlderKept || res.ExitCode != 3 || res.File.Missing != "" || len(res.File.Moved) != 0 || res.File.Bytes != 0 {
 			t.Errorf("%+v", res)
 		}
 		if after := must(os.ReadFile(output))(t); string(after) != string(before) || !slices.Equal(names(t, dir), files) {
@@ -118,10 +118,10 @@ func TestOverwrite(t *testing.T) {
 		t.Errorf("files %v, %d calls", got, callsIn(t, output))
 	}
 	res := into(t, output, record.Options{BlobFile: blobs}, program, "1", "12")
-	if filepath.Base(res.BlobFile) != "payloads-2" {
+	if filepath.Base(res.File.BlobFile) != "payloads-2" {
 		t.Errorf("%+v", res)
 	}
-	for _, path := range append(res.Moved, output) {
+	for _, path := range append(res.File.Moved, output) {
 		if b := open(t, path).BlobFile(); b == nil || b.Err != nil {
 			t.Errorf("the payloads of %s: %+v", path, b)
 		}
@@ -165,7 +165,7 @@ func TestOutputOfAnotherRecorder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if res := <-done; len(res.Moved) != 1 || res.Calls != 13 {
+	if res := <-done; len(res.File.Moved) != 1 || res.Calls != 13 {
 		t.Errorf("%+v", res)
 	}
 }
@@ -180,7 +180,7 @@ func TestOutputWithProcess(t *testing.T) {
 	}
 	for _, o := range []record.Options{{}, {Ring: &record.Ring{}}} {
 		res := into(t, filepath.Join(dir, "run.%p.aclt"), o, program, "1", "10")
-		if res.Output == other || res.Incomplete != nil || len(res.Moved) != 0 || callsIn(t, res.Output) != 12 {
+		if res.Output == other || res.Incomplete != nil || len(res.File.Moved) != 0 || callsIn(t, res.Output) != 12 {
 			t.Errorf("%+v", res)
 		}
 	}
@@ -205,7 +205,7 @@ func TestRemovedFolder(t *testing.T) {
 			into(t, output, c.o, program, "1", "10")
 		}
 		res := into(t, output, c.o, "/bin/sh", "-c", fmt.Sprintf("%s 1 10; rm -r %s; exit 7", program, dir))
-		if res.ExitCode != 7 || !strings.Contains(res.NoFile, output+": the folder was removed") || res.Bytes != 0 {
+		if res.ExitCode != 7 || !strings.Contains(res.File.Missing, output+": the folder was removed") || res.File.Bytes != 0 {
 			t.Errorf("%+v", res)
 		}
 		for _, l := range res.Left {
@@ -213,7 +213,7 @@ func TestRemovedFolder(t *testing.T) {
 		}
 	}
 	output := filepath.Join(t.TempDir(), "run.aclt")
-	if res := into(t, output, record.Options{}, "/bin/sh", "-c", fmt.Sprintf("%s 1 10; rm %s", program, output)); !strings.Contains(res.NoFile, "was removed or replaced") {
+	if res := into(t, output, record.Options{}, "/bin/sh", "-c", fmt.Sprintf("%s 1 10; rm %s", program, output)); !strings.Contains(res.File.Missing, "was removed or replaced") {
 		t.Errorf("%+v", res)
 	}
 }
@@ -223,11 +223,11 @@ func TestDiskWithoutRoomForCalls(t *testing.T) {
 	program := threadsProgram(t)
 	dir := tmpfs(t, "330k")
 	res := into(t, filepath.Join(dir, "run.aclt"), record.Options{}, program, "1", "30000")
-	if res.ExitCode != 0 || res.Calls != 0 || res.NoRoom <= 0 || !res.DiskFull {
+	if res.ExitCode != 0 || res.Calls != 0 || res.File.NoRoom <= 0 || !res.File.DiskFull {
 		t.Errorf("%+v", res)
 	}
-	res = into(t, filepath.Join(t.TempDir(), "run.aclt"), record.Options{MaxSize: 1024}, program, "1", "30000")
-	if res.ExitCode != 0 || res.Calls != 0 || res.NoRoom != 1024 || res.DiskFull {
+	res = into(t, filepath.Join(t.TempDir(), "run.aclt"), record.Options{Limits: record.Limits{MaxSize: 1024}}, program, "1", "30000")
+	if res.ExitCode != 0 || res.Calls != 0 || res.File.NoRoom != 1024 || res.File.DiskFull {
 		t.Errorf("%+v", res)
 	}
 }
@@ -236,7 +236,7 @@ func TestDiskWithoutRoomForCalls(t *testing.T) {
 func TestCallsOnFullDisk(t *testing.T) {
 	program := threadsProgram(t)
 	output := filepath.Join(tmpfs(t, "700k"), "run.aclt")
-	res := into(t, output, record.Options{Replayable: true}, program, "2", "500000")
+	res := into(t, output, record.Options{Capture: record.Capture{Replayable: true}}, program, "2", "500000")
 	if res.ExitCode != 0 || !errors.Is(res.Incomplete, syscall.ENOSPC) {
 		t.Errorf("exit code %d, %v", res.ExitCode, res.Incomplete)
 	}
@@ -283,7 +283,7 @@ func TestSalvageOfMovedTrace(t *testing.T) {
 	_ = c.Process.Kill()
 	_ = c.Wait()
 	res := into(t, output, record.Options{}, program, "1", "20") // the program of the killed recorder goes on
-	if len(res.Moved) != 1 {
+	if len(res.File.Moved) != 1 {
 		t.Fatalf("%+v", res)
 	}
 	if err := os.WriteFile(ahead, []byte("\n"), 0); err != nil {

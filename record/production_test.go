@@ -456,9 +456,9 @@ func TestMaxSize(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "2500"
 	p.goWhenOff()
-	res := recordJob(t, p, &record.Options{MaxSize: 1 << 20}, "wait")
+	res := recordJob(t, p, &record.Options{Limits: record.Limits{MaxSize: 1 << 20}}, "wait")
 	// What is on its way to the file comes too.
-	if !res.Full || res.ExitCode != 0 || res.Calls > 4*2500/2+8 {
+	if !res.File.Full || res.ExitCode != 0 || res.Calls > 4*2500/2+8 {
 		t.Errorf("%+v", res)
 	}
 	if b, err := os.ReadFile(p.result); err != nil || !strings.Contains(string(b), "done") {
@@ -666,7 +666,7 @@ func TestRingLimits(t *testing.T) {
 			_ = os.Remove(p.result + name)
 		}
 		went := p.goWhenOff()
-		res = recordJob(t, p, &record.Options{Ring: &record.Ring{Bytes: 1 << 20}, For: limit}, "wait")
+		res = recordJob(t, p, &record.Options{Ring: &record.Ring{Bytes: 1 << 20}, Limits: record.Limits{For: limit}}, "wait")
 		resumed = <-went
 	}
 	if len(res.Sealed) != 1 || res.Calls == 0 || res.Calls >= 4*400 {

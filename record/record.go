@@ -97,7 +97,7 @@ func prepare(opts *Options) (*recorder, error) {
 	if r.target.path, err = host.FindProgram(o.Command[0]); err != nil {
 		return nil, err
 	}
-	if err := host.CheckExecutable(r.target.path); err != nil && (o.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
+	if err := host.CheckExecutable(r.target.path); err != nil && (o.Capture.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
 		return nil, err
 	}
 	r.target.env = slices.Clone(o.Env)
@@ -135,8 +135,8 @@ func (r *recorder) create(env []string) error {
 		w = nil
 	}
 	r.rows = rows.New(&rows.Options{
-		Model: o.Model, Meta: &r.meta, HashOnly: o.Payload == Hash, Visible: o.Replayable && o.Probe == "shim" && o.Model.KeepsVisible(),
-		MaxSize: r.file.maxSize, Follower: o.Follower, Undrained: o.Probe == "ebpf",
+		Model: o.Model, Meta: &r.meta, HashOnly: o.Capture.Payload == Hash, Visible: o.Capture.Replayable && o.Capture.Probe == "shim" && o.Model.KeepsVisible(),
+		MaxSize: r.file.maxSize, Follower: o.Follower, Undrained: o.Capture.Probe == "ebpf",
 	}, w)
 	if o.Ring != nil {
 		r.flight = flight.New(*o.Ring, r.flightRecording())
@@ -160,8 +160,8 @@ func (r *recorder) begun(env []string) {
 		now, mono = now-(mono-r.start), r.start
 	}
 	r.meta = format.Meta{
-		Host: name, Argv: o.Command, Env: recordedEnv(o.Model, env, "."), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
-		StartWall: now, StartMono: mono, Payloads: format.Payloads{PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable},
+		Host: name, Argv: o.Command, Env: recordedEnv(o.Model, env, "."), CapturedBy: o.Capture.Probe, API: o.Model.Name, Simulated: o.Sim,
+		StartWall: now, StartMono: mono, Payloads: format.Payloads{PayloadLevel: string(o.Capture.Payload), Policy: policyName(o.Limits.Block), Replayable: o.Capture.Replayable},
 		Tracer: format.Tracer{Version: o.Version}, Derivation: format.Derivation{Window: o.window()},
 	}
 	r.meta.Device.Runtime, r.meta.Device.DriverVersion = host.RuntimeVersions(&o.Model.Installed, env)
@@ -206,7 +206,7 @@ func secret(name string) bool {
 func (r *recorder) run(ctx context.Context) (*Result, error) {
 	var res *Result
 	var err error
-	if r.o.Probe == "ebpf" {
+	if r.o.Capture.Probe == "ebpf" {
 		res, err = r.runUprobes(ctx)
 	} else {
 		res, err = r.runShim(ctx)

@@ -90,7 +90,7 @@ func TestExamples(t *testing.T) {
 	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
 		t.Run(name, func(t *testing.T) {
 			program := testenv.Example(t, name)
-			r, res, out := run(t, record.Options{Replayable: true}, program)
+			r, res, out := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 			if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Processes != 1 {
 				t.Errorf("result %+v", res)
 			}
@@ -172,7 +172,7 @@ func TestTaskIDs(t *testing.T) {
 	if of["aclrtMemcpyAsync"] == 0 || of["aclrtLaunchKernelWithHostArgs"] == 0 {
 		t.Errorf("calls with ids: %v", of)
 	}
-	r, _, _ = run(t, record.Options{NoTaskIDs: true}, testenv.Example(t, "hello"))
+	r, _, _ = run(t, record.Options{Capture: record.Capture{NoTaskIDs: true}}, testenv.Example(t, "hello"))
 	for _, c := range calls(t, r) {
 		for _, o := range c.Outs {
 			if o.Param == probe.TaskParam {
@@ -185,7 +185,7 @@ func TestTaskIDs(t *testing.T) {
 // The stack of each call, by name, and its addresses once for each way to it.
 func TestStacks(t *testing.T) {
 	program := testenv.CompileC(t, "stack", []string{source("stack.c")}, "-fno-omit-frame-pointer", "-fno-inline", "-rdynamic")
-	r, _, _ := run(t, record.Options{Stacks: 16}, program)
+	r, _, _ := run(t, record.Options{Capture: record.Capture{Stacks: 16}}, program)
 	stacks := timeline.NewStacks(r)
 	ways := map[string]int{}
 	written := 0
@@ -210,7 +210,7 @@ func TestStacks(t *testing.T) {
 
 func TestThreads(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
-	r, res, _ := run(t, record.Options{Block: true}, program, "8", "5000")
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, program, "8", "5000")
 	cs := calls(t, r)
 	per := map[uint32]int{}
 	last := map[uint32]int64{}
@@ -233,7 +233,7 @@ func TestRingsAreReused(t *testing.T) {
 	var r *format.Reader
 	var res *record.Result
 	for pause := 200; res == nil || res.Refused > 2 && pause < 10_000; pause *= 4 { // a busy recorder takes a ring back later
-		r, res, _ = run(t, record.Options{MemoryLimit: 5 * 64 << 10, RingBytes: 64 << 10}, program, strconv.Itoa(n), strconv.Itoa(pause))
+		r, res, _ = run(t, record.Options{Limits: record.Limits{MemoryLimit: 5 * 64 << 10, RingBytes: 64 << 10}}, program, strconv.Itoa(n), strconv.Itoa(pause))
 	}
 	if res.ExitCode != 0 || res.Refused > 2 {
 		t.Fatalf("result %+v", res)
@@ -260,7 +260,7 @@ func TestRingsAreReused(t *testing.T) {
 
 // A program may have many events, and each of them tells of a result.
 func TestManyEvents(t *testing.T) {
-	r, _, _ := run(t, record.Options{Block: true}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
+	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
 	there := 0
 	for _, c := range calls(t, r) {
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
@@ -278,7 +278,7 @@ func TestManyEvents(t *testing.T) {
 
 // A result that two threads wait for is what the copy has brought, whatever the first of them to return does with the memory.
 func TestBothWait(t *testing.T) {
-	r, _, _ := run(t, record.Options{Block: true, Replayable: true}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
+	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{Replayable: true}}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
 	want, there := bytes.Repeat([]byte{7}, 32<<20), 0
 	for d, err := range r.Data(nil) {
 		if err != nil {
@@ -301,7 +301,7 @@ func TestBothWait(t *testing.T) {
 // is lost and counted. The other threads are recorded.
 func TestRingWrittenOver(t *testing.T) {
 	program := testenv.CompileC(t, "scribble", []string{"testdata/scribble.c"}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
-	r, res, _ := run(t, record.Options{Block: true, RingBytes: 64 << 10}, program)
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true, RingBytes: 64 << 10}}, program)
 	others, own := uint64(0), uint64(0)
 	for _, c := range calls(t, r) {
 		if r.Threads()[c.Thread].TID != r.Processes()[0].PID {
@@ -469,7 +469,7 @@ func TestSoakPolling(t *testing.T) {
 	}
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	const calls = 10_000_000
-	r, res, _ := run(t, record.Options{Block: true}, program, "2", strconv.Itoa(calls))
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, program, "2", strconv.Itoa(calls))
 	counts, err := r.Counts()
 	if err != nil {
 		t.Fatal(err)
@@ -482,7 +482,7 @@ func TestSoakPolling(t *testing.T) {
 // A full ring loses calls, and every one of them is counted.
 func TestDropIsCounted(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
-	r, res, _ := run(t, record.Options{RingBytes: 64 << 10}, program, "4", "200000")
+	r, res, _ := run(t, record.Options{Limits: record.Limits{RingBytes: 64 << 10}}, program, "4", "200000")
 	n := uint64(len(calls(t, r)))
 	var lost uint64
 	for _, g := range r.Gaps() {
@@ -500,7 +500,7 @@ func TestDropIsCounted(t *testing.T) {
 // gave the memory back before, the trace says so.
 func TestResults(t *testing.T) {
 	program := testenv.CompileC(t, "result", []string{source("result.c")})
-	r, res, _ := run(t, record.Options{Replayable: true}, program)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 {
 		t.Fatalf("exit code %d", res.ExitCode)
 	}
@@ -555,7 +555,7 @@ func TestResultsNotCaptured(t *testing.T) {
 		"pinned":     {format.TooManyPending: 1},
 	} {
 		t.Run(way, func(t *testing.T) {
-			r, res, _ := run(t, record.Options{Replayable: true}, program, way)
+			r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program, way)
 			if res.ExitCode != 0 || res.Lost != 0 {
 				t.Fatalf("exit code %d, %d calls lost", res.ExitCode, res.Lost)
 			}
@@ -585,7 +585,7 @@ func TestResultsBesideWait(t *testing.T) {
 	src := []string{source("beside.c")}
 	lib := testenv.CompileC(t, "libascendcl.so", src, "-DRUNTIME", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
 	program := testenv.CompileC(t, "beside", append(src, lib), "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
-	r, res, _ := run(t, record.Options{Replayable: true}, program)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 {
 		t.Fatalf("exit code %d", res.ExitCode)
 	}
@@ -606,7 +606,7 @@ func TestResultsBesideWait(t *testing.T) {
 // Levels of payload.
 func TestPayloadLevels(t *testing.T) {
 	program := testenv.Example(t, "vector_add") // copies of 256 KiB
-	none, _, _ := run(t, record.Options{Payload: record.None, Block: true}, program)
+	none, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.None}, Limits: record.Limits{Block: true}}, program)
 	found := 0
 	for _, c := range calls(t, none) {
 		for _, d := range c.Data {
@@ -621,9 +621,9 @@ func TestPayloadLevels(t *testing.T) {
 	if found == 0 {
 		t.Error("none: no large copy in the trace")
 	}
-	full, _, _ := run(t, record.Options{Payload: record.Full, Block: true}, program)
-	hashed, _, _ := run(t, record.Options{Payload: record.Hash, Block: true}, program)
-	small, _, _ := run(t, record.Options{Payload: record.Small, Block: true}, program)
+	full, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Full}, Limits: record.Limits{Block: true}}, program)
+	hashed, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Hash}, Limits: record.Limits{Block: true}}, program)
+	small, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Small}, Limits: record.Limits{Block: true}}, program)
 	a, b := payloads(t, full, format.Whole), payloads(t, hashed, format.HashOnly)
 	// At the level small the program's own thread hashes what is large, at the level hash the recorder does.
 	c := payloads(t, small, format.HashOnly)
@@ -637,7 +637,7 @@ func TestPayloadLevels(t *testing.T) {
 
 // Small copies are left out on request: nothing that the program has copied below 4 KiB is in the file.
 func TestNoSmallCopies(t *testing.T) {
-	r, _, _ := run(t, record.Options{Replayable: true, NoSmall: true}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
+	r, _, _ := run(t, record.Options{Capture: record.Capture{Replayable: true, NoSmall: true}}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
 	if r.Meta().Replayable {
 		t.Error("the trace says it can be replayed")
 	}

@@ -16,43 +16,59 @@ import (
 	"github.com/acltrace/acltrace/record/rows"
 )
 
-// Result says how a recording ended.
+// Result is how a recording ended.
 type Result struct {
-	ExitCode   int               // of the program; 128 and the number of the signal that ended it
-	Signal     int               // that ended the program, 0 for none
-	Calls      uint64            // in the file
-	Nested     uint64            // of the lost calls, those made inside other calls, as signal handlers do
-	Unwritten  uint64            // calls that were recorded and could not be written
-	Failed     uint64            // of these
-	Unfinished uint64            // of these
-	Lost       uint64            // calls that are missing
+	ExitCode   int    // of the program; 128 and the number of the signal that ended it
+	Signal     int    // signal that ended the program, 0 for none
+	Output     string // name of the trace
+	File       FileResult
+	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
+	Calls      uint64            // in the trace
+	Failed     uint64            // of Calls
+	Unfinished uint64            // of Calls
+	Lost       uint64            // calls that the rings had no room for
+	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
+	Unwritten  uint64            // calls that could not be written to the file
 	Refused    int               // threads that could not be recorded
-	Processes  int               // that called the runtime
-	Bytes      int64             // of the file
-	BlobFile   string            // name of the file with the contents of payloads, "" where they are in the trace
-	BlobBytes  int64             // of that file
+	Processes  int               // processes that called the runtime
+	Died       []Died            // processes that were killed or crashed, except the program itself
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
-	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
-	NoCall     string            // why no call was seen, "" if calls were seen or nothing shows why
-	Unexecuted []string          // kernels that were launched on the simulator and that no kernel library implements, sorted
-	Crashed    []string          // kernels that crashed in their own code on the simulator, sorted
-	// Forgotten is why the list of this user's kernel libraries lacks those of the program, nil if it has them: a replay does not load
-	// them by itself.
-	Forgotten error
-	Output    string   // name of the file
-	OlderKept bool     // no call was recorded, and Output is the older file that had the name
-	Moved     []string // new names of the older files that had the name of Output
-	NoFile    string   // why there is no file, "" if there is
-	NoRoom    int64    // the largest size of the file, if that left no room for a call, else 0
-	DiskFull  bool     // NoRoom is a part of the free space, not given by Options.MaxSize
-	Sealed    []string // with a Ring: the files, in the order in which they were sealed
-	Full      bool     // the trace had its largest size before the program ended
-	Died      []Died   // processes that a signal has ended, other than the program itself
-	Missed    string   // why steps that were wanted are not in the trace, "" where all are
-	Salvaged  []string // traces of what recorders that were killed had left
-	Left      []Left   // rings that are in no trace yet, of this recording or of earlier ones
-	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
+	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
+	NoCall     string            // why no call was seen, "" if calls were seen or the reason is unknown
+	Missed     *MissedSteps      // nil if all selected steps are in the trace
+	Kernels    KernelResult
+	Salvaged   []string // traces that were made of what killed recorders had left
+	Left       []Left   // rings that are in no trace yet, of this recording or of earlier ones
+	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// FileResult is what became of the file of a trace.
+type FileResult struct {
+	Bytes     int64
+	BlobFile  string   // file with the contents of payloads, "" if they are in the trace
+	BlobBytes int64    // of that file
+	OlderKept bool     // no call was recorded, and Output is an older file
+	Moved     []string // new names of older files
+	Missing   string   // why there is no file, "" if there is
+	Full      bool     // the file reached its maximum size before the program ended
+	NoRoom    int64    // the maximum size, if it left no room for a call, else 0
+	DiskFull  bool     // NoRoom was derived from the free space, not from Limits.MaxSize
+}
+
+// KernelResult is what became of the kernels on the simulator.
+type KernelResult struct {
+	Unexecuted []string // launched kernels that no kernel library implements, sorted
+	Crashed    []string // kernels that crashed in their own code, sorted
+	// Forgotten is why the user's list lacks kernel libraries of the program. A replay does not load those by itself.
+	Forgotten error
+}
+
+// MissedSteps reports selected steps that the program has not reached.
+type MissedSteps struct {
+	Wanted StepRange
+	Made   int    // steps of the process that has made the most
+	By     string // what separated them
 }
 
 // Died is a process that was killed or crashed.
@@ -68,8 +84,8 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.target.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
-	res.Unexecuted, res.Crashed = r.kernels.failed()
-	res.Forgotten = r.kernels.err
+	res.Kernels.Unexecuted, res.Kernels.Crashed = r.kernels.failed()
+	res.Kernels.Forgotten = r.kernels.err
 	var err error
 	if r.flight != nil {
 		err = r.finishRing(res)
@@ -80,22 +96,22 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	if res.Incomplete = errors.Join(res.Incomplete, r.file.unnamed); res.Incomplete == nil {
 		res.Incomplete = err
 	}
-	res.Full, res.Missed = r.file.full, r.steps.missed()
+	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}
-	res.Output, res.Moved = r.file.name, r.file.moved
+	res.Output, res.File.Moved = r.file.name, r.file.moved
 	if r.flight != nil {
-		res.Moved = r.flight.Moved()
+		res.File.Moved = r.flight.Moved()
 	}
-	if st, err := os.Stat(res.Output); err == nil && res.NoFile == "" && !res.OlderKept {
-		res.Bytes = st.Size()
+	if st, err := os.Stat(res.Output); err == nil && res.File.Missing == "" && !res.File.OlderKept {
+		res.File.Bytes = st.Size()
 	}
 	if st, err := os.Stat(r.file.blobs); err == nil {
-		res.BlobFile, res.BlobBytes = r.file.blobs, st.Size()
+		res.File.BlobFile, res.File.BlobBytes = r.file.blobs, st.Size()
 	}
 	b.End(m.EndNS)
 	return res, nil
@@ -111,30 +127,30 @@ func (r *recorder) finishRing(res *Result) (err error) {
 	}
 	res.Sealed, err = r.flight.End(r.ending)
 	if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
-		if res.NoFile = err.Error(); !host.Exists(filepath.Dir(r.file.name)) {
-			res.NoFile = r.file.missing()
+		if res.File.Missing = err.Error(); !host.Exists(filepath.Dir(r.file.name)) {
+			res.File.Missing = r.file.missing()
 		}
 	}
-	res.OlderKept = len(res.Sealed) == 0 && err == nil
+	res.File.OlderKept = len(res.Sealed) == 0 && err == nil
 	return err
 }
 
 // finishFile closes the file of a recording without a ring.
 func (r *recorder) finishFile(res *Result) (err error) {
 	b, m, w := r.rows, &r.meta, r.rows.Writer()
-	res.OlderKept, err = r.file.settle(w)
-	if r.o.NoSmall || b.Payloads.Cut || b.Payloads.Unkept > 0 || b.Count.Lost > 0 || b.Lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 || r.unseen.damaged {
+	res.File.OlderKept, err = r.file.settle(w)
+	if r.o.Capture.NoSmall || b.Payloads.Cut || b.Payloads.Unkept > 0 || b.Count.Lost > 0 || b.Lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 || r.unseen.damaged {
 		m.Replayable = false
 	}
 	if res.Incomplete != nil && b.Last < m.EndNS { // the number of later calls is unknown
 		_ = w.Gap(format.Gap{Thread: format.NoThread, From: b.Last, To: m.EndNS, Reason: format.WriteFailed})
 	}
 	err = errors.Join(err, w.SetMeta(m), w.Close())
-	if res.Unwritten = w.Lost(); !res.OlderKept {
-		res.NoFile = r.file.missing()
+	if res.Unwritten = w.Lost(); !res.File.OlderKept {
+		res.File.Missing = r.file.missing()
 	}
 	if w.Calls() == 0 && r.file.full {
-		res.NoRoom, res.DiskFull = r.file.maxSize, r.file.tenth
+		res.File.NoRoom, res.File.DiskFull = r.file.maxSize, r.file.tenth
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 // added. taken is the number of calls that the recorder had taken. It returns the name of the trace, "" if there was nothing.
 func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session) (string, error) {
 	left := flight.Find(dir)
-	r := &recorder{o: Options{Model: m, Output: output, Payload: Small}, file: traceFile{name: output, keep: defaultKeep}}
+	r := &recorder{o: Options{Model: m, Output: output, Capture: Capture{Payload: Small}}, file: traceFile{name: output, keep: defaultKeep}}
 	if meta := left.Meta(); meta != nil {
 		r.meta = *meta
 	}

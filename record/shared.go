@@ -147,7 +147,7 @@ type Variable struct {
 // Environment is what a program must have set to write into the shared session in a folder.
 func Environment(dir string, o *Options) ([]Variable, error) {
 	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
-	if o.Bind == "audit" {
+	if o.Capture.Bind == "audit" {
 		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
 	}
 	if o.Sim {

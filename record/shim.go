@@ -37,7 +37,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	r.meta.Coverage.Binder = r.o.Bind
+	r.meta.Coverage.Binder = r.o.Capture.Bind
 	if err := r.begin(s); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -103,9 +103,9 @@ func (r *recorder) shimEnvironment(s *ring.Session, shim *inject.ShimFolder, env
 	if err != nil {
 		return nil, err
 	}
-	if r.o.Bind == "audit" {
+	if r.o.Capture.Bind == "audit" {
 		if env, err = shim.Audited(r.target.path, env); err != nil {
-			return nil, fmt.Errorf("--bind audit: %w", err)
+			return nil, &OptionError{Conflict: AuditImpossible, Err: err}
 		}
 	}
 	return env, nil
@@ -128,7 +128,7 @@ func (r *recorder) begin(s *ring.Session) error {
 	r.window.since = r.now()
 	switch {
 	case r.shared.succeeds: // keep the state that the previous collector has set
-	case r.o.Armed:
+	case r.o.Capture.Armed:
 		s.Wait(0)
 	default:
 		s.Go()
@@ -140,12 +140,12 @@ func (r *recorder) begin(s *ring.Session) error {
 		r.window.waiting = max(r.now(), 1)
 		r.rows.Lacks = format.Detached
 	}
-	if r.o.Steps != nil {
+	if r.o.Steps.Range != nil {
 		r.steps = newStepFilter(&r.o, r.rows, &r.meta)
 		r.rows.Hooks.Keep = r.steps.keep
 	}
 	var err error
-	if r.control, err = session.Listen(s.Dir(), r.shared.mode); err != nil && r.o.Armed {
+	if r.control, err = session.Listen(s.Dir(), r.shared.mode); err != nil && r.o.Capture.Armed {
 		return err
 	}
 	return nil
@@ -189,20 +189,20 @@ func preferOOM() (restore func()) {
 }
 
 func (r *recorder) ringOptions() *ring.Options {
-	so := &ring.Options{Waiting: r.o.Armed, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
-		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
+	so := &ring.Options{Waiting: r.o.Capture.Armed, RingBytes: r.o.Limits.RingBytes, MemoryLimit: r.o.Limits.MemoryLimit, NoTaskIDs: r.o.Capture.NoTaskIDs, StackFrames: r.o.Capture.Stacks,
+		TimeEvery: r.o.Capture.DeviceTime, TimeGap: r.o.Capture.DeviceTimeGap}
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.target.env, clock+"=virtual") {
 		// Calls have times of the simulator's clock.
 		so.VirtualFrom = r.meta.StartMono
 	}
-	if r.o.NoSmall {
+	if r.o.Capture.NoSmall {
 		so.PayloadLeast = SmallestCopy
 	}
-	if r.o.Block {
+	if r.o.Limits.Block {
 		so.Policy = ring.Block
 	}
-	so.PayloadLimit = r.o.Payload.limit()
-	if r.o.Replayable && r.o.Model.KeepsVisible() {
+	so.PayloadLimit = r.o.Capture.Payload.limit()
+	if r.o.Capture.Replayable && r.o.Model.KeepsVisible() {
 		so.VisibleLimit = VisibleLimit
 	}
 	return so
@@ -240,9 +240,9 @@ func (r *recorder) learn(res *Result, s *ring.Session) {
 		}
 		r.unseen.add(format.Unhooked{PID: d.PID, Exe: d.Exe, Reason: fmt.Sprintf("%s: %s are not recorded", d.What, of)})
 	}
-	if r.o.DeviceTime != 0 {
+	if r.o.Capture.DeviceTime != 0 {
 		d, n := r.rows.DeviceTime(), s.Untimed()
-		d.Every, d.GapNS = r.o.DeviceTime, r.o.DeviceTimeGap.Nanoseconds()
+		d.Every, d.GapNS = r.o.Capture.DeviceTime, r.o.Capture.DeviceTimeGap.Nanoseconds()
 		d.PoolExhausted, d.Captured, d.Lost, d.Refused = n[probe.UntimedPool], n[probe.UntimedCapture], n[probe.UntimedLost], n[probe.UntimedFailed]
 		r.meta.DeviceTime = &d
 	}

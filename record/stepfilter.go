@@ -61,18 +61,18 @@ func (s *stepFilter) keep(f *api.Func, c *format.Call, pieces []probe.Piece) (bo
 	process := s.rows.ProcessOf(c.Thread)
 	n := s.processes[process]
 	if n == nil {
-		n = &processSteps{Counter: step.NewCounter(s.o.Model, s.o.StepMarker)}
+		n = &processSteps{Counter: step.NewCounter(s.o.Model, s.o.Steps.Marker)}
 		s.processes[process] = n
 	}
 	was, in := n.At(), n.See(f, c.Thread, rangeName(f, pieces))
 	switch {
 	case n.At() == was:
-	case n.At() <= s.o.Steps.Last:
+	case n.At() <= s.o.Steps.Range.Last:
 		s.passed = 0
 	case s.passed == 0 && s.allPassed():
 		s.passed = probe.Now()
 	}
-	if in >= s.o.Steps.First && in <= s.o.Steps.Last {
+	if in >= s.o.Steps.Range.First && in <= s.o.Steps.Range.Last {
 		return true, s.gap(n)
 	}
 	if timeline.AffectsState(f) {
@@ -94,7 +94,7 @@ func (s *stepFilter) done() bool {
 // allPassed reports whether all processes that have launched a task are past the selected steps.
 func (s *stepFilter) allPassed() bool {
 	for _, n := range s.processes {
-		if n.Launched() && n.At() <= s.o.Steps.Last {
+		if n.Launched() && n.At() <= s.o.Steps.Range.Last {
 			return false
 		}
 	}
@@ -122,10 +122,10 @@ func (s *stepFilter) end() (err error) {
 	return err
 }
 
-// missed returns why selected steps are not in the trace, "" if all are.
-func (s *stepFilter) missed() string {
+// missed returns nil if all selected steps are in the trace.
+func (s *stepFilter) missed() *MissedSteps {
 	if s == nil {
-		return ""
+		return nil
 	}
 	var most *processSteps
 	for _, n := range s.processes {
@@ -133,10 +133,10 @@ func (s *stepFilter) missed() string {
 			most = n
 		}
 	}
-	if most == nil || most.At() >= s.o.Steps.Last {
-		return ""
+	if most == nil || most.At() >= s.o.Steps.Range.Last {
+		return nil
 	}
-	return fmt.Sprintf("--steps %d:%d: the program has made %d steps, which were told apart by %s", s.o.Steps.First, s.o.Steps.Last, most.At()+1, most.By(s.o.Model))
+	return &MissedSteps{Wanted: *s.o.Steps.Range, Made: most.At() + 1, By: most.By(s.o.Model)}
 }
 
 // rangeName returns the name of the range or mark that a call begins, "" for other calls.

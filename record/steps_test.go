@@ -36,8 +36,8 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := append([]string{program, kernels, fmt.Sprint(c.processes), "40"}, c.ranges...)
-			whole, res, _ := run(t, record.Options{Block: true}, command...)
-			if res.ExitCode != 0 || res.Missed != "" {
+			whole, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, command...)
+			if res.ExitCode != 0 || res.Missed != nil {
 				t.Fatalf("%+v", res)
 			}
 			l, err := timeline.Load(whole, acl.Model)
@@ -53,9 +53,9 @@ func TestSteps(t *testing.T) {
 				for k := range want {
 					want[k] *= c.processes
 				}
-				r, res, _ := run(t, record.Options{Block: true, StepMarker: c.marker, Steps: &record.StepRange{First: from, Last: from + 2}}, command...)
-				if res.Missed != "" {
-					t.Errorf("%d: %s", from, res.Missed)
+				r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Steps: record.Steps{Marker: c.marker, Range: &record.StepRange{First: from, Last: from + 2}}}, command...)
+				if res.Missed != nil {
+					t.Errorf("%d: %+v", from, res.Missed)
 				}
 				got := blocks(t, r, -1, 0, 1<<62)
 				if from == 0 {
@@ -82,9 +82,10 @@ func TestSteps(t *testing.T) {
 		})
 	}
 	// Steps that never come.
-	r, res, _ := run(t, record.Options{Block: true, Steps: &record.StepRange{First: 100, Last: 110}}, program, kernels, "1", "40")
-	if want := "--steps 100:110: the program has made 41 steps, which were told apart by calls of aclrtSynchronizeStream"; res.Missed != want {
-		t.Errorf("%q, want %q", res.Missed, want)
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Steps: record.Steps{Range: &record.StepRange{First: 100, Last: 110}}}, program, kernels, "1", "40")
+	want := record.MissedSteps{Wanted: record.StepRange{First: 100, Last: 110}, Made: 41, By: "calls of aclrtSynchronizeStream"}
+	if res.Missed == nil || *res.Missed != want {
+		t.Errorf("%+v, want %+v", res.Missed, want)
 	}
 	if n := len(blocks(t, r, -1, 0, 1<<62)); n != 0 || len(r.Gaps()) != 1 || r.Gaps()[0].Calls != 41*3+40 {
 		t.Errorf("%d launches, gaps %+v", n, r.Gaps())

@@ -43,7 +43,7 @@ const defaultKeep = 10
 
 // prepare derives the names and the maximum size from the options, and moves nothing aside yet.
 func (f *traceFile) prepare(o *Options, env []string) error {
-	f.pattern, f.overwrite, f.keep, f.maxSize = o.Output, o.Overwrite, cmp.Or(o.Keep, defaultKeep), o.MaxSize
+	f.pattern, f.overwrite, f.keep, f.maxSize = o.Output, o.Overwrite, cmp.Or(o.Keep, defaultKeep), o.Limits.MaxSize
 	f.name = outputName(o.Output, env, os.Getpid()) // until the program has a PID
 	largest := f.name
 	if o.BlobFile != "" {
@@ -52,7 +52,7 @@ func (f *traceFile) prepare(o *Options, env []string) error {
 		}
 		largest = f.blobs
 	}
-	if f.maxSize == 0 && !o.Replayable {
+	if f.maxSize == 0 && !o.Capture.Replayable {
 		f.maxSize, f.tenth = defaultMaxSize(filepath.Dir(largest)), true
 	}
 	return f.open(f.name)

@@ -53,7 +53,7 @@ func TestUnseenPaused(t *testing.T) {
 			return nil
 		}()
 	}()
-	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Sim: true, Armed: true, Replayable: true,
+	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{Armed: true, Replayable: true},
 		Command: []string{program, dir, "paused", testenv.Built(t, "lib/aclsim_kernels.o")}})
 	if err != nil || res.ExitCode != 0 || res.Lost != 0 {
 		t.Fatalf("%v: %+v", err, res)
@@ -117,7 +117,7 @@ func TestStreamLeft(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	out := filepath.Join(t.TempDir(), "l.aclt")
 	program := testenv.CompileC(t, "unseen", []string{"testdata/unseen.c"})
-	res, err := Run(t.Context(), &Options{Model: acl.Model, Output: out, Sim: true, DeviceTime: 1, Command: []string{program, ".", "left", "early"}})
+	res, err := Run(t.Context(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{DeviceTime: 1}, Command: []string{program, ".", "left", "early"}})
 	if err != nil || res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
 		t.Fatalf("%v: %+v", err, res)
 	}
@@ -145,11 +145,11 @@ func TestStreamLeft(t *testing.T) {
 func TestUnseenToggled(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	program := testenv.CompileC(t, "toggle", []string{"testdata/toggle.c"}, "-lpthread")
-	for name, o := range map[string]Options{"block": {Replayable: true}, "drop": {Payload: Full, RingBytes: 64 << 10}} {
+	for name, o := range map[string]Options{"block": {Capture: Capture{Replayable: true}}, "drop": {Capture: Capture{Payload: Full}, Limits: Limits{RingBytes: 64 << 10}}} {
 		t.Run(name, func(t *testing.T) {
 			end := filepath.Join(t.TempDir(), "end")
-			o.Model, o.Output, o.Sim, o.Armed, o.Command = acl.Model, filepath.Join(t.TempDir(), "t.aclt"), true, true, []string{program, end}
-			o.DeviceTime = 3
+			o.Model, o.Output, o.Sim, o.Capture.Armed, o.Command = acl.Model, filepath.Join(t.TempDir(), "t.aclt"), true, true, []string{program, end}
+			o.Capture.DeviceTime = 3
 			var toggling sync.WaitGroup
 			toggling.Go(func() {
 				defer func() { _ = os.WriteFile(end, nil, 0o600) }()

@@ -30,8 +30,8 @@ type uprobeUse struct {
 // runUprobes records a command by uprobes on the libraries of the runtime that it will map, as far as they can be foreseen, and on
 // others as it maps them.
 func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
-	if r.o.Library != "" {
-		if _, err := os.Stat(r.o.Library); err != nil {
+	if r.o.Capture.Library != "" {
+		if _, err := os.Stat(r.o.Capture.Library); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrStart, err)
 		}
 	}
@@ -88,8 +88,8 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	stop()
 	res := &Result{Incomplete: errors.Join(<-read, r.rows.Finish())}
 	res.ExitCode, res.Signal = exitStatus(cmd.ProcessState)
-	if r.o.Library != "" {
-		r.rows.Processes.Libraries[r.o.Library] = true
+	if r.o.Capture.Library != "" {
+		r.rows.Processes.Libraries[r.o.Capture.Library] = true
 	}
 	return r.finishUprobes(res, u)
 }
@@ -127,15 +127,15 @@ func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 	}
 	r.uprobes.trial = best
 	flushed := time.Now()
-	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.RingBytes, PayloadLimit: r.o.Payload.limit(), Meanwhile: func() error { return r.flush(&flushed) }}
+	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.Limits.RingBytes, PayloadLimit: r.o.Capture.Payload.limit(), Meanwhile: func() error { return r.flush(&flushed) }}
 	return o, nil
 }
 
 // follow puts probes on the libraries of some processes: the one that was named, those that they map, those that lie where their
 // loaders look, and those that they, or processes to come, map later.
 func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error) {
-	if r.o.Library != "" {
-		path, err := filepath.EvalSymlinks(r.o.Library)
+	if r.o.Capture.Library != "" {
+		path, err := filepath.EvalSymlinks(r.o.Capture.Library)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +248,7 @@ func refusedReason(functions []string) string {
 
 // dropRights gives up what the recorder does not need any more, where that is wished.
 func (r *recorder) dropRights() error {
-	if !r.o.Drop {
+	if !r.o.Capture.DropRights {
 		return nil
 	}
 	if err := uprobe.DropCapabilities(r.uprobes.trial.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {

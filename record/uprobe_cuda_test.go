@@ -31,8 +31,8 @@ func TestUprobesOfCUDASizes(t *testing.T) {
 // uprobesOfCUDA compares what the shim and the uprobes see of a program, which makes at least so many calls on its first thread.
 func uprobesOfCUDA(t *testing.T, program string, least int) {
 	t.Helper()
-	a, _, _ := run(t, record.Options{Model: cuda.Model, Payload: record.Full, MaxSize: 1 << 40}, program)
-	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: []string{program}, Output: t.TempDir() + "/run.aclt", Sim: true}
+	a, _, _ := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}}, program)
+	o := record.Options{Model: cuda.Model, Capture: record.Capture{Probe: "ebpf", Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}, Command: []string{program}, Output: t.TempDir() + "/run.aclt", Sim: true}
 	res, err := record.Run(t.Context(), &o)
 	testenv.Uprobes(t, err)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
@@ -87,7 +87,7 @@ func TestUprobesOfShortPrograms(t *testing.T) {
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
 	program := testenv.CompileC(t, "binaries", []string{source("cuda_binaries.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
 	for range 4 {
-		o := record.Options{Model: cuda.Model, Probe: "ebpf", Command: []string{program, "100"}, Output: filepath.Join(t.TempDir(), "run.aclt"), Sim: true}
+		o := record.Options{Model: cuda.Model, Capture: record.Capture{Probe: "ebpf"}, Command: []string{program, "100"}, Output: filepath.Join(t.TempDir(), "run.aclt"), Sim: true}
 		res, err := record.Run(t.Context(), &o)
 		testenv.Uprobes(t, err)
 		if res.ExitCode != 0 || res.Calls != 7 || len(res.Unhooked) != 0 {
@@ -102,7 +102,7 @@ func TestUprobesOfCUDAReplay(t *testing.T) {
 	program := cudaDriver(t)
 	cases := []string{"load-ptx", "load-options", "load-fat", "load-library", "packed", "many-arguments", "cooperative", "attribute-cooperative",
 		"attribute-cluster-dimension", "attribute-programmatic-stream-serialization", "attribute-priority", "copies", "rows", "order", "nodes"}
-	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: append([]string{program, "--work", "200"}, cases...),
+	o := record.Options{Model: cuda.Model, Capture: record.Capture{Probe: "ebpf", Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}, Command: append([]string{program, "--work", "200"}, cases...),
 		Output: t.TempDir() + "/run.aclt", Sim: true}
 	res, err := record.Run(t.Context(), &o)
 	testenv.Uprobes(t, err)

@@ -25,7 +25,7 @@ func TestUprobesThatTheKernelRefuses(t *testing.T) {
 	program := testenv.CompileC(t, "four", []string{source("four.c")})
 	recorded := func(flags ...string) (*record.Result, string, error) {
 		lib := testenv.CompileC(t, "libascendcl.so", []string{source("prefixes.c")}, append(flags, "-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libascendcl.so")...)
-		o := record.Options{Model: acl.Model, Probe: "ebpf", Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{program, "3"},
+		o := record.Options{Model: acl.Model, Capture: record.Capture{Probe: "ebpf"}, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{program, "3"},
 			Env: append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))}
 		res, err := record.Run(context.Background(), &o)
 		return res, o.Output, err
@@ -47,11 +47,12 @@ func TestUprobesThatTheKernelRefuses(t *testing.T) {
 
 // eBPF with --policy block lost calls, and advised --policy block: a probe in the kernel can't wait, and the pair is refused.
 func TestUprobesDoNotBlock(t *testing.T) {
-	o := record.Options{Model: acl.Model, Probe: "ebpf", Block: true, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
-	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !strings.Contains(err.Error(), "--policy block does not go with --probe ebpf") {
+	o := record.Options{Model: acl.Model, Capture: record.Capture{Probe: "ebpf"}, Limits: record.Limits{Block: true}, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
+	var conflict *record.OptionError
+	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.As(err, &conflict) || conflict.Conflict != record.BlockWithoutShim {
 		t.Errorf("%v", err)
 	}
-	o.Block, o.Replayable = false, true // which asks for as much as can be had
+	o.Limits.Block, o.Capture.Replayable = false, true // which asks for as much as can be had
 	_, err := record.Run(context.Background(), &o)
 	testenv.Uprobes(t, err)
 	if policy := open(t, o.Output).Meta().Policy; policy != "drop" {

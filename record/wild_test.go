@@ -121,7 +121,7 @@ func TestWildProcesses(t *testing.T) {
 			if c.root {
 				root(t)
 			}
-			out := wild(t, record.Options{Sim: true, RingBytes: 64 << 10}, append([]string{program}, c.mode...)...)
+			out := wild(t, record.Options{Sim: true, Limits: record.Limits{RingBytes: 64 << 10}}, append([]string{program}, c.mode...)...)
 			code := 0
 			if c.mode[0] == "outlive" {
 				code = 3
@@ -143,7 +143,7 @@ func TestWildProcesses(t *testing.T) {
 		}
 		defer until.Close()
 		defer told.Close()
-		o := record.Options{Sim: true, Probe: "ebpf", Model: acl.Model, Command: []string{program, "daemon", "until"}, Stdin: until, Output: filepath.Join(t.TempDir(), "run.aclt")}
+		o := record.Options{Sim: true, Capture: record.Capture{Probe: "ebpf"}, Model: acl.Model, Command: []string{program, "daemon", "until"}, Stdin: until, Output: filepath.Join(t.TempDir(), "run.aclt")}
 		res, err := record.Run(t.Context(), &o)
 		testenv.Uprobes(t, err)
 		if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "runs on behind the program") {
@@ -219,11 +219,11 @@ func TestWildExecKeepsCallsApart(t *testing.T) {
 func TestWildThreads(t *testing.T) {
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
 	env := fake(t)
-	small := record.Options{Env: env, RingBytes: 64 << 10}
+	small := record.Options{Env: env, Limits: record.Limits{RingBytes: 64 << 10}}
 
 	t.Run("200 at once", func(t *testing.T) {
 		o := small
-		o.Block = true
+		o.Limits.Block = true
 		out := wild(t, o, program, "many", "200")
 		if out.ExitCode != 0 || len(out.calls) != 200*50 || len(out.r.Threads()) != 200 || out.Refused != 0 || out.Lost != 0 {
 			t.Errorf("%d calls of %d threads, %+v, %s", len(out.calls), len(out.r.Threads()), out.Result, out.stderr)
@@ -231,7 +231,7 @@ func TestWildThreads(t *testing.T) {
 	})
 	t.Run("limit of memory", func(t *testing.T) {
 		o := small
-		o.MemoryLimit = 3 * 64 << 10
+		o.Limits.MemoryLimit = 3 * 64 << 10
 		out := wild(t, o, program, "many", "10")
 		if out.ExitCode != 0 || len(out.calls) != 3*50 || out.Refused != 7 {
 			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
@@ -267,7 +267,7 @@ func TestWildThreads(t *testing.T) {
 	t.Run("signal handler calls", func(t *testing.T) {
 		const n = 200000
 		o := small
-		o.Block = true
+		o.Limits.Block = true
 		out := wild(t, o, program, "signal", strconv.Itoa(n))
 		handled, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
 		if out.ExitCode != 0 || out.Unfinished != 0 || handled < 2 {
@@ -288,7 +288,7 @@ func TestWildThreads(t *testing.T) {
 			t.Skip("only on x86-64 a program can have itself stopped after each instruction")
 		}
 		o := small
-		o.Block = true
+		o.Limits.Block = true
 		out := wild(t, o, testenv.CompileC(t, "wild_step", []string{source("wild_step.c")}))
 		stepped, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
 		if out.ExitCode != 0 || out.Unfinished != 0 || stepped < 100 {
@@ -311,7 +311,7 @@ func TestWildThreads(t *testing.T) {
 		}
 	})
 	t.Run("errno", func(t *testing.T) {
-		out := wild(t, record.Options{Env: env, Replayable: true}, program, "errno")
+		out := wild(t, record.Options{Env: env, Capture: record.Capture{Replayable: true}}, program, "errno")
 		if out.ExitCode != 0 || out.by["aclrtGetDevice"] != 100000 {
 			t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
 		}
@@ -460,7 +460,7 @@ func TestWildFullDisk(t *testing.T) {
 	disk := tmpfs(t, "6m")
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
 	trace := filepath.Join(disk, "run.aclt")
-	out := wild(t, record.Options{Env: fake(t), Replayable: true, Output: trace}, program, "copy", "300")
+	out := wild(t, record.Options{Env: fake(t), Capture: record.Capture{Replayable: true}, Output: trace}, program, "copy", "300")
 	if out.ExitCode != 6 || out.stdout != "done\n" {
 		t.Errorf("exit code %d, output %q", out.ExitCode, out.stdout)
 	}
@@ -785,7 +785,7 @@ func TestWildNested(t *testing.T) {
 		t.Run(bind, func(t *testing.T) {
 			inner := filepath.Join(t.TempDir(), "inner.aclt")
 			script := fmt.Sprintf("%s use; %s record -q --bind %s -o %s -- %s spawn; %s use", program, acltrace, bind, inner, program, program)
-			out := wild(t, record.Options{Env: env, Bind: bind}, "/bin/sh", "-c", script)
+			out := wild(t, record.Options{Env: env, Capture: record.Capture{Bind: bind}}, "/bin/sh", "-c", script)
 			r := open(t, inner)
 			n := len(calls(t, r))
 			if out.ExitCode != 0 || out.stderr != "" || len(out.calls) != 4+4 || n != 9 || out.Processes != 2 || len(r.Processes()) != 2 {

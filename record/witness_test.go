@@ -85,7 +85,7 @@ func TestShimAgainstUprobes(t *testing.T) {
 			for _, lib := range append([]string{filepath.Join(dir, "libascendcl.so")}, j.libraries...) {
 				testenv.Uprobes(t, u.Add(lib))
 			}
-			r, _, _ := run(t, record.Options{Replayable: true}, j.command...)
+			r, _, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, j.command...)
 			seen, err := u.Counts()
 			if err != nil {
 				t.Fatal(err)
@@ -135,8 +135,8 @@ func TestUprobesAgainstShim(t *testing.T) {
 			if j.kernels != "" {
 				t.Setenv("ACLSIM_KERNELS", j.kernels)
 			}
-			a, want, _ := run(t, record.Options{Payload: record.Full, MaxSize: 1 << 40, NoTaskIDs: true}, j.command...)
-			o := record.Options{Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40}
+			a, want, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Full, NoTaskIDs: true}, Limits: record.Limits{MaxSize: 1 << 40}}, j.command...)
+			o := record.Options{Capture: record.Capture{Probe: "ebpf", Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}}
 			o.Model, o.Output, o.Command, o.Sim = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), j.command, true
 			res, err := record.Run(t.Context(), &o)
 			testenv.Uprobes(t, err)
@@ -331,7 +331,7 @@ func TestAttach(t *testing.T) {
 		stand(true)
 	})
 	// A recording that is to take a while ends by itself.
-	if _, err := record.Attach(t.Context(), &record.AttachOptions{PID: cmd.Process.Pid, For: time.Millisecond, Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "for.aclt")}}); err != nil {
+	if _, err := record.Attach(t.Context(), &record.AttachOptions{PID: cmd.Process.Pid, Options: record.Options{Limits: record.Limits{For: time.Millisecond}, Model: acl.Model, Output: filepath.Join(t.TempDir(), "for.aclt")}}); err != nil {
 		t.Error(err)
 	}
 	stand(false)

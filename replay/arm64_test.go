@@ -43,7 +43,7 @@ func TestPlayerArm64(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: trace, Replayable: true, Command: []string{program},
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: trace, Capture: record.Capture{Replayable: true}, Command: []string{program},
 		Env: append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(here)), Stdout: null})
 	if err != nil || res.ExitCode != 0 || res.Calls < 4000 {
 		t.Fatalf("%+v, %v", res, err)

@@ -36,7 +36,7 @@ func TestCUDA(t *testing.T) {
 	}
 	defer null.Close()
 	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true, Stdout: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Capture: record.Capture{Replayable: true}, Stdout: null})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
@@ -52,7 +52,7 @@ func TestCUDA(t *testing.T) {
 		name           string
 		results, bytes uint64
 	}{{"nodes-by-tag", 4, 12004}, {"nodes", 5, 20000}} {
-		if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, c.name}, Sim: true, Replayable: true, Stdout: null}); err != nil || res.ExitCode != 0 {
+		if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, c.name}, Sim: true, Capture: record.Capture{Replayable: true}, Stdout: null}); err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
 		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
@@ -79,7 +79,7 @@ func TestCUDATagged(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/tagged.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	recorded := func(args ...string) map[string]int {
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Capture: record.Capture{Replayable: true}})
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
@@ -125,7 +125,7 @@ func TestCUDAPeers(t *testing.T) {
 	t.Setenv("FAKECUDA_DEVICES", "2")
 	for _, args := range [][]string{nil, {"closed"}} {
 		path := filepath.Join(t.TempDir(), "run.aclt")
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Capture: record.Capture{Replayable: true}})
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}
@@ -155,7 +155,7 @@ func TestCUDALinked(t *testing.T) {
 	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
 	for _, driver := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
 		t.Setenv("LD_LIBRARY_PATH", driver)
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Replayable: true})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Capture: record.Capture{Replayable: true}})
 		if err != nil || res.ExitCode != 0 || res.Incomplete != nil {
 			t.Fatalf("%v, %+v", err, res)
 		}
@@ -220,7 +220,7 @@ func TestCUDAMulticast(t *testing.T) {
 func recordedCUDA(t *testing.T, command ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: command, Sim: true, Replayable: true})
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: command, Sim: true, Capture: record.Capture{Replayable: true}})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
@@ -352,7 +352,7 @@ func TestCUDAPerThread(t *testing.T) {
 func TestCUDANewer(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/cunewer.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Capture: record.Capture{Replayable: true}})
 	if err != nil || res.ExitCode != 0 || len(res.PassedBy) != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
@@ -406,7 +406,7 @@ func TestCUDAPlace(t *testing.T) {
 	program, dir := testenv.Built(t, "bin/examples/cuda/driver"), t.TempDir()
 	driver := aDriver(t)
 	path := filepath.Join(dir, "run.aclt")
-	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "load-ptx", "copies", "order", "pools", "nodes"}, Sim: true, Replayable: true})
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "load-ptx", "copies", "order", "pools", "nodes"}, Sim: true, Capture: record.Capture{Replayable: true}})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
@@ -521,7 +521,7 @@ func TestCUDADescriptor(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/descriptor.c")
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	for _, args := range [][]string{{"two"}, nil} {
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Capture: record.Capture{Replayable: true}})
 		if err != nil || res.ExitCode != 0 {
 			t.Fatalf("%v, %+v", err, res)
 		}

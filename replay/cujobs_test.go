@@ -32,7 +32,7 @@ func cudaJobs(t *testing.T) (again func(args ...string)) {
 		t.Helper()
 		args = append([]string{strconv.Itoa(int(rand.Uint32()))}, args...)
 		path := filepath.Join(t.TempDir(), "t.aclt")
-		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Capture: record.Capture{Replayable: true}})
 		if err != nil || res.ExitCode != 0 || res.Incomplete != nil || res.Lost > 0 || res.Refused > 0 {
 			t.Fatalf("%v: %v, %+v", args, err, res)
 		}

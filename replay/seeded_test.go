@@ -105,7 +105,7 @@ func faulty(t *testing.T, command []string, fault string) string {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	o := &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null}
+	o := &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Capture: record.Capture{Replayable: true}, Stdin: null, Stdout: null}
 	if _, err := record.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func recordedOf(t *testing.T, m *api.Model, command ...string) string {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Capture: record.Capture{Replayable: true}, Stdin: null, Stdout: null})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,8 +63,8 @@ func TestReplayMarksResultsAfterACrashUnproved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null})
-	if err != nil || res.ExitCode != 0 || !slices.Equal(res.Crashed, []string{"trap"}) || len(res.Unexecuted) > 0 {
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Capture: record.Capture{Replayable: true}, Stdin: null, Stdout: null})
+	if err != nil || res.ExitCode != 0 || !slices.Equal(res.Kernels.Crashed, []string{"trap"}) || len(res.Kernels.Unexecuted) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	unproved(t, run(t, path, &Options{Verify: true}), 1, map[verify.Reason]int{verify.Crash: 1})

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) attachCmd() *cobra.Command {
-	o := record.AttachOptions{Options: record.Options{Version: version, Probe: "ebpf", Drop: true}}
+	o := record.AttachOptions{Options: record.Options{Version: version, Capture: record.Capture{Probe: "ebpf", DropRights: true}}}
 	var payload, apiName string
 	var live liveFlags
 	var end ending
@@ -31,7 +31,7 @@ func (a *app) attachCmd() *cobra.Command {
 			if n != 1 || o.PID < 0 {
 				return usage("acltrace attach needs one of --pid N, --comm NAME, --cgroup PATH and --all: which processes to record")
 			}
-			switch o.Payload = record.Payload(payload); o.Payload {
+			switch o.Capture.Payload = record.Payload(payload); o.Capture.Payload {
 			case record.Small, record.Full, record.Hash, record.None:
 			default:
 				return usage("--payload %s: there are small, full, hash and none", payload)
@@ -66,11 +66,11 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVar(&o.Cgroup, "cgroup", "", "record the processes in a control group and those below it: a folder under /sys/fs/cgroup")
 	f.BoolVar(&o.All, "all", false, "record every process that uses the runtime")
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
-	f.StringVar(&o.Library, "library", "", "path of the runtime library, where the process maps it under another name")
+	f.StringVar(&o.Capture.Library, "library", "", "path of the runtime library, where the process maps it under another name")
 	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
-	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
+	f.DurationVar(&o.Limits.For, "for", 0, "how long, as 30s")
 	replacing(f, &o.Options)
 	blobFile(f, &o.Options)
 	stepMarker(f, &o.Options)

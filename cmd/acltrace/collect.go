@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) collectCmd() *cobra.Command {
-	o := record.CollectOptions{Options: record.Options{Version: version, Bind: "auto"}}
+	o := record.CollectOptions{Options: record.Options{Version: version, Capture: record.Capture{Bind: "auto"}}}
 	flags := recordFlags{Options: &o.Options}
 	var end ending
 	var live liveFlags

@@ -28,7 +28,7 @@ func TestIncompleteTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	o := &record.Options{Model: acl.Model, Output: at("whole.aclt"), Command: []string{program, "--tokens", "200", "--quiet"}, Sim: true, Replayable: true, Stdin: null, Stdout: null}
+	o := &record.Options{Model: acl.Model, Output: at("whole.aclt"), Command: []string{program, "--tokens", "200", "--quiet"}, Sim: true, Capture: record.Capture{Replayable: true}, Stdin: null, Stdout: null}
 	if _, err := record.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}

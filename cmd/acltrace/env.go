@@ -48,10 +48,10 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 				given[f.Name] = strings.Trim(f.Value.String(), "[]")
 			})
 			given["api"] = o.Model.Name // the collector may run on another machine
-			share.Audit, share.Flags = o.Bind == "audit", given
+			share.Audit, share.Flags = o.Capture.Bind == "audit", given
 			if install {
 				if err := record.Install(dir, &o, &share); err != nil {
-					return fmt.Errorf("%s: %w", dir, err)
+					return fmt.Errorf("%s: %w", dir, inFlags(err))
 				}
 			}
 			vars, err := record.Environment(dir, &o)

@@ -33,18 +33,18 @@ func (r *recordFlags) add(c *cobra.Command) {
 	f.StringVar(&r.api, "api", "auto", apiUsage)
 	f.StringVar(&r.payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.StringVar(&r.policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
-	f.BoolVar(&r.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
+	f.BoolVar(&r.Capture.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
 	f.StringVar(&r.maxSize, "max-size", "", "size of the trace (with its payloads) at which recording ends, and payloads at nine tenths of it (default a tenth of the free space, at most 10G)")
 	f.StringVar(&r.ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
-	f.BoolVar(&r.Armed, "armed", false, "record nothing until acltrace ctl start")
-	f.DurationVar(&r.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
+	f.BoolVar(&r.Capture.Armed, "armed", false, "record nothing until acltrace ctl start")
+	f.DurationVar(&r.Limits.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
 	f.StringSliceVar(&r.slow, "slow", nil, "with --ring: also when a call takes longer than this, as 50ms, or one of a function, as aclrtProcessReport=30s")
 	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
 	f.IntVar(&r.flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
 	f.StringVar(&r.ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
-	f.IntVar(&r.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
-	f.BoolVar(&r.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
-	f.BoolVar(&r.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
+	f.IntVar(&r.Capture.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
+	f.BoolVar(&r.Capture.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
+	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
 	f.StringVar(&r.deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
 	f.Lookup("device-time").NoOptDefVal = "all"
 	f.StringVar(&r.steps, "steps", "", "record these steps alone, counted from 0, as 100:110; the program runs on unrecorded")
@@ -72,14 +72,14 @@ func kept(o *record.Options) error {
 
 // stepMarker defines what tells steps apart, for --steps and for spans that are sent while recording.
 func stepMarker(f *pflag.FlagSet, o *record.Options) {
-	f.StringVar(&o.StepMarker, "step-marker", "", "with --steps, --sample-steps and --slow-step: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default, of --steps: ranges with step or iter in their names, else where a thread waits for the device; of the others: they are looked for)")
+	f.StringVar(&o.Steps.Marker, "step-marker", "", "with --steps, --sample-steps and --slow-step: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default, of --steps: ranges with step or iter in their names, else where a thread waits for the device; of the others: they are looked for)")
 }
 
 // program defines the flags that say how a program is started.
 func (r *recordFlags) program(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
-	f.StringVar(&r.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
+	f.StringVar(&r.Capture.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
 }
 
 // parse checks the flags and makes the options of them. program is what is to be recorded, "" where that is not known.
@@ -88,29 +88,29 @@ func (r *recordFlags) parse(program string) error {
 	if r.Model, err = runtime(r.api, program); err != nil {
 		return err
 	}
-	switch r.Payload = record.Payload(r.payload); r.Payload {
+	switch r.Capture.Payload = record.Payload(r.payload); r.Capture.Payload {
 	case record.Small, record.Full, record.Hash, record.None:
 	default:
 		return usage("--payload %s: there are small, full, hash and none", r.payload)
 	}
 	switch r.policy {
 	case "drop", "block":
-		r.Block = r.policy == "block"
+		r.Limits.Block = r.policy == "block"
 	default:
 		return usage("--policy %s: there are drop and block", r.policy)
 	}
-	if r.Bind != "auto" && r.Bind != "preload" && r.Bind != "audit" {
-		return usage("--bind %s: there are auto, preload and audit", r.Bind)
+	if r.Capture.Bind != "auto" && r.Capture.Bind != "preload" && r.Capture.Bind != "audit" {
+		return usage("--bind %s: there are auto, preload and audit", r.Capture.Bind)
 	}
-	if r.MaxSize, err = size(r.maxSize); err != nil {
+	if r.Limits.MaxSize, err = size(r.maxSize); err != nil {
 		return usage("--max-size: %w", err)
 	}
 	n, err := size(r.ringSize)
 	if err != nil || n > 1<<30 {
 		return usage("--ring-size %s: give a size up to 1G, as 8M", r.ringSize)
 	}
-	r.RingBytes = int(n)
-	if r.DeviceTime, r.DeviceTimeGap, err = sampled(r.deviceTime); err != nil {
+	r.Limits.RingBytes = int(n)
+	if r.Capture.DeviceTime, r.Capture.DeviceTimeGap, err = sampled(r.deviceTime); err != nil {
 		return usage("--device-time %w", err)
 	}
 	if err := r.parseSlow(r.Model); err != nil {
@@ -126,7 +126,7 @@ func (r *recordFlags) parse(program string) error {
 		r.Ring = &r.flight
 	}
 	if r.steps != "" {
-		if r.Steps, err = record.ParseSteps(r.steps); err != nil {
+		if r.Steps.Range, err = record.ParseSteps(r.steps); err != nil {
 			return usage("--steps: %w", err)
 		}
 	}

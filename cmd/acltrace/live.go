@@ -36,7 +36,7 @@ type follower struct{ *live.Follower }
 // follow creates the follower and attaches it to the recording.
 func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	l.o.Spans = l.flags.Changed("sample-steps") || l.slow > 0
-	if o.StepMarker != "" && o.Steps == nil && !l.o.Spans {
+	if o.Steps.Marker != "" && o.Steps.Range == nil && !l.o.Spans {
 		return nil, usage("--step-marker says how steps are told apart: add --steps A:B, --sample-steps N or --slow-step TIME")
 	}
 	if len(l.metrics) == 0 && !l.o.Spans {
@@ -61,7 +61,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	if l.every < 0 || l.slow < 0 {
 		return nil, usage("--sample-steps and --slow-step are at least 0")
 	}
-	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.StepMarker
+	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.Steps.Marker
 	followed, err := live.New(&l.o)
 	if err != nil {
 		return nil, &exit{exitStart, fmt.Errorf("%w: %w", record.ErrStart, err)}

@@ -102,10 +102,10 @@ func TestAdvice(t *testing.T) {
 		o    record.Options
 		want string
 	}{
-		{record.Options{Probe: "shim"}, "--policy block waits instead"},
-		{record.Options{Probe: "shim", Block: true}, "a larger --ring-size loses fewer"},
-		{record.Options{Probe: "ebpf", Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block none"},
-		{record.Options{Probe: "ebpf"}, "--sample leaves calls out before any is lost"},
+		{record.Options{Capture: record.Capture{Probe: "shim"}}, "--policy block waits instead"},
+		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Block: true}}, "a larger --ring-size loses fewer"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block none"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample leaves calls out before any is lost"},
 	} {
 		if got := advice(&c.o); got != c.want {
 			t.Errorf("%+v: %s", c.o, got)

@@ -8,7 +8,7 @@ import (
 )
 
 func (a *app) recordCmd() *cobra.Command {
-	o := record.Options{Version: version, Drop: true, Stdout: a.stdout, Stderr: a.stderr}
+	o := record.Options{Version: version, Capture: record.Capture{DropRights: true}, Stdout: a.stdout, Stderr: a.stderr}
 	flags := recordFlags{Options: &o}
 	var end ending
 	var kernels string
@@ -33,8 +33,8 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			if err := kept(&o); err != nil {
 				return err
 			}
-			if o.Probe != "shim" && o.Probe != "ebpf" {
-				return usage("--probe %s: there are shim and ebpf", o.Probe)
+			if o.Capture.Probe != "shim" && o.Capture.Probe != "ebpf" {
+				return usage("--probe %s: there are shim and ebpf", o.Capture.Probe)
 			}
 			if c.Flags().Changed("kernels") {
 				if !o.Sim {
@@ -59,8 +59,8 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	flags.add(c)
 	flags.program(c)
 	blobFile(f, &o)
-	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
-	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
+	f.StringVar(&o.Capture.Probe, "probe", "shim", "how to capture: shim or ebpf")
+	f.StringVar(&o.Capture.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	f.StringVar(&kernels, "kernels", "", "with --sim: "+kernelsUsage)
 	live.add(f)
 	replacing(f, &o)

@@ -28,7 +28,7 @@ func (e *ending) add(f *pflag.FlagSet) {
 
 // recorded tells how a recording ended and makes the exit code of it.
 func (a *app) recorded(o *record.Options, res *record.Result, err error, end *ending) error {
-	if err != nil {
+	if err = inFlags(err); err != nil {
 		if errors.Is(err, record.ErrStart) {
 			return &exit{exitStart, err}
 		}
@@ -57,14 +57,14 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 	for _, l := range res.Left {
 		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
 	}
-	if res.Missed != "" {
-		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
+	if res.Missed != nil {
+		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", missed(res.Missed))
 	}
 	if res.Incomplete != nil {
 		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
 	}
-	if res.NoFile != "" {
-		report.Printf(a.err, "acltrace: no file: %s\n", res.NoFile)
+	if res.File.Missing != "" {
+		report.Printf(a.err, "acltrace: no file: %s\n", res.File.Missing)
 	}
 }
 
@@ -73,10 +73,10 @@ func nothing(o *record.Options, res *record.Result) string {
 	if res.Calls > 0 || res.Refused > 0 {
 		return ""
 	}
-	switch limit := human.Bytes(uint64(res.NoRoom)); {
-	case res.NoRoom > 0 && res.DiskFull:
+	switch limit := human.Bytes(uint64(res.File.NoRoom)); {
+	case res.File.NoRoom > 0 && res.File.DiskFull:
 		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
-	case res.NoRoom > 0:
+	case res.File.NoRoom > 0:
 		return fmt.Sprintf("no call was recorded: --max-size %s is less than a trace without calls takes", limit)
 	case res.Unwritten > 0 && errors.Is(res.Incomplete, syscall.ENOSPC):
 		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", human.Plural(res.Unwritten, "call"))
@@ -90,7 +90,7 @@ func nothing(o *record.Options, res *record.Result) string {
 		return "no call was seen: " + res.NoCall
 	}
 	probe := "the shim"
-	if o.Probe == "ebpf" {
+	if o.Capture.Probe == "ebpf" {
 		probe = "eBPF"
 	}
 	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
@@ -99,11 +99,11 @@ func nothing(o *record.Options, res *record.Result) string {
 // advice is how to lose fewer calls.
 func advice(o *record.Options) string {
 	switch {
-	case o.Probe == "ebpf" && o.Command == nil:
+	case o.Capture.Probe == "ebpf" && o.Command == nil:
 		return "--sample leaves calls out before any is lost"
-	case o.Probe == "ebpf":
+	case o.Capture.Probe == "ebpf":
 		return "a larger --ring-size loses fewer, --probe shim --policy block none"
-	case o.Block:
+	case o.Limits.Block:
 		return "a larger --ring-size loses fewer"
 	}
 	return "--policy block waits instead"
@@ -112,7 +112,7 @@ func advice(o *record.Options) string {
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res, o.Model)
 	if why := nothing(o, res); why != "" {
-		if res.OlderKept {
+		if res.File.OlderKept {
 			why += "; the older file of this name stays"
 		}
 		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
@@ -143,30 +143,30 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Refused > 0 {
 		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
 	}
-	s += ", " + human.Bytes(uint64(res.Bytes))
-	if res.BlobFile != "" {
-		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(uint64(res.BlobBytes)), res.BlobFile)
+	s += ", " + human.Bytes(uint64(res.File.Bytes))
+	if res.File.BlobFile != "" {
+		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(uint64(res.File.BlobBytes)), res.File.BlobFile)
 	}
-	if res.Full {
+	if res.File.Full {
 		s += "; --max-size ENDED it early"
 	}
 	if res.Signal != 0 {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
-	if res.OlderKept {
+	if res.File.OlderKept {
 		s += "; no call was recorded, and the older file of this name stays"
 	}
-	if len(res.Moved) > 0 {
-		s += "; older traces of this name are now " + strings.Join(res.Moved, ", ")
+	if len(res.File.Moved) > 0 {
+		s += "; older traces of this name are now " + strings.Join(res.File.Moved, ", ")
 	}
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
-	a.unexecuted(res.Unexecuted)
-	if len(res.Crashed) > 0 {
-		report.Printf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Crashed, ", "))
+	a.unexecuted(res.Kernels.Unexecuted)
+	if len(res.Kernels.Crashed) > 0 {
+		report.Printf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
 	}
-	if res.Forgotten != nil {
-		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Forgotten)
+	if res.Kernels.Forgotten != nil {
+		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Kernels.Forgotten)
 	}
 }
 
@@ -253,9 +253,9 @@ type recordResult struct {
 
 func resultJSON(res *record.Result) *recordResult {
 	r := &recordResult{
-		Output: res.Output, NoFile: res.NoFile, OlderKept: res.OlderKept, Moved: append([]string{}, res.Moved...), Sealed: res.Sealed, Bytes: res.Bytes, BlobFile: res.BlobFile, BlobBytes: res.BlobBytes,
+		Output: res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
 		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
-		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.Full, ExitCode: res.ExitCode, Signal: res.Signal,
+		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal,
 	}
 	if res.Incomplete != nil {
 		r.Incomplete = res.Incomplete.Error()

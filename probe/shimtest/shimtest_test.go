@@ -219,7 +219,7 @@ func bound(t *testing.T, bind string, env []string, command ...string) *result {
 	testenv.Built(t, "lib/libacltrace.so")
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Bind: bind, Block: true, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Capture: record.Capture{Bind: bind}, Limits: record.Limits{Block: true}, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
 	files := [2]*os.File{}
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
@@ -614,7 +614,7 @@ func TestAuditRefused(t *testing.T) {
 	refused := func(t *testing.T, env []string, want string, command ...string) {
 		t.Helper()
 		log := filepath.Join(t.TempDir(), "log")
-		o := record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: command, Bind: "audit",
+		o := record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: command, Capture: record.Capture{Bind: "audit"},
 			Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
 		_, err := record.Run(t.Context(), &o)
 		if !errors.Is(err, record.ErrStart) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

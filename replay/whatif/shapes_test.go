@@ -63,10 +63,10 @@ func (s *shapes) recorded(t testing.TB, model string, seed int, times bool) stri
 		t.Fatal(err)
 	}
 	defer null.Close()
-	o := &record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "t.aclt"), Command: []string{s.program, s.binary, strconv.Itoa(seed), s.rounds}, Env: s.env(model), Sim: true, Block: true, Payload: record.None,
+	o := &record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "t.aclt"), Command: []string{s.program, s.binary, strconv.Itoa(seed), s.rounds}, Env: s.env(model), Sim: true, Limits: record.Limits{Block: true}, Capture: record.Capture{Payload: record.None},
 		Stdin: null, Stdout: null}
 	if times {
-		o.DeviceTime = 1
+		o.Capture.DeviceTime = 1
 	}
 	res, err := record.Run(context.Background(), o)
 	if err != nil || res.ExitCode != 0 || res.Lost > 0 {

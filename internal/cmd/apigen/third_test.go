@@ -46,7 +46,7 @@ func TestThirdRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := toy.model.Model.Init()
-	res, err := record.Run(context.Background(), &record.Options{Model: m, Output: "toy.aclt", Command: []string{"./program"}, Sim: true, Replayable: true})
+	res, err := record.Run(context.Background(), &record.Options{Model: m, Output: "toy.aclt", Command: []string{"./program"}, Sim: true, Capture: record.Capture{Replayable: true}})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("record: %v, %+v", err, res)
 	}
