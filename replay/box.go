@@ -17,13 +17,13 @@ import (
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
-// A replay on a simulator, or on nothing, runs in a sandbox: see replay/player/sandbox.c. One on a device needs the device's files and
-// Options.Trust, which also leaves the sandbox out.
+// A replay on a simulator, or without a library, runs in a sandbox: see replay/player/sandbox.c. A replay on a device needs device files
+// and Options.Trust, and has no sandbox.
 
 // boxed reports whether the player enters the sandbox.
 func (s *session) boxed() bool { return !s.o.Trust }
 
-// sandboxArguments returns the player's arguments about the sandbox, for an environment of the player.
+// sandboxArguments returns the player's arguments about the sandbox, for its environment.
 func (s *session) sandboxArguments(env []string) ([]string, error) {
 	if !s.boxed() {
 		return nil, nil
@@ -43,7 +43,7 @@ func (s *session) sandboxArguments(env []string) ([]string, error) {
 	return args, nil
 }
 
-// kernelLibraries returns the kernel libraries that an environment of the player names.
+// kernelLibraries returns the kernel libraries in an environment of the player.
 func (s *session) kernelLibraries(env []string) (libs []string) {
 	for _, v := range env {
 		if list, ok := strings.CutPrefix(v, s.p.Model.Simulator.Kernels+"="); ok {
@@ -53,8 +53,8 @@ func (s *session) kernelLibraries(env []string) (libs []string) {
 	return libs
 }
 
-// ownLibraries reports whether the user's own recordings have loaded all kernel libraries of the replay. A kernel without Landlock may then
-// replay a trace.
+// ownLibraries reports whether the user's own recordings have loaded all kernel libraries of the replay. Then a kernel without Landlock
+// may replay a trace.
 func (s *session) ownLibraries(libs []string) (bool, error) {
 	own, err := kernellib.ReadOwn(statedir.Path())
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *session) ownLibraries(libs []string) (bool, error) {
 	return !slices.ContainsFunc(libs, func(l string) bool { return foreign(l, s.p.Model, own) != "" }), nil
 }
 
-// readable returns the paths that the simulator reads: the kernel libraries and what is beside them, the loader's folders, and files that
-// variables of the user name.
+// readable returns the paths that the simulator reads: the kernel libraries with their folders, the loader's folders, and files in the
+// user's variables.
 func (s *session) readable(libs []string) []string {
 	sim := &s.p.Model.Simulator
 	var paths []string
@@ -81,8 +81,8 @@ func (s *session) readable(libs []string) []string {
 	return append(paths, loaderFolders()...)
 }
 
-// besides returns the folders of a library, by its name and by the file that this leads to, since it may need others there. Of a folder that the
-// user's home is in, it returns the library alone.
+// besides returns the folders of a library, by its name and by its link target, since it may load others from there. In a folder that
+// contains the user's home it returns only the library.
 func besides(library string) []string {
 	paths := []string{library}
 	home, _ := os.UserHomeDir()
@@ -96,7 +96,7 @@ func besides(library string) []string {
 	return paths
 }
 
-// loaderFolders returns the folders that the machine's administrator has added to those of the loader.
+// loaderFolders returns the folders that the administrator added for the loader.
 func loaderFolders() []string {
 	files, _ := filepath.Glob("/etc/ld.so.conf.d/*.conf")
 	var dirs []string
@@ -111,7 +111,7 @@ func loaderFolders() []string {
 	return dirs
 }
 
-// results opens the file for the results of a run anew. A player that is still there has its own.
+// results creates the file for the results of a run. Players of earlier runs keep their own file.
 func (s *session) results() (*os.File, error) {
 	if err := os.MkdirAll(compile.OwnDir(s.dir), 0o700); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *session) results() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Taken in full before the player maps it: a hole in a full file system would kill it.
+	// Allocate it before the player maps it: a hole in a full file system would kill the player.
 	if err := allocate(f, int64(s.p.File.Header.ResBytes)); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %d bytes for results: %w", path, s.p.File.Header.ResBytes, err)
@@ -129,7 +129,7 @@ func (s *session) results() (*os.File, error) {
 	return f, nil
 }
 
-// saveCores moves core files of a run into the current folder, as they would be there without a sandbox, if the replay's folder is removed.
+// saveCores moves core files of a run into the current folder, as without a sandbox, if the replay's folder is temporary.
 func (s *session) saveCores() error {
 	if s.o.Keep != "" {
 		return nil
@@ -142,7 +142,7 @@ func (s *session) saveCores() error {
 	return errors.Join(errs...)
 }
 
-// moveFile moves a regular file, to another file system too. It replaces no file.
+// moveFile moves a regular file, also to another file system. It replaces no file.
 func moveFile(from, to string) error {
 	if st, err := os.Lstat(from); err != nil || !st.Mode().IsRegular() {
 		return err
@@ -160,7 +160,7 @@ func moveFile(from, to string) error {
 	return errors.Join(err, out.Close(), os.Remove(from))
 }
 
-// describe returns the sandbox that a run was in.
+// describe returns the sandbox of a run.
 func (o *outcome) describe() *sandbox.Sandbox {
 	return sandbox.Describe(sandbox.Word(o.header.Sandbox))
 }

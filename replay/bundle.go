@@ -29,12 +29,12 @@ import (
 //go:embed player/*.c player/*.h
 var source embed.FS
 
-// ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
+// ErrMissing is wrapped by errors about traces that lack data for a bundle or an extract. The error lists it.
 var ErrMissing = errors.New("the trace lacks what is needed")
 
-// Bundle plans a trace into a folder that can be built and run with a C compiler and the runtime library alone: the plan
-// with all payloads, the files that the program loaded, the player's source and a Makefile. The folder must be empty
-// or not be there. A trace of which a call can't be replayed is refused.
+// Bundle writes a plan into a folder that can be built and run with only a C compiler and the runtime library. It contains the plan with
+// all payloads, the files that the program loaded, the player's source and a Makefile. The folder must be empty or not exist. Bundle
+// refuses a trace with a call that can't be replayed.
 func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error) {
 	opts, r, err := begin(trace, m, o)
 	if err != nil {
@@ -102,7 +102,7 @@ func listUnsupported(us []compile.Unsupported) string {
 type bundler struct {
 	p   *compile.Plan
 	dir string
-	// files are the hashes and names of the files that the simulator or the runtime loads.
+	// files are the hashes and names of loaded files.
 	files []string
 	err   error
 }
@@ -131,7 +131,7 @@ func (b *bundler) sources() []string {
 	return units
 }
 
-// environment writes the variables that the simulator is set up with, and copies its kernel libraries. Other libraries ignore both.
+// environment writes the simulator's variables, and copies its kernel libraries. Other libraries ignore both.
 func (b *bundler) environment(meta *format.Meta, libraries []string) {
 	sim := &b.p.Model.Simulator
 	vars, _ := compile.RecordedVariables(sim, meta)
@@ -187,7 +187,7 @@ func (b *bundler) kernels(from, name string) (hash string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, out.Close())
 }
 
-// shortcomings is what the reader of a bundle must know.
+// shortcomings returns the limitations for the README.
 func (b *bundler) shortcomings() string {
 	var s strings.Builder
 	f := &b.p.Found
@@ -200,7 +200,7 @@ func (b *bundler) shortcomings() string {
 	return "\nWhat it can't show\n\n" + s.String()
 }
 
-// listing lists the files that the simulator or the runtime loads.
+// listing lists the loaded files.
 func (b *bundler) listing() string {
 	if len(b.files) == 0 {
 		return ""

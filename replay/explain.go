@@ -16,23 +16,23 @@ import (
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
 	Call uint64 `json:"call"`
-	Name string `json:"name"` // of the kernel, else of the function
-	// Note says why what it wrote may not be what it wrote when it was recorded, "" for no reason.
+	Name string `json:"name"` // of the kernel, or else of the function
+	// Note says why the call may have written other data than recorded, "" if nothing suggests it.
 	Note string `json:"note,omitempty"`
 }
 
-// maxChain bounds how many calls are listed for one difference: the last ones.
+// maxChain is the maximum number of calls listed for one difference: the last ones.
 const maxChain = 50
 
-// entry is a write of an allocation.
+// entry is a write to an allocation.
 type entry struct {
 	Writer
 	lo, hi uint64
-	whole  bool // may be anywhere
-	in     bool // its content comes from the program
+	whole  bool // it may have written any byte
+	in     bool // its data comes from the program
 }
 
-// explain adds to differences the calls that wrote what came back. It plans once more, to see the accesses of each call.
+// explain adds the calls that wrote the differing bytes. It compiles the trace again to get the accesses of each call.
 func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *compile.Options) error {
 	want := map[uint64][]*Difference{}
 	for i := range rep.Differences {
@@ -51,7 +51,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 		return nil
 	}
 	log := map[*timeline.Object][]entry{}
-	spoiled := map[*timeline.Object]*timeline.Object{} // by memory that may depend on them, those that the program writes to without a call
+	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
 	_, err := compile.Each(r, m, o, func(q *compile.Look) error {
 		e := q.Event
 		for _, d := range want[e.Call.Index] {
@@ -92,7 +92,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 			case t.Kind == access.Writes:
 				in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads })
 				if in && t.Lo == 0 && t.Hi >= t.Object.Size {
-					log[t.Object] = nil // nothing before it can be of interest
+					log[t.Object] = nil // overwrites all earlier writes
 					delete(spoiled, t.Object)
 				}
 				if hosted != nil {
@@ -106,7 +106,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 	return err
 }
 
-// chain lists the writes of one byte since the last copy in, with that.
+// chain lists the writes to one byte since the last copy from the host, including that.
 func (d *Difference) chain(log []entry, at uint64) {
 	for i := len(log) - 1; i >= 0; i-- {
 		w := &log[i]

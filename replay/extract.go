@@ -17,23 +17,22 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// Extracted says what an extract holds.
+// Extracted describes an extract.
 type Extracted struct {
-	format.Scope        // of the trace that it comes from
-	Launch       uint64 `json:"launch"` // call of the launch in the extract
+	format.Scope        // of the original trace
+	Launch       uint64 `json:"launch"` // number of the launch in the extract
 	Kernel       string `json:"kernel"`
 	Calls        uint64 `json:"calls"`   // in the extract
-	Results      int    `json:"results"` // copies to the host in it that show what the launch did
-	// Alone says that the device has nothing to do before the launch, and that the program waits for it at once, so that it can be timed by
-	// itself.
+	Results      int    `json:"results"` // copies to the host that show the launch's results
+	// Alone says that the device is idle before the launch and the program waits for it at once, so that its time can be measured.
 	Alone bool `json:"alone"`
 }
 
-// known is what extracting needs to know of a call.
+// known has the properties of a call that matter for extracts.
 type known struct {
 	index   uint64
 	fn      *api.Func
-	uses    []*timeline.Object // that it names
+	uses    []*timeline.Object // objects that it names
 	made    []*timeline.Object
 	regions []access.Region
 	stream  *timeline.Object
@@ -43,12 +42,11 @@ type known struct {
 	graph   bool // it was captured into a graph
 }
 
-// Extract writes one launch, with all that it needs, as a trace of its own: the calls that choose devices and contexts,
-// those that made its binary, its function and its memory, and every earlier copy, fill and kernel that may have
-// written what it can reach; then the launch, the calls with which the program waited for it, and the copies that
-// brought its results to the host before something else could change them. Around the launch come a wait for the device
-// and one for the launch, so that it runs alone and its time is its own. Where the trace lacks something of that,
-// Extract fails with an ErrMissing that lists it.
+// Extract writes one launch, with everything that it needs, as a separate trace: the calls that choose devices and contexts, those that
+// made its binary, function and memory, and earlier copies, fills and kernels that may have written memory within its reach. The launch
+// follows, then the waits for it, and the copies of its results to the host before other calls can change them. A wait for the device
+// precedes the launch and a wait for the launch follows it, so that it runs alone. If the trace lacks something, Extract fails with an
+// ErrMissing that lists it.
 func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *Options) (*Extracted, error) {
 	opts, r, err := begin(trace, m, o)
 	if err != nil {
@@ -88,8 +86,8 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	return e, nil
 }
 
-// LaunchOf is the call that made a task, by the runtime's own numbers of its stream and of the task. Where several devices or
-// processes have used the numbers, that is an error that names the calls.
+// LaunchOf returns the call that made a task, by the runtime's numbers for stream and task. If several devices or processes used the
+// numbers, the error lists the calls.
 func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 	r, err := format.Open(trace, nil)
 	if err != nil {
@@ -113,11 +111,11 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 }
 
 type extractor struct {
-	limits compile.Limits // of the replays that it plans
+	limits compile.Limits // for planned replays
 	r      *format.Reader
 	m      *api.Model
 	calls  []known
-	byCall map[uint64]int // position in calls
+	byCall map[uint64]int // index into calls
 	late   map[uint64][]format.Data
 	start  int64 // of the launch
 	end    int64
@@ -148,7 +146,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 	return err
 }
 
-// sets reports whether a call chooses what later calls of its thread or its process go to.
+// sets reports whether a call selects a device or context for later calls.
 func (k *known) sets() bool {
 	return k.fn.Initializes || k.fn.Selects >= 0
 }
@@ -163,12 +161,12 @@ func (k *known) writes(need map[*timeline.Object]bool) bool {
 	return false
 }
 
-// before chooses the calls that the launch needs, from the last to the first: those that may have written what is needed
-// at that point, and, until there are no more, those that made or prepared what the chosen ones name.
+// before chooses the calls that the launch needs, from the last to the first: those that may have written needed memory at that point,
+// and transitively those that made or prepared the objects of chosen calls.
 func (x *extractor) before() {
 	x.keep = make([]bool, len(x.calls))
 	need := map[*timeline.Object]bool{}
-	live := map[*timeline.Object]bool{} // whose content is needed
+	live := map[*timeline.Object]bool{} // allocations with needed content
 	choose := func(i int) {
 		x.keep[i] = true
 		for _, o := range x.calls[i].uses {
@@ -180,7 +178,7 @@ func (x *extractor) before() {
 		for _, t := range x.calls[i].regions {
 			need[t.Object] = true
 			if t.Kind == access.Writes && t.Lo == 0 && t.Hi >= t.Object.Size {
-				delete(live, t.Object) // whatever was there before
+				delete(live, t.Object) // the call overwrites all of it
 			}
 		}
 		for _, t := range x.calls[i].regions {
@@ -206,8 +204,7 @@ func (x *extractor) before() {
 	}
 }
 
-// prepares reports whether a call makes what is needed, changes it other than by writing memory, or puts needed streams
-// and events in order.
+// prepares reports whether a call makes a needed object, changes it other than by writing memory, or orders needed streams and events.
 func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 	for _, o := range k.made {
 		if need[o] {
@@ -227,7 +224,7 @@ func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 		switch o.Kind {
 		case api.Device, api.Host, api.Registered, api.Mapped, api.Owned, api.Context:
 			if o.Ended == k.index {
-				return true // its address may be another's next
+				return true // its address may be reused
 			}
 		default:
 			return true
@@ -236,8 +233,8 @@ func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 	return false
 }
 
-// behind chooses what comes after the launch: the program's waiting, and the copies of what the launch may have written,
-// until something else may write that. It returns the number of those copies.
+// behind chooses the calls after the launch: the program's waits, and the copies of memory that the launch may have written, until other
+// calls may write it. It returns the number of those copies.
 func (x *extractor) behind() (results int) {
 	l := &x.calls[x.launch]
 	need := map[*timeline.Object]bool{}
@@ -278,13 +275,12 @@ func (x *extractor) behind() (results int) {
 	return results
 }
 
-// behind reports whether a call is on the same stream as an earlier one: a default stream is that of its thread's context.
+// behind reports whether a call is on the stream of an earlier one. The default stream belongs to the thread's context.
 func (k *known) behind(l *known) bool {
 	return k.fn.Stream >= 0 && l.fn.Stream >= 0 && k.stream == l.stream && (k.stream != nil || k.thread == l.thread)
 }
 
-// onDefault reports whether a copy that names no stream is on the default stream of the context, which waits for the others: it waits for what they
-// were given.
+// onDefault reports whether a copy without a stream is on the default stream of the context, which waits for other streams.
 func (x *extractor) onDefault(k *known) bool {
 	return x.m.NonBlocking != 0 && k.fn.Stream < 0 && !k.fn.OwnStream
 }
@@ -292,7 +288,7 @@ func (x *extractor) onDefault(k *known) bool {
 // apart reports whether a call is on a stream that default streams do not wait for.
 func apart(k *known) bool { return k.stream != nil && k.stream.NonBlocking }
 
-// hostMaker is the call before the launch that made host memory, -1 for what is none or has another origin.
+// hostMaker returns the call before the launch that made host memory, -1 if there is none.
 func (x *extractor) hostMaker(o *timeline.Object) int {
 	if i, ok := x.byCall[o.Created]; ok && o.Kind.OnHost() && i < x.launch && slices.Contains(x.calls[i].made, o) {
 		return i
@@ -300,7 +296,7 @@ func (x *extractor) hostMaker(o *timeline.Object) int {
 	return -1
 }
 
-// reads reports whether a copy brings what is needed to the host.
+// reads reports whether a copy brings needed memory to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
 	if slices.ContainsFunc(k.regions, func(t access.Region) bool { return t.Kind == access.Writes && !t.Object.Kind.OnHost() }) {
 		return false
@@ -308,7 +304,7 @@ func (k *known) reads(need map[*timeline.Object]bool) bool {
 	return slices.ContainsFunc(k.regions, func(t access.Region) bool { return t.Kind == access.Reads && need[t.Object] })
 }
 
-// missing lists what the chosen calls name that no chosen call makes, and what was lost before the launch.
+// missing lists the objects of chosen calls that no chosen call makes, and the calls lost before the launch.
 func (x *extractor) missing() error {
 	var lacks []string
 	have := map[*timeline.Object]bool{}
@@ -350,7 +346,7 @@ func lacking(lacks []string) error {
 	return fmt.Errorf("%w:\n  %s", ErrMissing, strings.Join(lacks, "\n  "))
 }
 
-// writeThreads copies the processes and threads of the trace.
+// writeThreads copies processes and threads.
 func (x *extractor) writeThreads(w *format.Writer) error {
 	for _, p := range x.r.Processes() {
 		if _, err := w.Process(p); err != nil {
@@ -365,8 +361,7 @@ func (x *extractor) writeThreads(w *format.Writer) error {
 	return nil
 }
 
-// writeCall writes a call and returns its number and the data that belongs after it: data recorded later and, of calls after the launch,
-// results that were seen later.
+// writeCall writes a call. It returns the number, and the data that was recorded later or, for calls after the launch, seen later.
 func (x *extractor) writeCall(w *format.Writer, k *format.Call, after bool, recordedLater []format.Data, blobs map[format.BlobID]format.BlobID) (uint64, []format.Data, error) {
 	var late []format.Data
 	if after {
@@ -404,7 +399,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 	}
 	defer func() {
 		if err != nil {
-			_ = w.Abort() // which has nothing to say where it was Close that failed
+			_ = w.Abort() // it fails only if Close failed
 		}
 	}()
 	if err := x.writeThreads(w); err != nil {
@@ -413,7 +408,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 	blobs := map[format.BlobID]format.BlobID{}
 	var late []format.Data
 	l := &x.calls[x.launch]
-	last, open := int64(0), false // something is on its way that nothing has waited for
+	last, open := int64(0), false // some task has not been waited for
 	for c, err := range x.r.CallsByStart(nil) {
 		if err != nil {
 			return err
@@ -467,7 +462,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 		}
 		for i := range late {
 			if d := &late[i]; d.Call > e.Launch {
-				d.Time = max(d.Time, last+2+waitTime) // seen behind that wait
+				d.Time = max(d.Time, last+2+waitTime) // seen after that wait
 			}
 		}
 	}
@@ -486,10 +481,10 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 	return w.Close()
 }
 
-// waitTime is how long the waits take that the extract has and the program had not.
+// waitTime is the duration of waits that the program did not make.
 const waitTime = 1000
 
-// shifted is when something happens in the extract: there is room for a wait before the launch, and for one behind it.
+// shifted returns a time in the extract, which has room for a wait before and after the launch.
 func (x *extractor) shifted(t int64) int64 {
 	if t >= x.start {
 		t += waitTime + 1
@@ -500,7 +495,7 @@ func (x *extractor) shifted(t int64) int64 {
 	return t
 }
 
-// wait adds a wait for the device or the launch's stream, and tells whether the model has such a call.
+// wait adds a wait for the device or the launch's stream. It returns false if the model lacks such a call.
 func (x *extractor) wait(w *format.Writer, how api.Sync, start int64) (bool, error) {
 	l := &x.calls[x.launch]
 	args := []uint64{}
@@ -515,7 +510,7 @@ func (x *extractor) wait(w *format.Writer, how api.Sync, start int64) (bool, err
 	return err == nil, err
 }
 
-// blob brings data into another trace, with its payload.
+// blob copies a payload into another trace.
 func (x *extractor) blob(w *format.Writer, d *format.Data, blobs map[format.BlobID]format.BlobID) (err error) {
 	d.Time = x.shifted(d.Time)
 	if d.Blob == 0 {
@@ -559,7 +554,7 @@ func le64(b []byte) uint64 {
 	return v
 }
 
-// prove plans the extract: what could not be replayed, or only with made-up data, is missing.
+// prove plans the extract. Calls that can't be replayed, and substituted data, are missing.
 func (x *extractor) prove(path string) error {
 	r, err := format.Open(path, nil)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/acltrace/acltrace/internal/statedir"
 )
 
-// KernelLibrary is a kernel library that the simulator has loaded in a replay.
+// KernelLibrary is a kernel library that the simulator loaded.
 type KernelLibrary struct {
 	Path    string `json:"path"`
 	BuildID string `json:"build_id"` // "sha256:" and the hash of the file if it has no build id
 	Hash    string `json:"hash"`     // "sha256:" and the hash of the file
-	// RecordedBuildID is the build id of the corresponding library at recording, "" if the trace names none: the library with this build
-	// id, or else with this path, or else with this file name, or else the only one.
+	// RecordedBuildID is the build id of the recording's corresponding library: the one with this build id, else with this path, else
+	// with this file name, else the only one. It is "" if the trace names none.
 	RecordedBuildID string `json:"recorded_build_id,omitempty"`
 	Changed         bool   `json:"changed"` // it is not the library of the recording
 }
@@ -35,10 +35,10 @@ func (k *KernelLibrary) String() string {
 	return fmt.Sprintf("kernel library %s: build id %s", k.Path, k.BuildID)
 }
 
-// kernelList is the file in the folder of a replay in which the simulator lists the kernel libraries that it loads.
+// kernelList is a file in a replay's folder, to which the simulator writes the libraries that it loads.
 func kernelList(dir string) string { return filepath.Join(compile.OwnDir(dir), "kernel-libraries") }
 
-// loadedKernels returns the kernel libraries that the simulator has loaded in all runs.
+// loadedKernels returns the kernel libraries that the simulator loaded in all runs.
 func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	used := []KernelLibrary{}
 	if s.p.Model.Simulator.Loaded == "" {
@@ -59,7 +59,7 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	return used, nil
 }
 
-// recordedBuildID returns the build id of the library of the recording that corresponds to one of the replay.
+// recordedBuildID returns the build id of the recording's library that corresponds to a loaded one.
 func recordedBuildID(m *format.Meta, l kernellib.Library) string {
 	ids := m.KernelBuildIDs
 	if slices.Contains(slices.Collect(maps.Values(ids)), l.BuildID) {
@@ -76,10 +76,10 @@ func recordedBuildID(m *format.Meta, l kernellib.Library) string {
 	return ""
 }
 
-// A KernelError lists the kernel libraries that a trace names and that a replay does not load by itself.
+// A KernelError lists recorded kernel libraries that a replay loads only if the user asks for them.
 type KernelError struct{ Libraries []RefusedKernels }
 
-// RefusedKernels is a kernel library that only the user's word lets a replay load.
+// RefusedKernels is such a library, with the reason.
 type RefusedKernels struct {
 	Path   string
 	Reason string
@@ -93,7 +93,7 @@ func (e *KernelError) Error() string {
 	return strings.Join(s, "; ")
 }
 
-// Paths returns the paths of the libraries.
+// Paths returns the libraries' paths.
 func (e *KernelError) Paths() []string {
 	var paths []string
 	for _, l := range e.Libraries {
@@ -102,9 +102,9 @@ func (e *KernelError) Paths() []string {
 	return paths
 }
 
-// chooseKernels returns the absolute paths of the kernel libraries that a replay loads: those of the options, or else those of the trace that
-// exist. It is nil if there are neither, and the environment's count. Libraries of the trace must be the user's own, otherwise the error
-// is a *KernelError.
+// chooseKernels returns the absolute paths of the kernel libraries for a replay: those of the options, or else the existing ones of the
+// trace. It returns nil if there are neither, so that the environment counts. Libraries of the trace must be the user's own, otherwise
+// the error is a *KernelError.
 func chooseKernels(o *Options, m *api.Model, meta *format.Meta) ([]string, error) {
 	if o.KernelLibraries != nil {
 		libs := []string{}
@@ -145,7 +145,7 @@ func chooseKernels(o *Options, m *api.Model, meta *format.Meta) ([]string, error
 	return libs, nil
 }
 
-// foreign returns why a replay does not load a library only because a trace names it, "" if it does.
+// foreign returns the reason not to load a recorded library without the user's request, "" if there is none.
 func foreign(path string, m *api.Model, own *kernellib.Own) string {
 	if !filepath.IsAbs(path) || strings.ContainsRune(path, os.PathListSeparator) {
 		return fmt.Sprintf("want an absolute path without %q", os.PathListSeparator)
@@ -166,8 +166,8 @@ func foreign(path string, m *api.Model, own *kernellib.Own) string {
 	return ""
 }
 
-// kernelVariables are the variables that say which kernel libraries the simulator loads. Libraries of the caller's environment count only
-// if there are neither chosen nor recorded ones.
+// kernelVariables are the variables with the simulator's kernel libraries. Libraries of the caller's environment count only if there are
+// neither chosen nor recorded ones.
 func (s *session) kernelVariables() []string {
 	sim := &s.p.Model.Simulator
 	var vars []string
@@ -180,7 +180,7 @@ func (s *session) kernelVariables() []string {
 	return vars
 }
 
-// env is the environment of the player; of variables that are there twice the last one counts.
+// env returns the player's environment. If a variable occurs twice, the last one counts.
 func (s *session) env() []string {
 	sim := &s.p.Model.Simulator
 	recorded, _ := compile.RecordedVariables(sim, s.meta)
@@ -194,8 +194,8 @@ func (s *session) env() []string {
 	return loadsNothingBeside(sim, append(env, s.o.Env...))
 }
 
-// loadsNothingBeside removes the variable that has the simulator load libraries beside the binaries of a program. A replay's binaries
-// and their paths are a stranger's.
+// loadsNothingBeside removes the variable that makes the simulator load libraries beside a program's binaries. The binaries of a replay
+// and their paths belong to a stranger.
 func loadsNothingBeside(sim *api.Simulator, env []string) []string {
 	if sim.Beside == "" {
 		return env

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// exactTimes is how many times lateTimes keeps one by one.
+// exactTimes is the maximum number of exact values.
 const exactTimes = 1 << 20
 
-// lateTimes collects how late the calls of a paced replay began. It keeps up to exactTimes values. From then on it counts them in
-// buckets, so that its memory does not grow with the trace, and quantiles are low by at most one part in 1024.
+// lateTimes collects the delays of calls in a paced replay. Above exactTimes values it counts them in buckets, so that its memory does
+// not grow with the trace. Then quantiles are low by at most one part in 1024.
 type lateTimes struct {
 	exact   []int64
-	buckets map[int64]int // number of values, by the lowest value of the bucket
+	buckets map[int64]int // number of values, by a bucket's lowest value
 	n       int
 	max     int64
 }
@@ -37,7 +37,7 @@ func (l *lateTimes) add(v int64) {
 	l.buckets[bucketOf(v)]++
 }
 
-// bucketOf returns the lowest value of the bucket of a value: its eleven highest bits.
+// bucketOf returns the lowest value in the bucket of a value, which keeps its eleven highest bits.
 func bucketOf(v int64) int64 {
 	size := v
 	if v < 0 {

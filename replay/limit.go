@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The simulator reserves far more addresses than it uses, so neither address space nor the size of files can be limited. What the players
-// of a replay really take is measured while they run. They are the processes of one session: the sandbox lets none leave it.
+// The simulator reserves far more addresses than it uses, so limits on address space or file sizes do not work. The memory of the players
+// is measured while they run. They are the processes of one session, which the sandbox does not let them leave.
 
-// The time from one measurement to the next. One takes a fiftieth of the time, or more where it takes so long that the players could take much
-// memory meanwhile.
+// A measurement takes a fiftieth of the time, or more if it is so slow that players could take much memory in between.
 const (
 	memoryTick     = 20 * time.Millisecond
 	longMemoryTick = 100 * time.Millisecond
 )
 
-// defaultMemory is Options.MaxMemory if it is 0: a quarter of the machine's.
+// defaultMemory is the default of Options.MaxMemory: a quarter of the machine's memory.
 func defaultMemory() uint64 {
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) != nil {
@@ -32,7 +31,7 @@ func defaultMemory() uint64 {
 	return s.Totalram * uint64(s.Unit) / 4
 }
 
-// memoryLimit returns what the players of the session may take, 0 for any. A runtime that the user trusts takes what it needs.
+// memoryLimit returns the session's memory limit, 0 for none. A trusted runtime has none.
 func (s *session) memoryLimit() uint64 {
 	switch {
 	case s.o.MaxMemory > 0:
@@ -51,7 +50,7 @@ func members(session int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		f := strings.Fields(string(b)[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold anything
+		f := strings.Fields(string(b)[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold any character
 		if len(f) < 4 || f[3] != strconv.Itoa(session) || f[0] == "Z" || f[0] == "X" {
 			continue
 		}
@@ -62,7 +61,7 @@ func members(session int) (pids []int) {
 	return pids
 }
 
-// endSession kills all processes of a session, also those that are made meanwhile.
+// endSession kills all processes of a session, including new ones.
 func endSession(session int) {
 	for range 1000 {
 		pids := members(session)
@@ -76,7 +75,7 @@ func endSession(session int) {
 	}
 }
 
-// fields returns the sum of some fields, in KiB, of a file in /proc.
+// fields returns the sum of some fields, in KiB, in a file of /proc.
 func fields(path string, names ...string) (sum uint64) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -94,7 +93,7 @@ func fields(path string, names ...string) (sum uint64) {
 	return sum
 }
 
-// memfds adds up the pages of the files in memory that a process has open, of each file once.
+// memfds returns the pages of the files in memory that a process has open, each file once.
 func memfds(pid int, seen map[uint64]bool) (sum uint64) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, _ := os.ReadDir(dir)
@@ -112,8 +111,8 @@ func memfds(pid int, seen map[uint64]bool) (sum uint64) {
 	return sum
 }
 
-// taken returns the memory that the processes of a session take, if that is more than a limit; otherwise no less than they take. What
-// several processes share counts once: a file in memory by its pages, a mapping by each process's share of it.
+// taken returns the memory of a session's processes if it exceeds a limit, otherwise an upper bound. Shared memory counts once: a file in
+// memory by its pages, a mapping by each process's share.
 func taken(session int, limit uint64) uint64 {
 	pids := members(session)
 	seen := map[uint64]bool{}
@@ -136,7 +135,7 @@ func taken(session int, limit uint64) uint64 {
 	return max(mapped, files+min(own, private))
 }
 
-// holdMemory measures a session until it is over. It ends a session that takes more than its limit, and returns what it took.
+// holdMemory measures a session until it is over. It kills a session that exceeds its limit, and returns the memory that it took.
 func holdMemory(session int, limit uint64, over <-chan struct{}) uint64 {
 	for pause := memoryTick; ; {
 		select {

@@ -15,18 +15,17 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// Repeat says what playing a plan more than once has shown.
+// Repeat is the result of playing a plan more than once.
 type Repeat struct {
 	Runs       int     `json:"runs"`
-	ReplayedNS []int64 `json:"replayed_ns"` // of each
-	// NotDeterministic are results and outputs that were not the same every time, whatever was recorded. Want and Got are
-	// empty.
+	ReplayedNS []int64 `json:"replayed_ns"` // by run
+	// NotDeterministic are results and outputs that differ between runs. Want and Got are empty.
 	NotDeterministic []Difference `json:"not_deterministic"`
-	// Launches are the times of the kernels, where there are only a few; in an extract of the one that it was made for.
+	// Launches are the times of kernels if there are only a few. For an extract they are those of its launch.
 	Launches []LaunchTimes `json:"launches,omitempty"`
 }
 
-// LaunchTimes are how long a launch took in each run: from its call to the end of the first one that waited for its stream.
+// LaunchTimes are a launch's durations in each run: from its call to the end of the first wait for its stream.
 type LaunchTimes struct {
 	Call   uint64  `json:"call"`
 	Kernel string  `json:"kernel"`
@@ -34,20 +33,20 @@ type LaunchTimes struct {
 	Min    int64   `json:"min_ns"`
 	Median int64   `json:"median_ns"`
 	Max    int64   `json:"max_ns"`
-	// Alone says that the device had nothing else to do.
+	// Alone says that the device was otherwise idle.
 	Alone bool `json:"alone,omitempty"`
 }
 
-// maxLaunches bounds how many launches are timed one by one.
+// maxLaunches is the maximum number of individually timed launches.
 const maxLaunches = 64
 
-// timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of
-// the one that waited for it. It finds none if there are more than maxLaunches.
+// timed finds the launches, or an extract's launch, each with the instructions of its call and of the waiting call. It finds none if
+// there are more than maxLaunches.
 func (p *judge) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
 	type launch struct {
 		plan.PlayedCall
 		process int
-		wait    plan.PlayedCall // Call is that of the launch if none waits
+		wait    plan.PlayedCall // Call is the launch itself if no call waits
 	}
 	var all []launch
 	for t := range p.Threads {
@@ -79,7 +78,7 @@ func (p *judge) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]
 			}
 		}
 	}
-	at := map[uint64]int{} // instruction of a call
+	at := map[uint64]int{} // by call: its instruction
 	for _, l := range all {
 		at[l.Call], at[l.wait.Call] = -1, -1
 	}
@@ -103,23 +102,23 @@ func (p *judge) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]
 	return launches, spans
 }
 
-// time takes down how long each launch took in a run.
+// time adds the durations of the launches in a run.
 func (r *LaunchTimes) time(p *judge, o *outcome, span [2]int) {
 	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&plan.ResultDone != 0 {
 		r.NS = append(r.NS, int64(float64(b.End-a.Start)*o.nsPerCount()))
 	}
 }
 
-// variation says why the outcome of an instruction in the n-th run is not the one of the first run; was is the reason found so far.
+// variation returns the reason for a different outcome of an instruction in the n-th run. was is the reason found so far.
 func (s *session) variation(was verify.Reason, n int) verify.Reason {
 	if s.o.Poison && was != verify.Varies && n%len(compile.Poisons) != 0 {
 		return verify.Uninitialised
 	}
-	return verify.Varies // new memory held the same byte
+	return verify.Varies // new memory had the same byte in it
 }
 
-// again plays the plan as often as is still to be done. It returns the instructions whose outcome was not always the
-// one of the first run with the reason, and how long each run and the launches in it took.
+// again plays the plan for the remaining runs. It returns the instructions whose outcomes differ from the first run, with the reasons,
+// and the durations of runs and launches.
 func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Reason, []time.Duration, []LaunchTimes, error) {
 	varying := map[int]verify.Reason{}
 	times := []time.Duration{s.p.elapsed(first)}
@@ -136,7 +135,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 			return nil, nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
 		}
 		if o.crash != nil {
-			*first, *o = *o, *first // the report is about it
+			*first, *o = *o, *first // the report is about this one
 			o.close()
 			break
 		}
@@ -146,7 +145,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 			a, b := &first.insts[i], &o.insts[i]
 			const flags = plan.ResultDone | plan.ResultDiffers | plan.ResultTolerated
 			in := s.p.File.At(i)
-			// What a call returns is an address or a handle where it is not compared.
+			// An uncompared returned value is an address or a handle.
 			same := a.Flags&flags == b.Flags&flags && (in.Op != plan.OpCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
 			if in.Op == plan.OpCheck {
 				same = same && a.Ret == b.Ret
@@ -166,14 +165,14 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 	return varying, times, launches, nil
 }
 
-// elapsed is the time from the first call of a run to the end of the last.
+// elapsed returns the time from the first call of a run to the end of the last.
 func (p *judge) elapsed(o *outcome) time.Duration {
 	r := &Report{}
 	p.results(r, o, nil)
 	return time.Duration(r.ReplayedNS)
 }
 
-// repeated takes down what more than one run has shown.
+// repeated adds the results of several runs to the report.
 func (r *Report) repeated(p *judge, o *outcome, varying map[int]verify.Reason, times []time.Duration, launches []LaunchTimes) {
 	if times == nil {
 		return

@@ -1,15 +1,15 @@
-// Package replay runs a trace again, against any library with the interface of the traced runtime, and proves that its results are the
+// Package replay runs a trace again, on any library with the interface of the traced runtime, and proves that the results equal the
 // recorded ones.
 //
-// Run opens the trace, compiles it into a plan (package compile), plays the plan on a backend (package backend), and compares. The player, a C
-// program of its own, runs the plan on one thread for each captured thread and decides nothing. It writes its results to a shared
-// file, so a library that crashes or hangs ends the player alone. Verdicts are those of package verify.
+// Run opens the trace, compiles it into a plan (package compile), plays the plan on a backend (package backend), and compares. The
+// player, a separate C program, executes the plan with one thread for each captured thread, and decides nothing. It writes its results to
+// a shared file, so a crashing or hanging library ends only the player. Package verify defines the verdicts.
 //
-// Extract writes one launch with everything that it needs as a trace of its own. Bundle writes a plan with the player's source into a folder that
-// can be built and run without acltrace.
+// Extract writes one launch with everything that it needs as a separate trace. Bundle writes a plan and the player's source into a folder
+// that can be built and run without acltrace.
 //
-// Commands call these functions; each call is independent of all others. The package calls no runtime itself, changes no trace, and
-// writes only into a folder that it removes, or that the caller has named.
+// Commands call these functions; calls are independent. The package makes no runtime call itself, changes no trace, and writes only into
+// a folder that it removes, or that the caller named.
 package replay
 
 import (
@@ -48,53 +48,52 @@ const (
 	PaceScaled = "scaled:"
 )
 
-// Null is the Options.Backend that calls no library: see backend.Null. The plan is played in its order and at its pace, and nothing is
+// Null is the Options.Backend without a library: see backend.Null. The plan is played in its order and at its pace, and nothing is
 // compared.
 const Null = backend.NullName
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Backend  string        // path of the runtime's library, or Null; default the simulator's
+	Backend  string        // path of the runtime's library, or Null; default: the simulator
 	Place    string        // default PlaceAuto
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
 	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
-	PlanOnly io.Writer     // takes the plan as text, one line a Write, which the caller escapes; nothing is run
+	PlanOnly io.Writer     // receives the plan as text, one line a Write, which the caller escapes; nothing is run
 	Env      []string      // NAME=value, before those of this process
-	// KernelLibraries tell the simulator what kernels do. If it is nil, they are those of the trace that exist, or else those of the
-	// environment. If it is empty, there are none. A library of the trace must be the user's own: otherwise the error of Run or Bundle
-	// is a *KernelError.
+	// KernelLibraries are the simulator's kernel libraries. If nil, they are the existing libraries of the trace, or else those of the
+	// environment. If empty, there are none. A library of the trace must be the user's own: otherwise Run and Bundle return a
+	// *KernelError.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
-	// Repeat is how often the plan is played, default once. Results that differ from one time to another are reported.
+	// Repeat is the number of runs, default 1. Results that differ between runs are reported.
 	Repeat int
-	// Poison has new device memory filled with a byte, by the player. The plan is played at least three times, with two bytes in turn: results
-	// that differ between the bytes depend on memory that nothing has written.
+	// Poison fills new device memory with a byte. The plan is played at least three times, with two bytes in turn: results that differ
+	// between the bytes depend on uninitialised memory.
 	Poison bool
-	// Wrapper is a command that is put before the player's, as valgrind, or gdb --args.
+	// Wrapper is a command to run the player with, such as valgrind or gdb --args.
 	Wrapper []string
-	// Interactive gives the player, or its wrapper, the standard streams of this process, and as long as it likes.
+	// Interactive gives the player, or its wrapper, the standard streams of this process and unlimited time.
 	Interactive bool
-	// StubComm stands in for processes that are not in the trace: what they share is replaced by memory and notifies of the
-	// replay's own, waits for them are left out, and results that may come from them are not compared.
+	// StubComm stands in for processes that are not in the trace. The replay makes the memory and notifies that they share and omits
+	// waits for them. Results that may come from them are not compared.
 	StubComm bool
-	// Strict has the simulator look for mistakes in the calls that a device punishes later, as accesses in no order: Report.Findings.
-	// Other libraries can't.
+	// Strict makes the simulator look for errors that a device punishes later, such as unordered accesses: see Report.Findings. Other
+	// libraries can't.
 	Strict bool
-	// Tolerance allows numbers in results to be other ones; by default none is.
+	// Tolerance allows deviations of numbers in results, by default none.
 	Tolerance verify.Tolerance
-	// Trust says that the trace's calls and kernels may run with all the user's rights: on a device, if Backend is a library of one, or
-	// outside the sandbox.
+	// Trust allows the trace's calls and kernels to run with all the user's rights: on a device, or outside the sandbox.
 	Trust bool
-	// MaxMemory is how many bytes the players may take, all together. By default it is a quarter of the machine's memory, or any with Trust.
-	// It does not hold for an Interactive one.
+	// MaxMemory limits the memory of all players together, in bytes. The default is a quarter of the machine's memory, or no limit with
+	// Trust. Interactive players have no limit.
 	MaxMemory int64
 
-	// Limits bound what a trace may ask for.
+	// Limits bound the resources that a trace can ask for.
 	Limits compile.Limits
 }
 
-// Check is the error about options that no replay can have, nil where there is none. It begins with the option's name.
+// Check returns an error about invalid options, which begins with the option's name.
 func (o *Options) Check() error {
 	switch {
 	case !slices.Contains([]string{"", compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto}, o.Place):
@@ -125,7 +124,7 @@ func (o *Options) forCompiler(m *api.Model) *compile.Options {
 	}
 }
 
-// scale is what recorded times are multiplied by, 0 where they are not kept.
+// scale returns the factor for recorded times, 0 if they are not kept.
 func (o *Options) scale() float64 {
 	if o.Pace == PaceRecorded {
 		return 1
@@ -137,7 +136,7 @@ func (o *Options) scale() float64 {
 	return 0
 }
 
-// Scale returns what a pace multiplies recorded times by: 0 for PaceASAP.
+// Scale returns the factor that a pace applies to recorded times, 0 for PaceASAP.
 func Scale(pace string) (float64, error) {
 	o := Options{Pace: pace}
 	return o.scale(), o.Check()
@@ -149,8 +148,8 @@ var ErrTrust = errors.New("kernels and calls of the trace would run on a device,
 // ErrSandbox is wrapped by the error about a trace that would run outside the sandbox without Options.Trust.
 var ErrSandbox = errors.New("kernels and calls of the trace would run with all your rights")
 
-// Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
-// instead of one; an error says that there was no run or that it can't be judged.
+// Run replays the trace at path. It returns a report after a run, or if some call can't be replayed. An error means that there was no
+// run, or that it can't be judged.
 func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, error) {
 	checked, r, err := begin(path, m, o)
 	if err != nil {
@@ -199,7 +198,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return p.report(nil, nil), nil
 	}
 	s := &session{p: p, o: &opts, lib: compiling.Backend, dir: dir, meta: r.Meta(), kernels: kernels}
-	if err := os.RemoveAll(compile.OwnDir(dir)); err != nil { // of a replay before, where the folder is kept
+	if err := os.RemoveAll(compile.OwnDir(dir)); err != nil { // left by an earlier replay, if the folder is kept
 		return nil, err
 	}
 	if err := os.MkdirAll(compile.OwnDir(dir), 0o700); err != nil {
@@ -259,7 +258,7 @@ func printPlan(w io.Writer, p *compile.Plan, meta *format.Meta) error {
 	return p.Print(w)
 }
 
-// begin opens a trace, with the defaults of options in their place.
+// begin opens a trace, and sets the defaults of options.
 func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, error) {
 	opts := Options{}
 	if o != nil {
@@ -288,7 +287,7 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	return &opts, r, nil
 }
 
-// naming puts the name of a file before an error that does not have it.
+// naming adds the file name to an error that lacks it.
 func naming(path string, err error) error {
 	if c := (*format.ErrCorrupt)(nil); errors.As(err, &c) {
 		return err
@@ -296,7 +295,7 @@ func naming(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// folder returns the folder for plan and results, and what to do with it at the end.
+// folder returns the folder for plan and results, and a function to call at the end.
 func folder(keep string) (string, func(), error) {
 	if keep == "" {
 		dir, err := private.MkdirTemp("acltrace-replay-")
@@ -322,14 +321,14 @@ type session struct {
 	lib  backend.Backend
 	dir  string
 	meta *format.Meta
-	// kernels are the absolute paths of the kernel libraries, nil if those of the environment count.
+	// kernels are the absolute paths of kernel libraries, nil to use the environment's.
 	kernels []string
 }
 
-// minTimeout is how long a call may take that took no time when it was recorded.
+// minTimeout is the timeout for a call whose recorded duration is 0.
 const minTimeout = time.Minute
 
-// play runs the player for the n-th time, from 0.
+// play runs the player for the n-th time, counted from 0.
 func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	player, err := s.player()
 	if err != nil {
@@ -358,7 +357,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	args := slices.Concat(s.o.Wrapper, []string{player}, box, []string{s.p.File.Path, library, f.Name()})
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env
-	cmd.WaitDelay = time.Second // for who keeps the standard streams open
+	cmd.WaitDelay = time.Second // for processes that keep the standard streams open
 	log := &tail{max: 8 << 10}
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.o.Interactive {
@@ -403,7 +402,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	return o, nil
 }
 
-// takeResults maps a copy of the results, which no process that the player has left behind can change.
+// takeResults maps a copy of the results. Processes that the player left behind can't change it.
 func (s *session) takeResults(f *os.File) ([]byte, error) {
 	size := int64(s.p.File.Header.ResBytes)
 	own, err := os.CreateTemp(s.dir, "results-")
@@ -422,7 +421,7 @@ func (s *session) takeResults(f *os.File) ([]byte, error) {
 	return syscall.Mmap(int(own.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
 }
 
-// watch waits for the end of the player and ends it where it makes no progress.
+// watch waits for the end of the player, and kills it if it makes no progress.
 func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool) {
 	limit := s.o.Timeout
 	if limit == 0 {
@@ -459,7 +458,7 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 	}
 }
 
-// player writes the player where it can be run.
+// player writes the executable player into the replay's folder.
 func (s *session) player() (string, error) {
 	b, err := artifacts.Bytes(artifacts.Player)
 	if err != nil {
@@ -474,7 +473,7 @@ func (s *session) player() (string, error) {
 	return path, errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
-// allocate gives a file its size and the storage for it.
+// allocate sets the size of a file and allocates its storage.
 func allocate(f *os.File, size int64) error {
 	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
@@ -483,7 +482,7 @@ func allocate(f *os.File, size int64) error {
 	return err
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct {
 	b   []byte
 	max int

@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Report says what a replay has shown. As JSON it is what `acltrace replay --json` prints; keys are only ever added.
+// Report is the result of a replay. `acltrace replay --json` prints it; keys are only ever added.
 type Report struct {
 	Verdict verify.Verdict `json:"verdict"`
 	// Identical is true if Verdict is verify.Identical.
@@ -38,24 +38,24 @@ type Report struct {
 
 	Repeat *Repeat `json:"repeat,omitempty"`
 
-	Findings []Finding `json:"findings,omitempty"` // of Options.Strict
+	Findings []Finding `json:"findings,omitempty"` // with Options.Strict
 
-	Note string `json:"note,omitempty"` // what Identical does not say by itself
+	Note string `json:"note,omitempty"` // a qualification of Identical
 
 	Coverage
 	Crash *Crash `json:"crash,omitempty"`
-	Log   string `json:"log,omitempty"` // the end of what the library had to say, where the replay went wrong
+	Log   string `json:"log,omitempty"` // the end of the library's output, after a failure
 }
 
-// Conditions are those that the replay ran under.
+// Conditions are the conditions of the replay.
 type Conditions struct {
-	// TrustsKernels is true if the library can't report kernels that it lacks: results are proved on the assumption that it ran all.
+	// TrustsKernels is set if the library can't report missing kernels, and is assumed to have executed all of them.
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
-	// KernelLibraries are those that the simulator has loaded.
+	// KernelLibraries are the libraries that the simulator loaded.
 	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
-	// IgnoredVariables are variables of the recording's simulator that the replay did not set, though it does not decide them itself.
+	// IgnoredVariables are variables of the recording's simulator that the replay neither set nor decides itself.
 	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"`
-	// Sandbox is the sandbox that the replay ran in, nil if it ran in none.
+	// Sandbox is the sandbox of the replay, nil if there was none.
 	Sandbox *sandbox.Sandbox `json:"sandbox"`
 }
 
@@ -66,7 +66,7 @@ type Proof struct {
 	Verified struct {
 		Results uint64 `json:"results"` // proved
 		Bytes   uint64 `json:"bytes"`
-		// Tolerated are results among them that are equal only within the tolerance.
+		// Tolerated counts the proved results that are equal only within the tolerance.
 		Tolerated uint64 `json:"tolerated,omitempty"`
 	} `json:"verified"`
 	Unverified  []compile.Unverified `json:"unverified"` // unproved
@@ -75,82 +75,82 @@ type Proof struct {
 
 // Missing are the calls that were not made.
 type Missing struct {
-	// Unsupported are calls that could not be made, and Lost.
+	// Unsupported are calls that could not be made, including Lost.
 	Unsupported []compile.Unsupported `json:"unsupported"`
-	// Lost are calls that the trace lacks.
+	// Lost are calls that are missing from the trace.
 	Lost []compile.Unsupported `json:"lost,omitempty"`
-	// LeftOut are calls that enclose others, of which only those are made.
+	// LeftOut are composite calls, replaced by the calls inside.
 	LeftOut []compile.Unsupported `json:"left_out"`
-	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
-	// it has called them the trace does not say, and they do not count.
+	// AskedFor are functions, or tables of functions, that the program looked up and the recorder does not know. Whether the program
+	// called them is unknown, so they do not count.
 	AskedFor []string `json:"asked_for,omitempty"`
 }
 
 // Others are outcomes that are neither equal nor different.
 type Others struct {
-	// OtherMachine are answers about the machine and its devices, as their number, that are others here. They do not count either.
+	// OtherMachine are values about the machine and its devices that differ here. They do not count.
 	OtherMachine      []Difference    `json:"other_machine,omitempty"`
 	OtherMachineTotal int             `json:"other_machine_total,omitempty"`
-	Uninitialised     []Uninitialised `json:"uninitialised"` // told apart from differences
+	Uninitialised     []Uninitialised `json:"uninitialised"` // not among the differences
 }
 
-// Times are those of the recording and of the replay.
+// Times are the times of the recording and of the replay.
 type Times struct {
 	RecordedNS int64        `json:"recorded_ns"` // from the first call to the end of the last
 	ReplayedNS int64        `json:"replayed_ns"`
 	Pace       Pace         `json:"pace"`
-	Streams    []StreamTime `json:"streams"`         // the time of the calls that name each stream
-	Cores      *Cores       `json:"cores,omitempty"` // why a replay may have been late
+	Streams    []StreamTime `json:"streams"`         // by stream, for the calls that name it
+	Cores      *Cores       `json:"cores,omitempty"` // possible reasons for lateness
 }
 
 // Coverage counts the parts of the trace that were replayed.
 type Coverage struct {
 	Calls          uint64                `json:"calls"`               // in the trace
-	Replayed       uint64                `json:"replayed"`            // made; a run of polls counts once
-	Placement      string                `json:"placement,omitempty"` // "same" or "moved"; none where nothing was allocated
+	Replayed       uint64                `json:"replayed"`            // a run of polls counts once
+	Placement      string                `json:"placement,omitempty"` // "same" or "moved"; empty if nothing was allocated
 	Relocated      []compile.Relocated   `json:"relocated"`
 	RelocatedTotal int                   `json:"relocated_total"`
-	Volatile       uint64                `json:"volatile"` // outputs that another run may answer otherwise, not compared
+	Volatile       uint64                `json:"volatile"` // outputs that may differ between runs, not compared
 	Substituted    []compile.Substituted `json:"substituted"`
 	Ambiguous      []compile.Ambiguous   `json:"ambiguous"`
 	AmbiguousTotal int                   `json:"ambiguous_total"`
 	DifferingTotal int                   `json:"differences_total"`
 }
 
-// Pace says how well the recorded time was kept.
+// Pace is the accuracy of a paced replay.
 type Pace struct {
 	Mode string `json:"mode"` // Options.Pace
-	// ErrorPercent is how much longer the replay took than it should have, from the first call to the end of the last.
+	// ErrorPercent is the deviation of the replay's duration, from the first call to the end of the last.
 	ErrorPercent float64 `json:"error_percent"`
-	// Late says how long after their times calls began.
+	// Late summarizes how late calls began.
 	Late *Lateness `json:"late,omitempty"`
-	// UnexplainedPercent is what is left of ErrorPercent when all of Report.Cores is taken off: not the machine's doing.
+	// UnexplainedPercent is ErrorPercent without the time in Report.Cores.
 	UnexplainedPercent float64 `json:"unexplained_percent"`
 }
 
-// Cores says how long threads were ready to run and had no core. Not all of that makes a replay longer: threads wait beside each other, and
-// being late is made up for where the program had waited.
+// Cores is the time that threads were ready to run without a core. Only a part of it makes a replay longer: threads wait at the same
+// time, and pauses of the program make up for lateness.
 type Cores struct {
-	Threads []ThreadCore `json:"threads"` // the captured ones, from their first call to their last
-	// Library are the threads of the runtime's own, in all processes, that were there at the end.
+	Threads []ThreadCore `json:"threads"` // captured threads, from their first call to their last
+	// Library is the sum for the runtime's own threads that existed at the end.
 	Library CoreTime `json:"library"`
-	// StolenNS is what the host of a virtual machine has taken of all its cores, which no thread notices; it is told in steps of 10 ms.
+	// StolenNS is the time that the host of a virtual machine took from its cores, in steps of 10 ms. Threads do not notice it.
 	StolenNS int64 `json:"stolen_ns"`
 }
 
 // ThreadCore is the CoreTime of a captured thread.
 type ThreadCore struct {
-	TID int `json:"tid"` // when it was recorded
+	TID int `json:"tid"` // thread id in the recording
 	CoreTime
 }
 
-// CoreTime is how long threads were on a core, and ready to run without one, by the system's account.
+// CoreTime is the time that threads were on a core, and ready to run without one, as the system reports it.
 type CoreTime struct {
 	RanNS    int64 `json:"ran_ns"`
 	WaitedNS int64 `json:"waited_ns"`
 }
 
-// Without is all the time without a core.
+// Without returns the total time without a core.
 func (c *Cores) Without() int64 {
 	ns := c.Library.WaitedNS + c.StolenNS
 	for _, t := range c.Threads {
@@ -159,7 +159,7 @@ func (c *Cores) Without() int64 {
 	return ns
 }
 
-// cores is nil where the run did not come to its end, or the system tells nothing.
+// cores returns nil if the run did not end normally, or the system reports nothing.
 func (p *judge) cores(o *outcome) *Cores {
 	h := o.header
 	c := &Cores{Threads: []ThreadCore{}, Library: CoreTime{int64(h.Library.Ran), int64(h.Library.Waited)}, StolenNS: int64(h.Stolen[1] - h.Stolen[0])}
@@ -175,9 +175,8 @@ func (p *judge) cores(o *outcome) *Cores {
 	return c
 }
 
-// Lateness is how long after their times calls began, in nanoseconds, where the pace is kept: half of them, 99 of 100, and all of them
-// no later than that. Times are those of the whole run, so being late is made up for where the program had waited; Last is what is left
-// of it at the last call.
+// Lateness is the delay of calls in a paced replay, in nanoseconds: median, 99th percentile and maximum. Times count from the start of
+// the run, so pauses of the program make up for delays. Last is the delay of the last call.
 type Lateness struct {
 	P50  int64 `json:"p50_ns"`
 	P99  int64 `json:"p99_ns"`
@@ -185,13 +184,13 @@ type Lateness struct {
 	Last int64 `json:"last_ns"`
 }
 
-// StreamTime is the time of a stream on the host: from the first call that names it to the end of the last.
+// StreamTime is the host time of a stream: from the first call that names it to the end of the last.
 type StreamTime struct {
 	Stream       string  `json:"stream"`
 	RecordedNS   int64   `json:"recorded_ns"`
 	ReplayedNS   int64   `json:"replayed_ns"`
 	ErrorPercent float64 `json:"error_percent"` // as Pace.ErrorPercent
-	// Late is that of the calls that name the stream.
+	// Late summarizes the calls that name the stream.
 	Late        *Lateness `json:"late,omitempty"`
 	from, to    int64
 	first, last uint64
@@ -199,7 +198,7 @@ type StreamTime struct {
 	lastLate    int64
 }
 
-// Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
+// Difference is a value that differs from the recording. Want and Got are hexadecimal bytes from Offset on, or returned values.
 type Difference struct {
 	Call   uint64 `json:"call"`
 	Func   string `json:"func"`
@@ -207,40 +206,40 @@ type Difference struct {
 	Offset uint64 `json:"offset"`
 	Want   string `json:"want"`
 	Got    string `json:"got"`
-	Bytes  uint64 `json:"bytes,omitempty"` // that differ
-	// Chain are the calls that wrote, or may have written, the first differing byte, from the last copy in on.
+	Bytes  uint64 `json:"bytes,omitempty"` // differing bytes
+	// Chain are the calls that wrote, or may have written, the first differing byte, since the last copy from the host.
 	Chain      []Writer `json:"chain,omitempty"`
-	Reason     string   `json:"reason,omitempty"` // why it may differ, where that is known
+	Reason     string   `json:"reason,omitempty"` // possible cause, if known
 	ChainTotal int      `json:"chain_total,omitempty"`
 
 	result bool
-	length bool // the result has another length: its bytes were not compared
+	length bool // the length differs, and the bytes were not compared
 	item   uint32
 }
 
-// Uninitialised is a result that came out otherwise, of memory that nothing in the trace has written before.
+// Uninitialised is a differing result from memory that no call of the trace wrote.
 type Uninitialised struct {
 	Call   uint64 `json:"call"`
 	Func   string `json:"func"`
 	Param  string `json:"param"`
-	Offset uint64 `json:"offset"` // of the first byte that differs
-	Bytes  uint64 `json:"bytes"`  // that differ
+	Offset uint64 `json:"offset"` // of the first differing byte
+	Bytes  uint64 `json:"bytes"`  // differing bytes
 }
 
-// Crash is the end of a player that did not come to the end of its plan, and the recorded call that it was in.
+// Crash is the premature end of a player, and the recorded call that it was in.
 type Crash struct {
 	Call    uint64   `json:"call"`
 	Func    string   `json:"func"`
-	Signal  string   `json:"signal"`   // or its exit status, or TimedOut
-	Args    []string `json:"args"`     // as recorded, NAME=value
-	StartNS int64    `json:"start_ns"` // since the beginning of the trace
+	Signal  string   `json:"signal"`   // or the exit status, or TimedOut
+	Args    []string `json:"args"`     // recorded, NAME=value
+	StartNS int64    `json:"start_ns"` // since the start of the trace
 	TID     int      `json:"tid"`
 }
 
 // TimedOut is the Crash.Signal of a call that took too long.
 const TimedOut = "timeout"
 
-// tell adds what the trace says of the call.
+// tell adds the recorded data of the call.
 func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	s := timeline.NewState(m)
 	threads := r.Threads()
@@ -263,27 +262,27 @@ func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	return nil
 }
 
-// outcome is what a run of the player has left.
+// outcome is the result of one run of the player.
 type outcome struct {
-	mapped  []byte // all of it
+	mapped  []byte // the whole results file
 	header  *plan.ResultHeader
 	threads []plan.ResultThread
 	slots   []uint64
 	insts   []plan.Result
 	details []plan.Detail
-	kernels []string // names that results refer to
-	missing []string // functions that the library lacks
+	kernels []string // names for results
+	missing []string // functions missing in the library
 	crash   *Crash
 	log     string
 }
 
-// close gives back the memory of the results.
+// close unmaps the results.
 func (o *outcome) close() {
 	_ = syscall.Munmap(o.mapped)
 	*o = outcome{}
 }
 
-// read judges the results of a run. state is how the player, or what was put before it, ended.
+// read judges the results of a run. state is the end of the player, or of its wrapper.
 func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
 	h := &p.File.Header
 	if uint64(len(b)) != h.ResBytes {
@@ -310,7 +309,7 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 			return nil, errors.New(first)
 		}
 		o.missing = strings.Split(names, "\n")
-	case o.header.Status != plan.RunDone: // how a wrapper ended says nothing
+	case o.header.Status != plan.RunDone: // the exit status of a wrapper is meaningless
 		o.crash = p.crash(o, state, hung)
 		if w := p.o.Wrapper; o.header.Status == 0 && !hung && len(w) > 0 {
 			return nil, fmt.Errorf("%s ended (%s) before the player had loaded the library\n%s", w[0], state, log)
@@ -322,12 +321,12 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 	return o, nil
 }
 
-// crash names the call that a player died in. Where the signal has not told which thread's it was, it is one that a thread was in, rather
-// than one that waits, and the one that is known to have begun last.
+// crash finds the call in which a player died. If the signal handler did not report the thread, it prefers a call to a wait, and the one
+// that began last.
 func (p *judge) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	c := &Crash{Signal: state.String(), Args: []string{}}
 	if state.Success() {
-		c.Signal = "it did not come to its end" // whatever was put before the player did
+		c.Signal = "it did not come to its end" // a wrapper has no signal
 	}
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		c.Signal = ws.Signal().String()
@@ -360,7 +359,7 @@ func (p *judge) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	return c
 }
 
-// callName is the function of the call that the first of some instructions belongs to.
+// callName returns the function of the call that an instruction belongs to.
 func (p *judge) callName(from, to int) string {
 	for i := from; i < to; i++ {
 		if in := p.File.At(i); in.Op != plan.OpWait {
@@ -370,24 +369,24 @@ func (p *judge) callName(from, to int) string {
 	return ""
 }
 
-// moved is the error about an allocation that did not come to lie where it was.
+// moved returns the error about an allocation at another address.
 func (o *outcome) moved(p *judge) error {
 	for _, d := range p.Found.DeviceBlocks {
-		if got := o.slots[d.Slot]; got != 0 && got != d.Object.Handle { // 0: the replay did not get there
+		if got := o.slots[d.Slot]; got != 0 && got != d.Object.Handle { // 0: the allocation was not reached
 			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.Object.Created, got, d.Object.Handle)
 		}
 	}
 	return nil
 }
 
-// judge turns the outcome of runs of a plan into a Report.
+// judge turns outcomes of a plan into a Report.
 type judge struct {
 	*compile.Plan
 	o *Options
 }
 
-// report combines the findings of the planner and, unless o is nil, of a run. varying are the instructions with other outcomes
-// in repeated runs.
+// report combines the findings of the compiler and, unless o is nil, of a run. varying are the instructions whose outcomes differ between
+// repeated runs.
 func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	opts := p.o
 	f := &p.Found
@@ -416,7 +415,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	p.results(r, o, varying)
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
 	switch {
-	case opts.Backend == Null: // there are no allocations
+	case opts.Backend == Null: // no allocations
 	case o.moved(p) != nil:
 		r.Placement = "moved"
 	default:
@@ -443,7 +442,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	return r
 }
 
-// Refused reports whether a call of the trace can't be made: nothing is run then.
+// Refused reports whether some call can't be made, so that nothing is run.
 func (r *Report) Refused() bool { return len(r.Unsupported) > len(r.Lost) }
 
 // judge sets the verdict.
@@ -452,7 +451,7 @@ func (r *Report) judge(opts *Options) {
 	if !opts.Verify {
 		return
 	}
-	if r.Placement == "same" { // every address is the recorded one
+	if r.Placement == "same" { // all addresses are the recorded ones
 		r.Unverified = slices.DeleteFunc(r.Unverified, func(u compile.Unverified) bool { return u.Code == verify.Pointer })
 	}
 	for _, u := range r.Unverified {
@@ -460,13 +459,13 @@ func (r *Report) judge(opts *Options) {
 	}
 	r.Verdict = r.Results.Verdict()
 	if r.Crash != nil && r.Verdict == verify.Identical {
-		r.Verdict = verify.Unproved // all results were compared, and the run did not come to its end
+		r.Verdict = verify.Unproved // all results were compared, but the run did not end normally
 	}
 	r.Identical = r.Verdict == verify.Identical
 	r.Verified.Results, r.Verified.Tolerated = r.Results.Proved, r.Results.Tolerated
 }
 
-// nsPerCount is the length of a tick of the player's clock, 0 where the run did not come to its end.
+// nsPerCount returns the nanoseconds of a clock tick, 0 if the run did not end normally.
 func (o *outcome) nsPerCount() float64 {
 	h := o.header
 	if h.Counter[1] <= h.Counter[0] {
@@ -475,14 +474,14 @@ func (o *outcome) nsPerCount() float64 {
 	return float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
 }
 
-// A resultState collects the state of one result from its checks, which follow each other.
+// A resultState collects the consecutive checks of one result.
 type resultState struct {
 	call  uint64
 	state verify.State
-	code  verify.Reason // of IsUnproved
+	code  verify.Reason // for IsUnproved
 	why   string
 	open  bool
-	other bool // some bytes are not the recorded ones
+	other bool // some bytes differ
 }
 
 func (s *resultState) set(state verify.State, code verify.Reason, why string) {
@@ -506,7 +505,7 @@ func (s *resultState) count(r *Report) {
 	*s = resultState{}
 }
 
-// reason describes why the library does not vouch for a result.
+// reason describes why the library can't prove a result.
 func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string {
 	if why := p.Found.Because[code]; why != "" {
 		return why
@@ -517,7 +516,7 @@ func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string 
 	return code.Text()
 }
 
-// checkedName is the name of the parameter that a check is of.
+// checkedName returns the parameter of a check.
 func (p *judge) checkedName(in *plan.Instruction) string {
 	if ps := p.File.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
@@ -525,7 +524,7 @@ func (p *judge) checkedName(in *plan.Instruction) string {
 	return compile.MemoryParam.Name
 }
 
-// compared adds the outcome of one comparison of a result.
+// compared adds one comparison of a result.
 func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *plan.Result, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
 		s.count(r)
@@ -533,7 +532,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 	}
 	code := verify.ByCode(in.Bits)
 	if in.Flags&plan.InstUnmarked != 0 {
-		code = "" // the player has seen to it
+		code = "" // handled by the player
 	}
 	why := code.Text()
 	if n := uint8(res.Flags >> plan.ReasonShift); n != 0 && code == "" {
@@ -569,7 +568,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 	}
 }
 
-// results reads the outcome of every instruction.
+// results reads the outcomes of all instructions.
 func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	streams := make([]StreamTime, len(p.Streams))
@@ -671,7 +670,7 @@ func (s *StreamTime) isLate(res *plan.Result, late int64) {
 	}
 }
 
-// add adds a call that was made.
+// add adds a call.
 func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
 	if s.last == 0 {
 		s.from, s.to, s.first, s.last = g.Start, g.End, res.Start, res.End
@@ -680,7 +679,7 @@ func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
 	s.first, s.last = min(s.first, res.Start), max(s.last, res.End)
 }
 
-// errorPercent is how much longer something took than it should have, rounded to a thousandth.
+// errorPercent returns the relative deviation of a duration, rounded to a thousandth.
 func errorPercent(recorded, replayed int64, scale float64) float64 {
 	want := float64(recorded) * scale
 	if want <= 0 {
@@ -689,7 +688,7 @@ func errorPercent(recorded, replayed int64, scale float64) float64 {
 	return math.Round(1e5*(float64(replayed)-want)/want) / 1e3
 }
 
-// tell says by how much the time of a replay is off.
+// tell computes the deviation of a replay's duration.
 func (p *Pace) tell(r *Report, scale float64) {
 	p.ErrorPercent = errorPercent(r.RecordedNS, r.ReplayedNS, scale)
 	p.UnexplainedPercent = p.ErrorPercent
@@ -717,7 +716,7 @@ func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Resul
 	r.differ(d)
 }
 
-// detail says how the bytes of a comparison differ.
+// detail describes the differing bytes of a comparison.
 func (o *outcome) detail(res *plan.Result) *plan.Detail {
 	if res.Detail == 0 || uint64(res.Detail) > uint64(len(o.details)) {
 		return &plan.Detail{}
@@ -738,7 +737,7 @@ func (p *judge) differingBytes(in *plan.Instruction, res *plan.Detail) Differenc
 	if int(in.Words) < len(f.Params) {
 		q := &f.Params[in.Words]
 		d.Param = q.Name
-		// A number of the call's own is easier to read as one.
+		// A number is easier to read in decimal.
 		if !in.OfResult() && in.Len <= 8 && (q.Role == api.Out || q.Role == api.InOut) {
 			d.Got, d.Want = fmt.Sprintf("%#x", plan.Number(got)), fmt.Sprintf("%#x", plan.Number(want))
 		}

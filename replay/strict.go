@@ -9,28 +9,28 @@ import (
 	"github.com/acltrace/acltrace/replay/compile"
 )
 
-// Finding is a mistake in the calls of a trace that the simulator's strict mode has found in the replay: what a device punishes later, and
-// not in every run, as two streams that use the same memory in no order. It does not count against the replay.
+// Finding is an error in the trace's calls that the simulator's strict mode found, such as two streams that use the same memory without
+// an order. A device punishes it later, and not in every run. It does not change the verdict.
 type Finding struct {
 	Kind string `json:"kind"`
-	// Calls are those involved, with kernel and stream. Text numbers them as the simulator does: among all of a process, and of a thread.
+	// Calls are the involved calls, with kernel and stream. Text has the simulator's numbers: within a process, and within a thread.
 	Calls []string `json:"calls"`
 	Text  string   `json:"text"`
 }
 
-// strictLog is the file in the folder of a replay that findings go to.
+// strictLog is the file for findings in a replay's folder.
 func strictLog(dir string) string { return filepath.Join(compile.OwnDir(dir), "findings") }
 
 var findingBegins = regexp.MustCompile(`^==\d+== \w+: ([a-z][a-z-]*): `)
 
-// parseFindings reads what strict mode has written.
+// parseFindings reads the output of strict mode.
 func parseFindings(text string) (fs []Finding) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		g := findingBegins.FindStringSubmatch(line)
 		switch {
 		case g != nil && g[1] == "findings":
-			continue // how many there were
+			continue // the total
 		case g != nil:
 			fs = append(fs, Finding{Kind: g[1], Calls: []string{}})
 		case len(fs) == 0:
@@ -46,7 +46,7 @@ func parseFindings(text string) (fs []Finding) {
 	return fs
 }
 
-// findings are those of all runs so far.
+// findings returns the findings of all runs so far.
 func (s *session) findings() ([]Finding, error) {
 	if !s.o.Strict {
 		return nil, nil

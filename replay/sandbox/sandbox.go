@@ -1,4 +1,5 @@
-// Package sandbox describes the sandbox that the player of a replay enters: see replay/player/sandbox.c.
+// Package sandbox describes the sandbox that the player enters: see replay/player/sandbox.c. Package replay puts the description into its
+// report, and doctor and selftest call Try. The package itself restricts no process.
 package sandbox
 
 import (
@@ -14,17 +15,17 @@ import (
 	"github.com/acltrace/acltrace/internal/private"
 )
 
-// Word is what the player reports: a bit for each layer, and Landlock's ABI version.
+// Word is the player's report: a bit for each layer, and Landlock's ABI version.
 type Word uint32
 
 // abiShift is SANDBOX_ABI of replay/player/sandbox.h.
 const abiShift = 8
 
-// layers are the bits of a Word, as in replay/player/sandbox.h.
+// layers are the bits in a Word, as in replay/player/sandbox.h.
 var layers = []struct {
 	bit  Word
 	name string
-	from string // what of the kernel has it
+	from string // required kernel feature
 }{
 	{1, "descriptors", "/proc"},
 	{2, "privileges", "capabilities"},
@@ -34,15 +35,15 @@ var layers = []struct {
 	{32, "system calls", "seccomp"},
 }
 
-// Sandbox is the sandbox that a replay ran in.
+// Sandbox is a replay's sandbox.
 type Sandbox struct {
 	Landlock int      `json:"landlock_abi"` // 0 if the kernel has none
-	Layers   []string `json:"layers"`       // that the player has entered
-	Missing  []string `json:"missing"`      // that the kernel lacks
-	from     []string // what has the missing ones
+	Layers   []string `json:"layers"`       // entered by the player
+	Missing  []string `json:"missing"`      // not available in the kernel
+	from     []string // features that the missing layers need
 }
 
-// Describe returns the sandbox of a Word, nil for 0: the player has entered none.
+// Describe returns the sandbox for a Word, nil for 0, which means that the player entered none.
 func Describe(w Word) *Sandbox {
 	if w == 0 {
 		return nil
@@ -69,7 +70,7 @@ func (s *Sandbox) String() string {
 	return fmt.Sprintf("%s (Landlock ABI %d, seccomp)", strings.Join(s.Layers, ", "), s.Landlock)
 }
 
-// Whole reports whether a stranger's trace may be replayed in it: it lacks no layer but those of newer kernels.
+// Whole reports whether a stranger's trace may be replayed in it. Only layers of newer kernels may be missing.
 func (s *Sandbox) Whole() bool {
 	for _, m := range s.Missing {
 		if m != "tcp" && m != "signals" {
@@ -79,7 +80,7 @@ func (s *Sandbox) Whole() bool {
 	return true
 }
 
-// Try has a player enter the sandbox and end.
+// Try runs a player that enters the sandbox and exits.
 func Try() (*Sandbox, error) {
 	b, err := artifacts.Bytes(artifacts.Player)
 	if err != nil {

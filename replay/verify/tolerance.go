@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Tolerance is the allowed error of numbers of one type in results: Relative times the recorded number, plus Absolute. The zero value
-// allows none.
+// Tolerance is the allowed error of numbers in results: Relative times the recorded number, plus Absolute. The zero value allows none.
 type Tolerance struct {
 	Type               string // f16, bf16, f32 or f64
 	Relative, Absolute float64

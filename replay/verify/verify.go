@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A Verdict is the outcome of a replay.
+// A Verdict is a replay's outcome.
 type Verdict string
 
 // The verdicts, as `replay --json` prints them under "verdict".
@@ -84,7 +84,7 @@ var texts = map[Reason]string{
 // Text completes the sentence "the results are unproved: …".
 func (r Reason) Text() string { return texts[r] }
 
-// Code is the number of a reason in a plan, from 1; 0 for a reason that is not in Reasons.
+// Code returns a reason's number in a plan, from 1; 0 for a reason that is not in Reasons.
 func (r Reason) Code() uint8 { return uint8(slices.Index(Reasons, r) + 1) }
 
 // ByCode returns the reason with a code, "" if there is none.
@@ -105,7 +105,7 @@ type Tally struct {
 	// OtherBytes counts unproved results whose bytes are not the recorded ones.
 	OtherBytes uint64 `json:"unproved_other_bytes"`
 
-	// Other counts what is no result and differs: returned values and outputs of calls.
+	// Other counts returned values and call outputs that differ. They are not results.
 	Other uint64 `json:"-"`
 
 	by map[Reason]uint64 // unproved results
@@ -142,7 +142,7 @@ func (t *Tally) Verdict() Verdict {
 	return Identical
 }
 
-// AddUnproved counts n unproved results of one reason, of which some have other bytes.
+// AddUnproved counts n unproved results with one reason, some of which have other bytes.
 func (t *Tally) AddUnproved(why Reason, n, otherBytes int) {
 	for range n {
 		t.Add(IsUnproved, why)
@@ -178,7 +178,7 @@ func (t *Tally) String() string {
 	return "nothing differs; " + t.unproved()
 }
 
-// unproved says how many results are unproved, with the reasons, the most frequent one first.
+// unproved returns the number of unproved results and the reasons, the most frequent first.
 func (t *Tally) unproved() string {
 	reasons := make([]Reason, 0, len(t.by))
 	for r := range t.by {
