@@ -1,14 +1,24 @@
 // Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and other profile.proto readers. Command
 // export pprof calls Write.
 //
-// A stack consists of, in order: process; thread; the program's ranges around the call, outermost first, with numbers
-// removed so that a loop is one frame; the program's functions, if the trace has call stacks (`acltrace record
-// --stacks`); the runtime function, below an enclosing one in imported profiles; and the call's task, if any. The task
-// is the kernel, or the copy with its direction, as a device frame ("npu::MatMul"), which viewers color differently.
+// A stack has these frames, from the root:
 //
-// There are four sample types. launches counts kernel launches. host_time, the default, is call time on the host
-// without nested calls. moved is the bytes that copies and fills moved. device_time sums up measured task times; a
-// comment says how many tasks were measured. Labels thread and stream can be filtered.
+//   - process
+//   - thread
+//   - the program's ranges around the call, outermost first; numbers are removed, so that a loop is one frame
+//   - the program's functions, if the trace has call stacks (`acltrace record --stacks`)
+//   - the runtime function; in imported profiles it may be below an enclosing one
+//   - the call's task, if any: the kernel, or the copy with its direction, as a device frame ("npu::MatMul"), which
+//     viewers color differently
+//
+// There are four sample types:
+//
+//   - launches: kernel launches
+//   - host_time, the default: call time on the host, without nested calls
+//   - moved: bytes that copies and fills moved
+//   - device_time: measured task time; a comment says how many tasks were measured
+//
+// Viewers can filter by the labels thread and stream.
 //
 // Program frames have addresses, and mappings have files and build ids. Symbols come from the files on this machine. If
 // a file has another build id, its frames are named by file and offset. If a mapping has frames without names, the

@@ -1,6 +1,5 @@
 // Package msprof converts a profile from Ascend's profilers to a trace, so that viewers and virtual-time replay
-// (what-if) work on existing profiles. Command import calls Find to locate the profile in a folder, then Import. Tests
-// import it too.
+// (what-if) work on existing profiles. Command import calls Find to locate the profile in a folder, then Import.
 //
 // A profile from msprof or torch_npu is one database (msprof_*.db, ascend_pytorch_profiler_*.db), or a Chrome trace
 // (trace_view.json, msprof_*.json), a kernel table (kernel_details.csv, op_summary_*.csv), or both. With both, the

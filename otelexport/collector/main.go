@@ -1,5 +1,5 @@
-// Command collector is an OpenTelemetry collector with no more than the tests of otelexport need: it takes OTLP over gRPC and HTTP,
-// and writes what it got to a file, or nowhere.
+// Command collector is a minimal OpenTelemetry collector for the otelexport tests. It receives OTLP over gRPC and HTTP
+// and writes everything to a file, or discards it.
 package main
 
 import (

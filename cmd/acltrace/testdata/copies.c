@@ -1,4 +1,4 @@
-// Copies 8 KiB to the device for each byte on its input, and answers with one on its output when it has.
+// Copies 8 KiB to the device for each input byte, then writes one output byte.
 #include <acl/acl.h>
 #include <stdint.h>
 #include <stdio.h>

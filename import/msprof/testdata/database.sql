@@ -1,4 +1,4 @@
--- The profile of trace_view.json and kernel_details.csv as the profilers' databases have it. Tables that a trace takes nothing of are short.
+-- The profile in trace_view.json and kernel_details.csv, in the profilers' database format. Tables without a counterpart in a trace are short.
 CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);
 CREATE TABLE ENUM_API_TYPE (id INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE CANN_API (startNs INTEGER, endNs INTEGER, type INTEGER, globalTid INTEGER, connectionId INTEGER PRIMARY KEY, name INTEGER);

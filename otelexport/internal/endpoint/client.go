@@ -17,14 +17,14 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// dialTimeout limits the connection attempt of Check.
+// dialTimeout limits Check's connection attempt.
 const dialTimeout = 3 * time.Second
 
 // Check connects to the target and closes the connection. Without it, the client would retry a wrong endpoint for a
 // minute.
 func (t *Target) Check(ctx context.Context) error {
 	if p, err := http.ProxyFromEnvironment(&http.Request{URL: t.URL}); err != nil || p != nil {
-		return nil // only the proxy can tell
+		return nil // only the proxy knows
 	}
 	port := t.URL.Port()
 	if port == "" {
@@ -44,8 +44,8 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// InFlight is the number of concurrent requests of an export: while a receiver decodes one, the next arrive. A
-// collector that holds more live requests also collects garbage less often.
+// InFlight is an export's number of concurrent requests: while a receiver decodes one, the next arrive. A collector
+// that holds more live requests also collects garbage less often.
 const InFlight = 6
 
 // Spans returns a client for spans, not started yet. limit includes retries.
@@ -58,13 +58,13 @@ func (t *Target) Spans(limit time.Duration) otlptrace.Client {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit})}
 	if plain, ok := http.DefaultTransport.(*http.Transport); ok && t.URL.Scheme == "http" { // a TLS client needs the transport that otlptracehttp configures
 		plain = plain.Clone()
-		plain.MaxIdleConnsPerHost = InFlight // the default of two makes a new connection for every third request
+		plain.MaxIdleConnsPerHost = InFlight // the default, two, makes a new connection for every third request
 		o = append(o, otlptracehttp.WithHTTPClient(&http.Client{Transport: plain, Timeout: limit}))
 	}
 	return otlptracehttp.NewClient(o...)
 }
 
-// Metrics connects to a receiver of metrics.
+// Metrics connects to a metrics receiver.
 func (t *Target) Metrics(ctx context.Context, limit time.Duration, retry bool) (e sdkmetric.Exporter, err error) {
 	if t.Protocol == HTTP {
 		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(t.URL.String()), otlpmetrichttp.WithTimeout(limit),
@@ -84,8 +84,8 @@ type partialSuccess struct {
 	Message  string
 }
 
-// Partial returns the partial success in an error, if err holds nothing else. Both clients return it as an error of an
-// unexported type, so its fields are read by name.
+// Partial returns the partial success in an error, if err holds nothing else. Both clients return it as an unexported
+// error type, so its fields are read by name.
 func Partial(err error) (p partialSuccess, ok bool) {
 	if err == nil {
 		return p, false

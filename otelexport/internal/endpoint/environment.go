@@ -1,8 +1,8 @@
-// Package endpoint finds OTLP receivers and connects to them: OTEL_EXPORTER_OTLP_* variables, URLs, protocols, clients
-// of OpenTelemetry's Go SDK, and answers that reject a part of a request.
+// Package endpoint finds OTLP receivers and connects to them. It reads OTEL_EXPORTER_OTLP_* variables, chooses URL and
+// protocol, creates clients from OpenTelemetry's Go SDK, and decodes answers that reject a part of a request.
 //
 // Packages otelexport and live call it once before they send. Signal.Check refuses invalid variables that the SDK's
-// clients would silently ignore; Target.Check refuses an address where nothing listens. It encodes no data.
+// clients would silently ignore. Target.Check refuses an address where nothing listens. The package encodes no data.
 package endpoint
 
 import (
@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// The SDK's clients read most variables of OpenTelemetry's specification themselves, but ignore invalid values. This
+// The SDK's clients read most variables from OpenTelemetry's specification themselves, but ignore invalid values. This
 // package checks them.
 
-// Protocols of a receiver.
+// Protocols.
 const (
 	GRPC = "grpc"
 	HTTP = "http/protobuf"
 )
 
-// A signal is traces or metrics: its part of variable names, and its HTTP path.
+// A signal is traces or metrics: its part in variable names, and its HTTP path.
 type signal struct{ name, Path string }
 
 var (
@@ -36,7 +36,7 @@ var (
 	Metrics = signal{"METRICS", "/v1/metrics"}
 )
 
-// variable returns the value and name of the signal's variable, else of the variable for all signals.
+// variable returns the value and name for the signal's variable, else for the variable that covers all signals.
 func (s signal) variable(name string) (value, origin string) {
 	for _, p := range []string{"OTEL_EXPORTER_OTLP_" + s.name + "_", "OTEL_EXPORTER_OTLP_"} {
 		if v := strings.TrimSpace(os.Getenv(p + name)); v != "" {
@@ -109,7 +109,7 @@ const (
 	defaultHTTPEndpoint = "http://localhost:4318"
 )
 
-// Target is the address and protocol of a receiver.
+// Target is a receiver's address and protocol.
 type Target struct {
 	URL      *url.URL
 	Protocol string

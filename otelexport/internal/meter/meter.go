@@ -1,7 +1,7 @@
-// Package meter counts the calls, tasks and device memory of a timeline walk as OpenTelemetry metrics.
+// Package meter counts calls, tasks and device memory in a timeline walk as OpenTelemetry metrics.
 //
-// Package otelexport counts a whole trace file by Visitor. Package live passes the events of a recording in progress and
-// reads Data at any time. A Meter belongs to one goroutine, or is locked by its caller. It never sends anything.
+// Package otelexport counts a whole trace file by Visitor. Package live passes events while recording and reads Data at
+// any time. A Meter belongs to one goroutine, or is locked by its caller. It never sends anything.
 package meter
 
 import (
@@ -24,7 +24,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// A Metric is the name, unit and kind of a metric.
+// A Metric is a metric's name, unit and kind.
 type Metric struct {
 	Name, Unit, Description string
 	kind                    metricKind
@@ -36,11 +36,11 @@ const (
 	counter   metricKind = iota // only increases
 	level                       // goes up and down; processes add up
 	gauge                       // goes up and down; processes do not add up
-	seconds                     // a counter of nanoseconds, exported in seconds
-	histogram                   // of nanoseconds, exported in seconds
+	seconds                     // counts nanoseconds, exported in seconds
+	histogram                   // distribution in nanoseconds, exported in seconds
 )
 
-// The metrics. Host metrics belong to the resource of a process, the others to the resource of a device.
+// The metrics. Host metrics belong to a process's resource, the others to a device's.
 var (
 	calls       = &Metric{"acl.calls", "{call}", "Calls of the runtime, by function.", counter}
 	failedCalls = &Metric{"acl.call.errors", "{call}", "Calls that returned an error, by function and error.", counter}
@@ -59,7 +59,7 @@ var (
 	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryPeak}
 )
 
-// bounds are the bucket bounds of histograms, in nanoseconds.
+// bounds are the histogram bucket bounds, in nanoseconds.
 var bounds = []int64{1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8, 1e9}
 
 // A point identifies a value: one metric, resource and attribute set.
@@ -77,7 +77,7 @@ type value struct {
 	buckets  []uint64
 }
 
-// A Meter counts the events of a walk. Its memory grows with the functions, errors, processes and devices, and with the
+// A Meter counts the events in a walk. Its memory grows with the functions, errors, processes and devices, and with the
 // streams up to maxStreams.
 type Meter struct {
 	*otlp.Resources
@@ -87,11 +87,11 @@ type Meter struct {
 	streams int
 	byHost  []*hostMeter
 	values  map[point]*value
-	byFunc  map[funcKey]*funcMeter // cache of values
+	byFunc  map[funcKey]*funcMeter // value cache
 }
 
-// maxStreams is the number of streams with values of their own, because a program may create streams without end.
-// Further streams of a process count as otherStreams.
+// maxStreams limits the streams with their own values, because a program may create streams without end. A process's
+// further streams count as otherStreams.
 const (
 	maxStreams   = 128
 	otherStreams = "other streams"
@@ -103,7 +103,7 @@ type funcKey struct {
 	name    string
 }
 
-// Cached values of frequent calls and tasks, nil before the first use.
+// Cached values for frequent calls and tasks, nil before the first use.
 type (
 	funcMeter struct{ calls, waited *value }
 	hostMeter struct{ launchTime *value }
@@ -124,7 +124,7 @@ func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
 // AddThread adds the next thread.
 func (x *Meter) AddThread(t format.Thread) { x.threads = append(x.threads, t) }
 
-// owner returns the process index of a thread.
+// owner returns a thread's process index.
 func (x *Meter) owner(thread uint32) int {
 	if int(thread) >= len(x.threads) {
 		return 0
@@ -152,7 +152,7 @@ func (x *Meter) value(r *otlp.Resource, m *Metric, attrs ...attribute.KeyValue) 
 	return v
 }
 
-// Size returns the number of values.
+// Size returns the value count.
 func (x *Meter) Size() int { return len(x.values) }
 
 func (v *value) observe(ns int64) {
@@ -251,7 +251,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 	return nil
 }
 
-// Ran counts the duration of a kernel or graph.
+// Ran counts a kernel's or graph's duration.
 func (x *Meter) Ran(lane int, ns int64) {
 	l := x.lanes[lane]
 	if l.time == nil {
@@ -269,7 +269,7 @@ func (x *Meter) Memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-// A ResourceData holds the metrics of one resource.
+// A ResourceData holds one resource's metrics.
 type ResourceData struct {
 	*otlp.Resource
 	Metrics []metricdata.Metrics
@@ -282,7 +282,7 @@ func (d *ResourceData) Message() *metricdata.ResourceMetrics {
 
 var MeterScope = instrumentation.Scope{Name: otlp.ScopeName, SchemaURL: otlp.SchemaURL}
 
-// Data returns a copy of the values up to a time of the recording, by resource.
+// Data returns a copy of all values up to a recording time, by resource.
 func (x *Meter) Data(at int64) []ResourceData {
 	start, end := time.Unix(0, x.Meta.StartWall), time.Unix(0, x.Meta.StartWall+at)
 	found := map[*otlp.Resource]map[*Metric][]*value{}
@@ -310,7 +310,7 @@ func (x *Meter) Data(at int64) []ResourceData {
 	return out
 }
 
-// aggregate converts the values of a metric to OpenTelemetry's data model.
+// aggregate converts a metric's values to OpenTelemetry's data model.
 func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Aggregation {
 	const second = float64(time.Second)
 	switch m.kind {

@@ -23,7 +23,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Streams beyond the limit share one value of their process.
+// A process's streams beyond the limit share one value.
 func TestStreamsOverTheLimitShareValues(t *testing.T) {
 	x := New(&otlp.Resources{Meta: &format.Meta{}, Procs: []format.Process{{PID: 1}}, Devices: map[string]*otlp.Resource{}}, acl.Model, nil)
 	for i := range 10 * maxStreams {

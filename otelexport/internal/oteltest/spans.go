@@ -1,5 +1,5 @@
-// Package oteltest has the parts that tests of otelexport and its sub-packages share: spans as a receiver sees them, an
-// OTLP receiver whose answers a test chooses, and real collectors and Jaegers that run for one test. Only tests import it.
+// Package oteltest has test helpers for otelexport and its sub-packages: spans as a receiver decodes them, an OTLP
+// receiver with chosen answers, and real collectors and Jaegers that run during one test. Only tests import it.
 package oteltest
 
 import (
