@@ -1,7 +1,7 @@
 // Package backend describes everything that a trace can be replayed on.
 //
-// A Backend is an implementation of the contract below: the runtime's simulator, a shared library, nothing at all, or a simulation in virtual
-// time. Each is in a file of its own, with its entry of the table of Kinds. To add one, write such a file and register it in the table.
+// A Backend implements the contract below: the runtime's simulator, a shared library, nothing at all, or a simulation in virtual time.
+// Each has its own file, with its row for Kinds. To add a backend, write such a file and add its row.
 //
 // The command line takes names and conflicting options from the table. Package compile asks a Backend for its placement, package replay
 // for the library, trust and clock. This package loads no library, starts no process and reads no trace.
@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A Backend executes the calls of a plan, or schedules them. Its methods return the same values at every call.
+// A Backend executes a plan's calls, or schedules them. Its methods return the same values at every call.
 //
 // Clock: on a RealClock the player makes each call, and a replay returns once all of them have. On a VirtualClock no call is made: package
 // whatif computes when each call and task would begin and end, and none of the other methods is called.
@@ -22,46 +22,45 @@ import (
 // Placement: recorded addresses are in arguments and payloads. A backend that places allocations where they were needs no
 // relocation. Otherwise the compiler relocates the words that it knows to be addresses.
 //
-// Environment: each process of the player sets the variables before it loads the library. They may name only files of the replay's folder.
+// Environment: each player process sets the variables before it loads the library. They may name only files in the replay's folder.
 //
-// Trust: kernels and calls of a trace are a stranger's code. Without NeedsTrust the backend promises that all of them run in the
-// player's sandbox.
+// Trust: a trace's kernels and calls are a stranger's code. Without NeedsTrust the backend promises that all run in the player's sandbox.
 type Backend interface {
 	// Clock returns the clock that the calls run by.
 	Clock() Clock
-	// Library returns the absolute path of the shared library for the player, or NullName.
+	// Library returns the shared library's absolute path for the player, or NullName.
 	Library() (string, error)
 	// Placement returns how the library puts device memory at wanted addresses.
 	Placement() Placement
-	// Environment returns the variables that Placement needs, NAME=value. The first recorded address of device memory is low; move asks
-	// for other addresses than the recorded ones.
+	// Environment returns the variables that Placement needs, NAME=value. low is the first recorded device address; move asks for other
+	// addresses than the recorded ones.
 	Environment(low uint64, move bool) []string
-	// NeedsTrust reports whether calls and kernels of a trace would run on a device with the user's rights.
+	// NeedsTrust reports whether recorded calls and kernels would run on a device with the user's rights.
 	NeedsTrust() bool
 	// Computes reports whether calls have effects. Without effects there is no memory to fill and no result to compare.
 	Computes() bool
 }
 
-// Clock is the clock of a replay.
+// Clock is a replay's clock.
 type Clock int
 
 // The clocks.
 const (
-	RealClock    Clock = iota // of the machine
+	RealClock    Clock = iota // the machine's
 	VirtualClock              // computed by a cost model
 )
 
 // Placement is how a library puts device memory at wanted addresses.
 type Placement int
 
-// The ways of placement.
+// The placements.
 const (
 	Nowhere Placement = iota // it does not
-	ByList                   // the player does it, given a list of the recorded addresses (player/place.h); it can't move memory
+	ByList                   // the player does it, given the recorded addresses (player/place.h); it can't move memory
 	ByCall                   // the player asks for an address before each allocation (aclsim/place.h)
 )
 
-// A Kind is a row of the table of backends.
+// A Kind is a row in Kinds.
 type Kind struct {
 	Name     string   // on the command line, "" for a kind that is named by a path
 	Options  []string // replay options for this kind alone
@@ -75,7 +74,7 @@ type Kind struct {
 // Kinds are all backends. The first one that takes a name has it.
 var Kinds = []Kind{simulatorKind, virtualKind, nullKind, libraryKind}
 
-// KindOf returns the kind of backend that a name stands for.
+// KindOf returns the kind that a name stands for.
 func KindOf(name string, m *api.Model) *Kind {
 	for i := range Kinds {
 		if k := &Kinds[i]; k.Name != "" && name == k.Name || k.takes != nil && k.takes(name, m) {
@@ -85,7 +84,7 @@ func KindOf(name string, m *api.Model) *Kind {
 	return nil // never: libraryKind takes every name
 }
 
-// New returns the backend of a name: that of a kind, the path of a library, or "" for the simulator of the model's runtime.
+// New returns the backend with a name: a kind's name, a library's path, or "" for the simulator.
 func New(name string, m *api.Model) Backend { return KindOf(name, m).make(name, m) }
 
 // Check returns an error if the library that a name stands for does not exist. The simulator is part of the program.

@@ -11,7 +11,7 @@ var libraryKind = Kind{
 	make:  func(name string, _ *api.Model) Backend { return Library{name} },
 }
 
-// Library is a shared library with the runtime's interface, such as the runtime of a device.
+// Library is a shared library with the runtime's interface, such as a device's runtime.
 type Library struct{ Path string }
 
 // Clock implements Backend.

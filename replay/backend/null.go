@@ -2,7 +2,7 @@ package backend
 
 import "github.com/acltrace/acltrace/api"
 
-// NullName is the name of Null on the command line and for the player.
+// NullName is Null's name on the command line and for the player.
 const NullName = "null"
 
 var nullKind = Kind{
@@ -12,7 +12,7 @@ var nullKind = Kind{
 	make:     func(string, *api.Model) Backend { return Null{} },
 }
 
-// Null calls no library: the player replaces each function by one that returns 0 at once. The time of a replay is the player's own.
+// Null calls no library: the player replaces each function by one that returns 0 at once. A replay's duration is the player's own.
 type Null struct{}
 
 // Clock implements Backend.

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
-// SimulatorName is the name of the Simulator on the command line.
+// SimulatorName is the Simulator's name on the command line.
 const SimulatorName = "sim"
 
 var simulatorKind = Kind{
@@ -22,10 +22,10 @@ var simulatorKind = Kind{
 	},
 }
 
-// Simulator is the simulator of a runtime. It emulates the calls, and runs kernels of kernel libraries, in the player's sandbox.
+// Simulator is a runtime's simulator. It emulates the calls, and runs kernels from kernel libraries, in the player's sandbox.
 type Simulator struct {
 	Model *api.Model
-	Path  string // of another build of the simulator, "" for the one of this program
+	Path  string // another simulator build, "" for this program's
 }
 
 // Clock implements Backend.
@@ -45,7 +45,7 @@ func (s Simulator) Placement() Placement { return ByCall }
 // moveBy is the distance by which all device memory is moved.
 const moveBy = 0x10000000000
 
-// Environment implements Backend. It also removes the user's own list of addresses.
+// Environment implements Backend. It also removes the user's own address list.
 func (s Simulator) Environment(low uint64, move bool) []string {
 	sim := &s.Model.Simulator
 	env := []string{sim.Place + "="}

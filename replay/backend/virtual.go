@@ -6,7 +6,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// VirtualName is the name of Virtual on the command line.
+// VirtualName is Virtual's name on the command line.
 const VirtualName = "virtual"
 
 var virtualKind = Kind{
@@ -18,7 +18,8 @@ var virtualKind = Kind{
 	make:    func(string, *api.Model) Backend { return Virtual{} },
 }
 
-// Virtual schedules the calls and tasks of a trace in virtual time (package whatif), on a device that a cost model describes. It makes no call.
+// Virtual schedules a trace's calls and tasks in virtual time (package whatif), on a device that a cost model describes. It makes no
+// call.
 type Virtual struct{}
 
 // Clock implements Backend.

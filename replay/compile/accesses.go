@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// access records an access of the call. o is nil for memory in no allocation.
+// access records an access by the call. o is nil for memory in no allocation.
 func (p *callCompiler) access(o *timeline.Object, lo, hi uint64, kind access.Kind) {
 	if o != nil && o.Kind.OnHost() && p.visibleOf(o) != nil {
 		p.visible.host = append(p.visible.host, access.Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
@@ -20,7 +20,7 @@ func (p *callCompiler) access(o *timeline.Object, lo, hi uint64, kind access.Kin
 	}
 }
 
-// accessRange records an access of a range of addresses, which may extend over several adjacent mappings.
+// accessRange records an access to an address range, which may extend over several adjacent mappings.
 func (p *callCompiler) accessRange(o *timeline.Object, addr, off, n uint64, kind access.Kind) {
 	for o != nil && n > 0 {
 		here := n
@@ -36,7 +36,7 @@ func (p *callCompiler) accessRange(o *timeline.Object, addr, off, n uint64, kind
 	}
 }
 
-// accessArrays records accesses of the arrays that a copy names, without a range.
+// accessArrays records accesses to the arrays that a copy names, without a range.
 func (p *callCompiler) accessArrays() {
 	if p.f.Task != api.Copy {
 		return
@@ -56,7 +56,7 @@ func (p *callCompiler) accessArrays() {
 	}
 }
 
-// effects adds the memory that the kernels of the call reach besides, and reports host memory without recorded content among it.
+// effects adds the memory that the call's kernels also reach, and reports host memory without recorded content among it.
 func (p *callCompiler) effects() {
 	if !p.ok {
 		return
@@ -73,7 +73,7 @@ func (p *callCompiler) effects() {
 	}
 }
 
-// maxParts is the maximum number of parts of a result; a result with more is compared as a whole.
+// maxParts limits a result's parts; a result with more is compared as a whole.
 const maxParts = 256
 
 // parts divides a result into ranges that the device has written and ranges that no call has written.
@@ -116,7 +116,7 @@ func (p *callCompiler) parts(item uint32, s rows) []part {
 	return ps
 }
 
-// origin returns the allocation that the current copy, or an item of it, reads; nil if it is not known.
+// origin returns the allocation that the current copy, or one of its items, reads; nil if it is not known.
 func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
@@ -145,5 +145,5 @@ func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	return nil, 0
 }
 
-// Origin returns the allocation that the copy, or an item of a batch of copies, reads, and the offset in it; nil if it is not known.
+// Origin returns the allocation and offset that the copy, or an item in a batch, reads; nil if it is not known.
 func (l *Look) Origin(item uint32) (*timeline.Object, uint64) { return l.origin(item) }

@@ -89,7 +89,7 @@ func (p *callCompiler) skip() bool {
 	return false
 }
 
-// compile makes the instructions of the current call.
+// compile makes the current call's instructions.
 func (p *callCompiler) compile(g *group) error {
 	if err := p.visibleBefore(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 	p.markOutsiders()
 }
 
-// place orders the call relative to calls of other threads, and notes its stream and kernel for reports.
+// place orders the call relative to other threads' calls, and notes its stream and kernel for reports.
 func (p *callCompiler) place(g *group) {
 	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
@@ -205,7 +205,7 @@ func (p *callCompiler) place(g *group) {
 	}
 }
 
-// kernel returns the number of the launched kernel's name.
+// kernel returns the launched kernel's name, as a number.
 func (p *callCompiler) kernel() uint32 {
 	name := cmp.Or(p.e.Kernel, p.f.Name)
 	if len(p.e.Uses) == 0 {
@@ -240,7 +240,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	}
 }
 
-// lane returns the index of the call's stream in Plan.Streams, -1 for none.
+// lane returns the index in Plan.Streams for the call's stream, -1 for none.
 func (p *compiler) lane(e *timeline.Event) int {
 	if e.Fn.Stream < 0 {
 		return -1
@@ -258,9 +258,9 @@ func (p *compiler) lane(e *timeline.Event) int {
 	return i
 }
 
-const maxWords = 63 // limit of the player, less one for the output of a poll
+const maxWords = 63 // the player's limit, less one for a poll's output
 
-// poll turns a run of polls that ended with success into one OpUntil instruction.
+// poll turns successive polls that ended with success into one OpUntil instruction.
 func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	f := p.f
 	if f.PollsCallbacks {
@@ -311,7 +311,7 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 	return words
 }
 
-// param returns the operands for the words of a parameter. Further instructions go before or after the call.
+// param returns the operands for a parameter's words. Further instructions go before or after the call.
 func (p *callCompiler) param(i int) ([]plan.Operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]

@@ -123,10 +123,10 @@ func (p *compiler) compile() error {
 	return p.Err()
 }
 
-// untilLimit is the maximum duration of one run of polls.
+// untilLimit is the maximum duration for one run of polls.
 const untilLimit = 30 * time.Second
 
-// finish writes the rest of the plan.
+// finish writes the remaining plan.
 func (p *compiler) finish() error {
 	h := &plan.Header{
 		Slots: uint64(len(p.slots)), UntilNS: p.UntilNS, Zeros: p.pointers.zeros, ZerosReason: uint32(p.zerosReason().Code()),
@@ -184,7 +184,7 @@ func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (la
 	return p.late, err
 }
 
-// look returns the view of the current call.
+// look returns the current call's view.
 func (p *callCompiler) look() *Look {
 	return &Look{Event: p.e, OK: p.ok, Regions: p.regions, Data: p.data.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

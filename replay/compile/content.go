@@ -24,7 +24,7 @@ func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
 }
 
-// reader returns a reader for the content of a payload.
+// reader returns a payload's content.
 func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
 	if d.Blob == 0 {
 		return bytes.NewReader(d.Bytes), nil
@@ -33,7 +33,7 @@ func (p *callCompiler) reader(d *format.Data) (io.Reader, error) {
 	return r, p.inBlob(d, err)
 }
 
-// bytes returns the content of a small payload. It is read-only and valid until the next call is compiled.
+// bytes returns a small payload's content. It is read-only and valid until the next call is compiled.
 func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	if d.Blob == 0 {
 		return d.Bytes, nil
@@ -116,7 +116,7 @@ func (p *callCompiler) blob(s *scan) error {
 			return err
 		}
 	}
-	// The reader checks the hash at the end of a payload.
+	// The reader checks the hash at the payload's end.
 	if n, err := in.Read(make([]byte, 1)); n != 0 {
 		return fmt.Errorf("longer than its %d bytes", d.Len)
 	} else if err != io.EOF {
@@ -137,7 +137,7 @@ func (p *callCompiler) reachesHost(q *api.Param) bool {
 	return false
 }
 
-// zeroCopy records that kernels may access a range of host memory.
+// zeroCopy records that kernels may access a host memory range.
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	p.unseen = o
 	if !p.pointers.hostReached[o] {
@@ -197,7 +197,7 @@ func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, i
 	o, in, ok = p.state.Find(p.owner(), w)
 	inside := ok
 	if !ok && q.Role != api.Reads && q.Role != api.Writes {
-		// An argument may point to the end of an allocation.
+		// An argument may point to an allocation's end.
 		o, in, ok = p.state.FindEnd(p.owner(), w)
 	}
 	if !ok {
@@ -245,7 +245,7 @@ func (p *compiler) listRelocated(r Relocated, w uint64) {
 	p.Found.Relocated = append(p.Found.Relocated, r)
 }
 
-// MemoryParam describes the content of host-visible memory, which belongs to no parameter.
+// MemoryParam describes host-visible memory content, which belongs to no parameter.
 var MemoryParam = api.Param{Name: "memory", Role: api.Reads}
 
 // paramOf returns the parameter that a payload belongs to.

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// size returns the extent of a parameter's memory.
+// size returns the extent for a parameter's memory.
 func (p *callCompiler) size(q *api.Param) rows {
 	n, ok := q.Size.Bytes(p.f, p.c.Args)
 	if !ok {
@@ -109,7 +109,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 			addr = p.data.arrays[i][item-1]
 		}
 		if own {
-			op, own = p.region(addr, s.span()), false // each run of the graph reads it
+			op, own = p.region(addr, s.span()), false // each graph run reads it
 			in, off = p.hostAt(addr)
 		}
 		p.captureSource(graphSource{op: op, addr: addr, size: s})
@@ -140,7 +140,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 	if own && s.width == s.pitch {
 		p.relo = append(p.relo, relocs...)
 		if p.f.Stream < 0 && p.e.Captured == nil && d.Blob == 0 {
-			p.spoil(from, d.Len) // other calls may share the data of a blob
+			p.spoil(from, d.Len) // other calls may share blob data
 		}
 		return from, nil
 	}
@@ -178,7 +178,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	switch {
 	case !own:
 	case p.e.Captured != nil && p.ok:
-		op = p.region(addr, s.span()) // other copies of the graph may write the same memory
+		op = p.region(addr, s.span()) // other copies in the graph may write the same memory
 	case at == p.at && d != nil:
 		op = p.temporary(s.span())
 	default:
@@ -203,7 +203,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	}
 	switch {
 	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):
-		return op, nil // there may be further runs of the graph
+		return op, nil // there may be further graph runs
 	case d == nil:
 		why := "the program did not wait for it, or the recording had ended"
 		if p.r.Meta().CapturedBy == "ebpf" {

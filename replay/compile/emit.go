@@ -11,8 +11,8 @@ import (
 // If a process forks after its parent has called the runtime, the child's runtime does not work: its calls fail. The replay forks it too,
 // from the process that plays the parent.
 
-// fork makes the parent fork such a process, after the parent's last call that ended before the first call of the child. The first call
-// is compiled next and starts at the given time.
+// fork makes the parent fork such a process, after the parent's last call that ended before the child's first call. That call is compiled
+// next and starts at the given time.
 func (p *compiler) fork(process int, first int64) {
 	processes := p.r.Processes()
 	pr := &p.procs[process]
@@ -56,8 +56,8 @@ func (p *compiler) fork(process int, first int64) {
 	pr.forked = true
 }
 
-// emit writes the instructions of all calls that are final. Before it, the calls that started before the frontier are compiled. Final are
-// the calls that ended before it, except the polls of an open run.
+// emit writes the instructions of all final calls: those that ended before the frontier, except polls that may go on. The calls that
+// started before the frontier must be compiled.
 func (p *compiler) emit(frontier int64) {
 	if frontier == math.MaxInt64 {
 		defer func() {
@@ -81,7 +81,7 @@ func (p *compiler) emit(frontier int64) {
 	}
 }
 
-// layOut determines the position of the next call of a thread, and of the calls that it encloses. It returns false if they are not final.
+// layOut determines the position of a thread's next call, and of the calls inside it. It returns false if they are not final.
 func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 	first := pr.group(pr.laid)
 	if first == nil {
@@ -110,7 +110,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 		pr.count += uint64(len(g.waits) + len(g.order) + len(g.insts) + len(g.lateWaits) + len(g.late))
 		g.finished = pr.count
 	}
-	// Calls inside a host function, which a call of the same thread ran, are made in the stub that it runs again.
+	// Calls inside a host function, which another call in the thread ran, are made in the stub that it runs again.
 	for n := last; n >= pr.laid && last > pr.laid; n-- {
 		g := pr.group(n)
 		inner := n
@@ -122,7 +122,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 		}
 		end := pr.group(inner).finished
 		g.insts[len(g.insts)-1].Len = end - g.finished
-		g.finished = end // all of them finish together
+		g.finished = end // they finish together
 	}
 	for ; pr.laid <= last; pr.laid++ {
 		if g := pr.group(pr.laid); g.finish != nil {
@@ -173,8 +173,7 @@ func (p *compiler) writeNext(t int) bool {
 }
 
 // clock sets the flags for reading the clock, which takes longer than everything else that the player does for a call. It is read around
-// calls that wait, at both ends of each stream and of the run, and around every call of a paced replay. clock also stores the call for
-// the report.
+// waiting calls, at both ends of each stream and run, and around every call in a paced replay. clock also stores the call for the report.
 func (p *compiler) clock(pr *Thread, g *group) {
 	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
 	if k < 0 {
@@ -206,7 +205,7 @@ func (p *compiler) clock(pr *Thread, g *group) {
 	pr.out.Play(plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream), Kernel: g.kernel})
 }
 
-// clockLast sets the flag for the last call of each stream.
+// clockLast sets the flag for the last call on each stream.
 func (p *compiler) clockLast() {
 	for t := range p.Threads {
 		pr := &p.Threads[t]
@@ -242,7 +241,7 @@ func (p *compiler) calm(g *group) {
 	}
 }
 
-// order makes the current call wait for the calls of other threads that ended before it began.
+// order makes the current call wait for other threads' calls that ended before it began.
 func (p *callCompiler) order(g *group) {
 	if len(g.insts) == 0 {
 		return
@@ -264,7 +263,7 @@ func (p *callCompiler) order(g *group) {
 	}
 }
 
-// asks notes a poll that found its object incomplete. It may belong to a run of polls that succeeds in the end.
+// asks notes a poll that found its object incomplete. A later poll may succeed.
 func (p *callCompiler) asks(key pollKey) {
 	pr := &p.Threads[p.at.thread]
 	pr.group(p.at.group).poll = key
@@ -273,7 +272,7 @@ func (p *callCompiler) asks(key pollKey) {
 	}
 }
 
-// takeBack drops the instructions of the run of polls that ends with the current call.
+// takeBack drops the instructions of the polls that the current call completes.
 func (p *callCompiler) takeBack(key pollKey) {
 	pr := &p.Threads[p.at.thread]
 	g := pr.group(p.at.group)

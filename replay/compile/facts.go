@@ -8,18 +8,18 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// facts are properties of a function that its calls need, collected once.
+// facts are properties that all calls to a function need, collected once.
 type facts struct {
 	makes      bool   // it stores handles or addresses that later calls need
 	places     bool   // it allocates device memory or addresses
 	exceptions bool   // it sets the exception handler, or reads an exception
-	retBits    uint8  // compared bits of the returned value, unless the function makes an object and returned none
+	retBits    uint8  // compared bits in the returned value, unless the function makes an object and returned none
 	immediate  []bool // by parameter: its words are passed as recorded
-	polled     int    // parameter of a poll that stores whether the object is complete, -1 if there is none
+	polled     int    // poll parameter that stores whether the object is complete, -1 if there is none
 	complete   int64  // value that a poll stores for a complete object
 }
 
-// factsOf returns the facts of a function, nil for a function outside the model.
+// factsOf returns a function's facts, nil for a function outside the model.
 func (p *compiler) factsOf(f *api.Func) *facts {
 	if f == nil {
 		return nil
@@ -55,7 +55,7 @@ func Makes(f *api.Func) bool {
 	})
 }
 
-// retBits returns the number of compared bits of the returned value.
+// retBits returns how many bits of the returned value are compared.
 func retBits(f *api.Func, c *format.Call, facts *facts) uint8 {
 	if f.Ret.Makes() && c.Ret == 0 {
 		return 64

@@ -23,7 +23,7 @@ import (
 // Paths of a trace never reach the runtime. A call that reads a file gets a copy of the recorded content, and a call that writes a file gets
 // a path that does not exist. Both are in the replay's folder, the written ones where the player may write.
 
-// fileName returns the path of a file that the call reads.
+// fileName returns the path for a file that the call reads.
 func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
 		return p.zero(1), nil // an empty name
@@ -50,7 +50,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 		}
 		r = bytes.NewReader(keepMembers(b, p.f.Keeps))
 	}
-	f, err := atomicfile.Fresh(path) // replaces the file of an earlier replay, if the folder is kept
+	f, err := atomicfile.Fresh(path) // replaces the file from an earlier replay, if the folder is kept
 	if err != nil {
 		return plan.Operand{}, err
 	}
@@ -79,7 +79,7 @@ func (p *callCompiler) newPath(i int) (plan.Operand, error) {
 	return p.pathOperand(path)
 }
 
-// ownPath returns a new path in a folder of the replay. It ends like the recorded path.
+// ownPath returns a new path in a replay folder. It ends like the recorded path.
 func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 	base := "file"
 	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
@@ -101,7 +101,7 @@ func (p *compiler) pathOperand(path string) (plan.Operand, error) {
 	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
-// PlainName returns the end of a path as a file name with at most 64 letters, digits, dots, dashes and underscores.
+// PlainName returns a path's end as a file name with at most 64 letters, digits, dots, dashes and underscores.
 func PlainName(path string) string {
 	base := filepath.Base(path)
 	base = base[max(0, len(base)-64):]
@@ -113,7 +113,7 @@ func PlainName(path string) string {
 	}, base)
 }
 
-// keepMembers removes all other members of a JSON object. Text that is not a JSON object becomes equally damaged text.
+// keepMembers removes all other members from a JSON object. Text that is not a JSON object becomes equally damaged text.
 func keepMembers(text []byte, keep []string) []byte {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil

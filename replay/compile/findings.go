@@ -11,14 +11,14 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Findings are the results of compiling a trace. They do not depend on a run.
+// Findings are the results from compiling a trace. They do not depend on a run.
 type Findings struct {
 	Calls   uint64 // in the trace
-	From    int64  // start of the first call
-	To      int64  // end of the last call
-	Longest int64  // duration of the longest call, nanoseconds
+	From    int64  // first start
+	To      int64  // last end
+	Longest int64  // longest duration, nanoseconds
 	Scope   format.Scope
-	Cut     string // why the end of the recording is missing, "" if it is there
+	Cut     string // why the recording's end is missing, "" if it is there
 
 	Unsupported []Unsupported // calls that can't be made, so nothing is run
 	LeftOut     []Unsupported // composite calls, replaced by the calls inside
@@ -39,12 +39,12 @@ type Findings struct {
 	maps         []hostMap
 }
 
-// Unverified counts unproved results of a call.
+// Unverified counts a call's unproved results.
 type Unverified struct {
 	Call    uint64        `json:"call"`
 	Reason  string        `json:"reason"`
 	Code    verify.Reason `json:"reason_code"`
-	Results int           `json:"results"` // one for a copy, one for each item of a batch
+	Results int           `json:"results"` // one for a copy, one for each batch item
 	// OtherBytes counts the results whose bytes differ from the recording, which proves nothing.
 	OtherBytes int `json:"other_bytes,omitempty"`
 }
@@ -68,7 +68,7 @@ func AddUnverified(list []Unverified, call uint64, code verify.Reason, reason st
 	return append(list, Unverified{Call: call, Reason: reason, Code: code, Results: 1})
 }
 
-// Unsupported counts calls of a function that are not made, for one reason.
+// Unsupported counts calls to a function that are not made, for one reason.
 type Unsupported struct {
 	Func   string `json:"func"`
 	Calls  int    `json:"calls"`
@@ -89,7 +89,7 @@ func (u *Unsupported) String() string {
 	return u.Reason
 }
 
-// Substituted is a payload that the trace lacks, replaced by zeros of the same length.
+// Substituted is a payload that the trace lacks, replaced by equally many zeros.
 type Substituted struct {
 	Call   uint64 `json:"call"`
 	Func   string `json:"func"`
@@ -112,9 +112,9 @@ type Relocated struct {
 	Evidence   string `json:"evidence"`   // ByLayout, ByRange, ByHandle or ByToken
 }
 
-// The values of Relocated.Evidence.
+// Values for Relocated.Evidence.
 const (
-	ByLayout = "layout" // the binary of the kernel declares a pointer
+	ByLayout = "layout" // the kernel's binary declares a pointer
 	ByRange  = "range"  // the word is an address in an allocation that was live
 	ByHandle = "handle" // the word is a handle that kernels know
 	ByToken  = "token"  // an earlier call returned the same bytes
@@ -130,7 +130,7 @@ type Ambiguous struct {
 type DeviceBlock struct {
 	Slot   uint32
 	Object *timeline.Object
-	end    int64 // end of the allocating call
+	end    int64 // when the allocating call ended
 }
 
 // hostMap is program memory registered for the device.
@@ -139,7 +139,7 @@ type hostMap struct {
 	recorded uint64 // address
 }
 
-// MaxListed bounds the lists of a report that grow with the trace. The totals are exact.
+// MaxListed bounds the lists in a report that grow with the trace. The totals are exact.
 const MaxListed = 1000
 
 // Unproved lists everything that is unproved in any run. A finding that concerns no single result counts as one result.

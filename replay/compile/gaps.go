@@ -17,7 +17,7 @@ type gaps struct {
 	all   []format.Gap
 	marks []gapMark      // by time
 	other []gapMark      // by time: when memory first became unknown for another reason
-	seen  map[uint32]int // number of marks made in each process
+	seen  map[uint32]int // marks made in each process
 }
 
 // A gapMark is a time at which all live memory becomes unknown.

@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/graph"
 )
 
-// taskWork returns the work of the task that the current call puts into a graph.
+// taskWork returns the work for the task that the current call adds to a graph.
 func (p *callCompiler) taskWork() *graphWork {
 	if p.work == nil {
 		p.work = &graphWork{}
@@ -40,7 +40,7 @@ func (p *callCompiler) captureSource(g graphSource) {
 	w.sources = append(w.sources, &g)
 }
 
-// graph follows the content of graphs, and their runs.
+// graph follows graph content, and graph launches.
 func (p *callCompiler) graph() error {
 	switch {
 	case !p.ok:
@@ -85,7 +85,7 @@ func (p *callCompiler) graphUsed() *timeline.Object {
 	return nil
 }
 
-// followRun follows a run of a graph: what it copies to one piece of memory is compared once.
+// followRun follows a graph launch. Several copies to the same memory are compared once.
 func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) error {
 	type key struct {
 		to   plan.Operand
@@ -165,8 +165,8 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 	return nil
 }
 
-// sources stores what the host memory that a graph copies from held at the current run of it. If the trace lacks that, what depends on it
-// is unproved.
+// sources stores the recorded content of the host memory that the current graph run copies from. Results that depend on missing content
+// are unproved.
 func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) error {
 	type key struct {
 		op  plan.Operand
@@ -222,7 +222,7 @@ func memoryOf(o *timeline.Object) string {
 	return fmt.Sprintf("call %d", o.Created)
 }
 
-// pieceAt returns the content of an address that was recorded before or after the current run of a graph, nil if there is none.
+// pieceAt returns an address's content that was recorded before or after the current graph run, nil if there is none.
 func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
 	for k := range p.data.pieces {
 		if d := &p.data.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
@@ -265,7 +265,7 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	return "", nil
 }
 
-// graphResult compares the recorded result of a copy in the current run of its graph.
+// graphResult compares a copy's recorded result in the current graph run.
 func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
 	switch d.Status {
 	case format.Whole:

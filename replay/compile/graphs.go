@@ -6,22 +6,22 @@ import (
 	"github.com/acltrace/acltrace/timeline/graph"
 )
 
-// graphs holds the part of all graphs of the trace that a replay needs.
+// graphs holds the graph content that a replay needs.
 type graphs struct {
 	contents *graph.Graphs[*timeline.Object, *graphWork]
-	copies   []*graphCopy // of all graphs
+	copies   []*graphCopy // in all graphs
 	owns     map[ownKey]*own
-	once     map[uint64][]place // by captured copy: the comparisons of its one recorded result, by thread and instruction
+	once     map[uint64][]place // by captured copy: where its single recorded result is compared, by thread and instruction
 }
 
-// graphWork is the part of a graph task that each run of the graph needs. Copies of the node share it.
+// graphWork is the part of a graph task that matters in each run. Copies of the node share it.
 type graphWork struct {
 	copies  []*graphCopy
 	sources []*graphSource
 	hosts   []*hostLaunch
 }
 
-// locate notes the positions of comparisons of captured copies: instructions of a thread from a number on.
+// locate notes where comparisons of captured copies are: instructions in a thread from a number on.
 func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 	if len(g.once) == 0 {
 		return
@@ -38,9 +38,9 @@ func newGraphs() graphs {
 	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[ownKey]*own{}, once: map[uint64][]place{}}
 }
 
-// A graphCopy is a captured copy to the host. It writes a result in each run of the graph. A recording has one of two things: the result
-// of each run that the program waited for, as an item of the call that runs the graph, numbered by the copies in the graph; or the
-// content at one moment, when the program first waited for the copy's stream.
+// A graphCopy is a captured copy to the host. It writes a result in each graph run. A recording has one of two things: each result that
+// the program waited for, as an item of the launching call, numbered by the graph's copies; or the content at one moment, when the
+// program first waited for the copy's stream.
 type graphCopy struct {
 	call     uint64
 	to       plan.Operand
@@ -81,10 +81,10 @@ func (c *graphCopy) shift() plan.Operand {
 type hostLaunch struct {
 	call uint64
 	key  ownKey
-	ops  uint32  // operand with the duration of the stub
+	ops  uint32  // operand with the stub's duration
 	fate int     // index into findings.host
 	runs []int64 // nanoseconds
-	want int     // number of runs according to the calls
+	want int     // expected number, according to the calls
 }
 
 // An ownKey is a host function with its argument.
@@ -93,7 +93,7 @@ type ownKey struct {
 	fn, data uint64
 }
 
-// An own lists, in time order, the launches of a host function and the durations of its runs.
+// An own lists, in time order, a host function's launches and its runs' durations.
 type own struct {
 	asked []*hostLaunch
 	took  []int64 // nanoseconds

@@ -52,12 +52,12 @@ func (p *callCompiler) usesContext() bool {
 	})
 }
 
-// aside adds a call of the player's own before the current call.
+// aside adds a player's own call before the current call.
 func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) {
 	p.before = append(p.before, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
 }
 
-// aliased returns the allocation that a registration is part of, and the offset in it. Other objects are returned unchanged.
+// aliased returns the allocation that contains a registration, and the offset in it. Other objects are returned unchanged.
 func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 	if o != nil && o.Kind == api.Registered && o.Parent != nil {
 		return o.Parent, off + o.Handle - o.Parent.Handle
@@ -65,7 +65,7 @@ func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 	return o, off
 }
 
-// object returns the operand for the handle of an object.
+// object returns the operand for an object's handle.
 func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if op, ok := p.objects.operands.get(o); ok {
 		return op
@@ -73,7 +73,7 @@ func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if op, ok := p.shareable(o); ok {
 		return op
 	}
-	// Pass the handle of a destroyed object, for the same error.
+	// Pass a destroyed object's handle, for the same error.
 	if op, ok := p.objects.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
 		return op
 	}

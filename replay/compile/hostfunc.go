@@ -26,7 +26,7 @@ func (p *compiler) own(k ownKey) *own {
 	return o
 }
 
-// called takes in a run of a host function.
+// called takes in a host function run.
 func (p *compiler) called(e *timeline.Event, process uint32) {
 	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
 		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
@@ -34,7 +34,7 @@ func (p *compiler) called(e *timeline.Event, process uint32) {
 	}
 }
 
-// callback returns the stub for a function of the program.
+// callback returns the stub for a program function.
 func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
@@ -71,7 +71,7 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 	p.ask(l)
 }
 
-// ask records one expected run of a host function, by a launch or by a run of its graph.
+// ask records one expected run of a host function, by a launch or in a graph run.
 func (p *compiler) ask(l *hostLaunch) {
 	l.want++
 	o := p.own(l.key)
@@ -140,7 +140,7 @@ func (p *callCompiler) exception() (skip bool) {
 	return true
 }
 
-// doubt records an effect of the call that the replay does not reproduce and that concerns no single result.
+// doubt records an effect that the replay does not reproduce and that concerns no single result.
 func (p *callCompiler) doubt(code verify.Reason, reason string) {
 	p.Found.Doubts = AddUnverified(p.Found.Doubts, p.c.Index, code, reason)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// fillBuffers stores the program's content of the placeholders of an argument list before its launch.
+// fillBuffers stores the program's placeholder content before the launch with an argument list.
 func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
 	for k := range p.data.pieces {
@@ -60,7 +60,7 @@ func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.O
 	}
 	if p.f.Shares == api.Import && q.Role == api.In {
 		if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
-			return first, nil // the address of the exported key
+			return first, nil // the exported key's address
 		}
 	}
 	from, relocs, err := p.content(d, q.Addresses)
@@ -78,7 +78,7 @@ func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.O
 // programs reuse their memory for the next call. Other functions may keep pointers, as those that load binaries do.
 func (p *callCompiler) takes() bool { return p.f.Task != api.NoTask }
 
-// spoilLimit is the maximum number of overwritten bytes of one argument.
+// spoilLimit is how many bytes are overwritten at most in one argument.
 const spoilLimit = 4 << 10
 
 // spoil makes the player overwrite an argument after the current call, as a program does when it prepares the next call. A runtime that
@@ -95,7 +95,7 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
 }
 
-// addSpoils adds the spoils of a call after its relocations.
+// addSpoils adds a call's spoils after its relocations.
 func (p *callCompiler) addSpoils(in *plan.Instruction) {
 	for i, s := range p.spoils {
 		r := plan.Reloc{At: s.from, Addend: s.to - s.from, Size: 8}
@@ -120,7 +120,7 @@ func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	return from, err
 }
 
-// packed returns a list {pointer, block, bytes, size, 0} for a block of kernel arguments.
+// packed returns a list {pointer, block, bytes, size, 0} for a kernel argument block.
 func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
 	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -154,7 +154,7 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 	return from, err
 }
 
-// array returns an array of pointers to kernel arguments, which are the items with numbers above base.
+// array returns pointers to kernel arguments, which are the items with numbers above base.
 func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 	var words []byte
 	var relocs []plan.Reloc
@@ -198,7 +198,7 @@ func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error
 	return op, err
 }
 
-// list returns a structure {pointer, number of elements}.
+// list returns a structure {pointer, element count}.
 func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	b := make([]byte, 16)
 	var relocs []plan.Reloc
@@ -236,7 +236,7 @@ func (p *callCompiler) text(i int) (plan.Operand, error) {
 	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 }
 
-// items returns an array of pointers to the memory of a batch of copies.
+// items returns an array with pointers to a batch's memory.
 func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 	n := p.c.Args[p.f.Params[q.ItemCount].Word]
 	addrs, err := p.array64(i, n)
@@ -261,7 +261,7 @@ func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 	return p.table(make([]byte, 8*n), relocs)
 }
 
-// array64 returns the n words of an array argument, nil if they are not in the trace.
+// array64 returns an array argument with n words, nil if they are not in the trace.
 func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	if ws := p.data.arrays[i]; ws != nil && uint64(len(ws)) == n {
 		return ws, nil
@@ -288,7 +288,7 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	return ws, nil
 }
 
-// processes relocates the recorded process ids to those of this run.
+// processes relocates recorded process ids to this run's.
 func (p *callCompiler) processes(d *format.Data, from plan.Operand) error {
 	b, err := p.bytes(d)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// temporary returns scratch memory of the thread that the next call reuses.
+// temporary returns thread scratch memory that the next call reuses.
 func (p *callCompiler) temporary(n uint64) plan.Operand {
 	if !p.ok {
 		n = min(n, 1<<30) // a call may have failed for its size
@@ -20,7 +20,7 @@ func (p *callCompiler) temporary(n uint64) plan.Operand {
 	return plan.Operand{Slot: uint32(plan.SlotThreads + p.at.thread), Addend: at}
 }
 
-// region returns scratch memory that replaces a range of program memory for the whole run.
+// region returns scratch memory that replaces a program memory range for the whole run.
 func (p *callCompiler) region(addr, n uint64) plan.Operand {
 	k := memoryKey{p.owner(), addr}
 	r, ok := p.objects.regions[k]
@@ -62,7 +62,7 @@ func (p *callCompiler) hostRange(addr, n uint64) plan.Operand {
 
 const pageSize = 4096
 
-// placeSize is the size of memory that the program provides for an object, which no parameter has.
+// placeSize is how much memory the program provides for an object, which no parameter has.
 const placeSize = 64 << 10
 
 // nowhere refuses a device address that a successful call used and that lies in no known allocation.
@@ -145,7 +145,7 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 	return p.destination(i, item, op, in, off, own, s)
 }
 
-// zero returns zeros in place of missing data.
+// zero returns zeros for missing data.
 func (p *compiler) zero(n uint64) plan.Operand {
 	p.pointers.zeros = max(p.pointers.zeros, n)
 	return plan.Operand{Slot: plan.SlotZeros}

@@ -9,11 +9,11 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// objects maps the recorded handles and addresses to operands of the plan.
+// objects maps recorded handles and addresses to plan operands.
 type objects struct {
 	operands  perObject[plan.Operand]
 	former    map[objectKey]plan.Operand // last object with the handle, alive or not
-	regions   map[memoryKey]region       // scratch memory in place of program memory that the runtime keeps using
+	regions   map[memoryKey]region       // scratch memory for program memory that the runtime keeps using
 	buffers   map[*timeline.Object][]buffer
 	ownMemory map[uint32]*timeline.Object // by process: host memory that no call allocated
 	hostMaps  map[memoryKey]int           // index into findings.maps
@@ -21,7 +21,7 @@ type objects struct {
 	contexts          contexts
 	tokens            tokens
 	numbered          map[numberPlace]*numbered
-	counted           int                          // calls that make objects of api.Model.Numbers
+	counted           int                          // calls that make objects in api.Model.Numbers
 	reporters         map[uint64]int               // threads that process reports, by pthread_t
 	exceptionHandlers map[uint32]*exceptionHandler // by process
 }
@@ -60,7 +60,7 @@ type region struct{ at, size uint64 }
 // function, which may also make it current.
 type contexts struct {
 	finds, selects *api.Func    // return the primary context, and make a context current; nil if a model has neither
-	slots          map[int]slot // with the handle of the first device's context, by thread
+	slots          map[int]slot // with the first device's context handle, by thread
 	current        map[int]bool // threads that have a current context
 }
 
@@ -87,7 +87,7 @@ type exceptionHandler struct {
 	fate int    // index into findings.doubts, once there is such a call
 }
 
-// A numberPlace is a position in the arguments of a kernel.
+// A numberPlace is a position in a kernel's arguments.
 type numberPlace struct {
 	kernel *timeline.Object
 	role   api.Role
@@ -95,13 +95,13 @@ type numberPlace struct {
 	off    uint64
 }
 
-// numbered has the words that launches of a kernel have in one position.
+// numbered has the words that a kernel's launches have in one position.
 type numbered struct {
 	not   []bool // some word is not an object; by the kinds in api.Model.Numbers
 	words []numberWord
 }
 
-// A numberWord is a word that may be the number of an object.
+// A numberWord is a word that may be an object's number.
 type numberWord struct {
 	reloc int             // in Plan.relocs, -1 if its call is not made
 	to    []*plan.Operand // by kind, nil for a word that stays unchanged
@@ -109,7 +109,7 @@ type numberWord struct {
 	say   Relocated
 }
 
-// A pendingNumber is a word of the current call, with its index in callCompiler.relo.
+// A pendingNumber is a word in the current call, with its index in callCompiler.relo.
 type pendingNumber struct {
 	of   *numbered
 	word int
@@ -120,7 +120,7 @@ type pendingNumber struct {
 type token struct {
 	process uint32
 	bytes   []byte
-	first   uint32             // slot of the first word; the others follow
+	first   uint32             // first word's slot; the others follow
 	made    *timeline.Object   // represents the token among the objects that calls name
 	leads   []*timeline.Object // memory that it describes
 	from    []plan.Operand     // operands that it was made from
@@ -130,7 +130,7 @@ type token struct {
 type tokens struct {
 	byWord map[uint64][]*token // by first word, the newest last
 	seen   [1024]uint64        // a bit for each first word, see tokenBit
-	most   uint64              // bytes of the longest
+	most   uint64              // longest length, bytes
 }
 
 func (t *token) equal(o *token) bool {

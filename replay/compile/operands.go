@@ -11,12 +11,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// identity returns the slot of a thread's pthread_t, processID the slot of a process id.
+// identity returns the slot for a thread's pthread_t, processID the slot for a process id.
 func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
 
 func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
 
-// newSlot makes a slot for the handle or address of a new object.
+// newSlot makes a slot for a new object's handle or address.
 func (p *compiler) newSlot(o *timeline.Object) uint32 {
 	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
 	p.bind(o, plan.Operand{Slot: s})
@@ -38,10 +38,10 @@ func (p *callCompiler) owner() uint32 { return p.caller }
 
 func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 
-// find returns the payload of a parameter, nil if there is none.
+// find returns a parameter's payload, nil if there is none.
 func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
 	if len(p.data.pieces) > 32 && p.data.index == nil {
-		// A batch has thousands of them.
+		// A batch has thousands.
 		p.data.index = make(map[pieceKey]*format.Data, len(p.data.pieces))
 		for k := range slices.Backward(p.data.pieces) {
 			d := &p.data.pieces[k]

@@ -22,7 +22,7 @@ type Options struct {
 	Place        string  // PlaceSame, PlaceMove or PlaceAuto
 	Scale        float64 // multiplies recorded times, 0 if they are not kept
 	Compare      bool    // results are compared: with the recorded ones, or between repeated runs
-	TimeLaunches bool    // the player reads its clock around each launch of a kernel
+	TimeLaunches bool    // the player reads its clock around each kernel launch
 	Poison       bool    // fill new device memory with a byte, another one in each run
 	StubComm     bool    // replace processes that are not in the trace
 	Relative     bool    // the plan has paths relative to its folder
@@ -30,7 +30,7 @@ type Options struct {
 	Limits       Limits
 }
 
-// Values of Options.Place.
+// Values for Options.Place.
 const (
 	PlaceSame = "same" // at the recorded addresses, or the replay fails
 	PlaceMove = "move" // elsewhere; only the simulator can
@@ -40,7 +40,7 @@ const (
 // errRefused is wrapped by errors about traces that can't be replayed as a whole.
 var errRefused = errors.New("can't be replayed")
 
-// IgnoredVariable is a variable of the recording that a replay does not set.
+// IgnoredVariable is a recorded variable that a replay does not set.
 type IgnoredVariable struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
@@ -48,8 +48,8 @@ type IgnoredVariable struct {
 
 func (v *IgnoredVariable) String() string { return fmt.Sprintf("%q: %s", v.Name, v.Reason) }
 
-// recordedVariables returns the variables that set the simulator up as in the recording, NAME=value in the order of their names, and the
-// simulator's other variables of the trace. It omits the variables that a replay decides itself.
+// RecordedVariables returns the variables that configure the simulator as recorded, NAME=value sorted by name, and the trace's other
+// simulator variables. It omits variables that a replay decides itself.
 func RecordedVariables(sim *api.Simulator, meta *format.Meta) (set []string, ignored []IgnoredVariable) {
 	for _, name := range slices.Sorted(maps.Keys(meta.Env)) {
 		if !strings.HasPrefix(name, sim.Prefix) || sim.Decides(name) {
@@ -64,22 +64,22 @@ func RecordedVariables(sim *api.Simulator, meta *format.Meta) (set []string, ign
 	return set, ignored
 }
 
-// Limits bound what a replay takes, since a trace can ask for any amount in a few bytes. The zero value of each field is its default.
+// Limits bound a replay's resources, since a trace can ask for any amount in a few bytes. The zero value of each field is its default.
 type Limits struct {
 	Tasks     uint64 // that graphs run; default DefaultTasks
 	Threads   int    // that make calls; default DefaultThreads
 	Processes int    // the same; default DefaultProcesses
 }
 
-// Defaults of Limits.
+// Limit defaults.
 const (
 	DefaultTasks     = 1 << 24
 	DefaultThreads   = 4096
 	DefaultProcesses = 64
 )
 
-// Check counts the tasks, threads and processes of a trace before anything is planned. It refuses a trace with more than the limits. Calls are not counted: a trace has
-// as many as its size allows. Traces without graphs are read at a tenth of what their calls cost.
+// Check counts a trace's tasks, threads and processes before anything is planned, and refuses a trace above the limits. Calls are not
+// counted, since their number is bounded by the file size. Without graphs it reads two columns only.
 func (l *Limits) Check(r *format.Reader, m *api.Model) error {
 	threads, graphs := map[uint32]bool{}, false
 	last := ^uint32(0)
@@ -116,7 +116,7 @@ func (l *Limits) Check(r *format.Reader, m *api.Model) error {
 	return err
 }
 
-// graphTasks is how many tasks all runs of graphs have, math.MaxUint64 if there are more.
+// graphTasks returns how many tasks all graph runs have, math.MaxUint64 if there are more.
 func graphTasks(r *format.Reader, m *api.Model) (uint64, error) {
 	w := timeline.NewWalk(r, m, nil)
 	sizes, total := map[*timeline.Object]uint64{}, uint64(0)

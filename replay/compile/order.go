@@ -88,7 +88,7 @@ func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) 
 	p.ordering.streams[shared] = append(open, me)
 }
 
-// arrives records a result that is compared after the waiting call of another thread.
+// arrives records a result that is compared after another thread's waiting call.
 func (p *callCompiler) arrives(d *format.Data, at place, s rows) {
 	i := sort.Search(len(p.ordering.resultWaits), func(i int) bool { return p.ordering.resultWaits[i].time > d.Time })
 	p.ordering.resultWaits = slices.Insert(p.ordering.resultWaits, i, resultWait{d.Time, p.owner(), d.Addr, d.Addr + s.span(), at})
@@ -106,13 +106,13 @@ func (p *callCompiler) orderAfterReaders(from, to uint64) {
 	}
 }
 
-// addWait makes a call of another thread wait for the end of a call.
+// addWait makes another thread's call wait for the end of a call.
 func (p *compiler) addWait(at, until place) {
 	g := p.Threads[at.thread].group(at.group)
 	g.waits = append(g.waits, p.waitFor(until))
 }
 
-// streamOf returns the number of the call's stream, 0 for the default stream of a context.
+// streamOf returns the call's stream number, 0 for a context's default stream.
 func streamOf(e *timeline.Event) uint64 {
 	if e.Stream == nil {
 		return 0
@@ -120,7 +120,7 @@ func streamOf(e *timeline.Event) uint64 {
 	return e.Stream.Handle
 }
 
-// compareAt adds comparisons of the current call's results, to be made after a call.
+// compareAt adds comparisons for the current call's results, to be made after a call.
 func (p *callCompiler) compareAt(at place, checks []plan.Instruction) {
 	if at == p.at {
 		p.after = append(p.after, checks...)
@@ -207,7 +207,7 @@ func (p *callCompiler) waitsFor(g *group) bool {
 	return false
 }
 
-// recordedOn returns the stream on which the event of a wait was last recorded, if that was after the current copy.
+// recordedOn returns the stream on which a wait's event was last recorded, if that was after the current copy.
 func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
 	for t := range p.Threads {
@@ -241,7 +241,7 @@ func (p *callCompiler) flights(o *timeline.Object) []inFlightCopy {
 	return fs
 }
 
-// inFlight reports whether a copy to part of the memory may be in flight.
+// inFlight reports whether a copy to some of the memory may be in flight.
 func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
 	return slices.ContainsFunc(p.flights(o), func(f inFlightCopy) bool { return f.off < to && from < f.end })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// output is the operand for a pointer to where the call stores something.
+// output returns the operand for a pointer through which the call stores a value.
 func (p *callCompiler) output(i int, q *api.Param) (plan.Operand, error) {
 	switch q.Role {
 	case api.New, api.Find:
@@ -31,7 +31,7 @@ func (p *callCompiler) output(i int, q *api.Param) (plan.Operand, error) {
 	return p.temporary(uint64(max(q.Elem, 8))), nil
 }
 
-// objectOutput is where the call stores the handle of an object: a slot if the object is new, otherwise memory that is compared.
+// objectOutput returns where the call stores an object's handle: a slot if the object is new, otherwise memory that is compared.
 func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (plan.Operand, error) {
 	if known, ok := p.objects.operands.get(o); ok {
 		op := p.temporary(8)
@@ -56,7 +56,7 @@ func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (pl
 	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
 }
 
-// bufferOutput is where the call stores the address of memory for a placeholder of an argument list.
+// bufferOutput returns where the call stores a placeholder's address.
 func (p *callCompiler) bufferOutput(q *api.Param, addr uint64) plan.Operand {
 	s := p.slot(fmt.Sprintf("buffer %#x", addr), nil)
 	if u, ok := p.e.Use(0); ok {
@@ -67,7 +67,7 @@ func (p *callCompiler) bufferOutput(q *api.Param, addr uint64) plan.Operand {
 	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}
 }
 
-// valueOutput is where the call stores a number or a structure, which is compared if another run must give the same.
+// valueOutput returns where the call stores a number or a structure. It is compared unless runs may differ.
 func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 	op, err := p.valueMemory(i, q)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 	case !has && d == nil:
 	case !p.ok && !p.argumentsKnown():
 		p.unverified(verify.Data, "it stores "+q.Name+" although it fails, and the trace lacks some of its arguments")
-	case q.Volatile: // as tokens are
+	case q.Volatile: // tokens too
 		p.Found.Volatile++
 	case !has:
 		return op, p.checkData(i, op, d)
@@ -90,7 +90,7 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 		}
 		p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), outputOf(q))
 		if q.RangeQuery && p.pointers.mapped {
-			// What the player maps is as large as the program has asked for, or larger.
+			// The player's mapping has at least the requested size.
 			for _, u := range p.e.Uses {
 				if p.f.Params[u.Param].Role == api.Address {
 					in := &p.after[len(p.after)-1]
@@ -102,8 +102,8 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 	return op, nil
 }
 
-// valueMemory is the memory for a number or a structure that the call stores, with its content before the call. Keys that other processes
-// get, and tokens, are slots.
+// valueMemory returns the memory for a number or a structure that the call stores, with its earlier content. Exported keys and tokens are
+// in slots.
 func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 	op := p.temporary(uint64(q.Elem))
 	in, d := p.find(i, 0, format.DirIn), p.find(i, 0, format.DirOut)
@@ -138,7 +138,7 @@ func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 	return op, nil
 }
 
-// textOutput is where the call stores a string.
+// textOutput returns where the call stores a string.
 func (p *callCompiler) textOutput(i int, q *api.Param) (plan.Operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	op := p.temporary(n)
@@ -156,7 +156,7 @@ func (p *callCompiler) textOutput(i int, q *api.Param) (plan.Operand, error) {
 	case q.Volatile:
 		p.Found.Volatile++
 	case d.Len < n:
-		// The end of the string belongs to it.
+		// Compare the terminating zero too.
 		b, err := p.bytes(d)
 		if err != nil {
 			return op, err
@@ -170,7 +170,8 @@ func (p *callCompiler) textOutput(i int, q *api.Param) (plan.Operand, error) {
 	return op, nil
 }
 
-// argumentsKnown reports whether the trace has all memory that the call at hand read as its arguments. Large arguments of failed calls are not recorded.
+// argumentsKnown reports whether the trace has all memory that the call read as arguments. Large arguments of failed calls are not
+// recorded.
 func (p *callCompiler) argumentsKnown() bool {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
@@ -197,8 +198,8 @@ func (p *callCompiler) checkData(i int, op plan.Operand, d *format.Data) error {
 	return err
 }
 
-// lengthCheck is a check that always fails: the copy at hand has n bytes, but its recorded result has another length. Bytes that both have
-// in common prove nothing, so they are not compared.
+// lengthCheck returns a check that always fails: the recorded result has another length than the copy. Common bytes prove nothing, so
+// they are not compared.
 func (p *callCompiler) lengthCheck(i int, item uint32, n, recorded uint64) (plan.Instruction, error) {
 	got, err := p.Put(binary.LittleEndian.AppendUint64(nil, n))
 	if err != nil {

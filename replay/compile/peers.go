@@ -41,7 +41,7 @@ type taker struct {
 	start   int64
 }
 
-// handOver finds the exporting call of each imported descriptor.
+// handOver finds the exporting call for each imported descriptor.
 func (p *compiler) handOver() error {
 	counts, err := p.r.Counts()
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *callCompiler) exports() {
 	}
 }
 
-// handedOver reports whether a call of the trace imports the descriptor that a call made.
+// handedOver reports whether a recorded call imports the descriptor that a call made.
 func (p *compiler) handedOver(call uint64) bool {
 	for _, by := range p.sharing.importedFDs {
 		if by == call {
@@ -221,10 +221,10 @@ func (p *callCompiler) markOutsiders() {
 	}
 }
 
-// standSize is the size in bytes of memory that replaces a peer's memory, whose size is not recorded.
+// standSize is the size in bytes for memory that replaces a peer's memory, whose size is not recorded.
 const standSize = 64 << 20
 
-// match finds the keys that processes of the trace import.
+// match finds the keys that recorded processes import.
 func (p *compiler) match() error {
 	counts, err := p.r.Counts()
 	if err != nil {
@@ -270,7 +270,7 @@ func (p *callCompiler) peers() (skip bool) {
 	case f.Shares == api.Export:
 		if !p.sharing.imported[timeline.ExportKey(p.c)] {
 			for _, u := range p.e.Uses {
-				// The exporter of a notify waits for it; the exporter of an event records it.
+				// A notify's exporter waits for it; an event's exporter records it.
 				p.sharing.missingPeers[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
 				p.sharing.tainted[u.Object] = true
 			}
@@ -322,7 +322,7 @@ func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []pla
 	return ops
 }
 
-// taint follows the data of missing peers. If a task can read such memory, all memory that it writes is tainted too.
+// taint follows missing peers' data. If a task can read such memory, all memory that it writes is tainted too.
 func (p *callCompiler) taint() {
 	if len(p.sharing.tainted) == 0 {
 		return
@@ -336,7 +336,7 @@ func (p *callCompiler) taint() {
 	}
 }
 
-// shareable returns the slot of a handle that another process shares.
+// shareable returns the slot for a handle that another process shares.
 func (p *compiler) shareable(o *timeline.Object) (plan.Operand, bool) {
 	if o.Kind != api.SharedMemory {
 		return plan.Operand{}, false

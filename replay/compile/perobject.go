@@ -14,7 +14,7 @@ type objectValue[T any] struct {
 	value  T
 }
 
-// get returns the value of an object, false if it has none.
+// get returns an object's value, false if it has none.
 func (m *perObject[T]) get(o *timeline.Object) (T, bool) {
 	if o == nil || o.ID == 0 {
 		v, ok := m.rest[o]

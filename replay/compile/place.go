@@ -15,12 +15,12 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
-// The simulator puts the next allocation of a thread where its player asks for it (aclsim/place.h), if there is room, and all other
-// allocations from api.Simulator.Base on. Other libraries know neither and place as they like. For some of them the player knows how to
-// place allocations at their recorded addresses (player/place.h), if Options.Place is PlaceSame.
+// The simulator puts a thread's next allocation at the address that the player requests (aclsim/place.h), if there is room, and all other
+// allocations from api.Simulator.Base on. Other libraries choose addresses themselves. For some of them the player can place allocations
+// at their recorded addresses (player/place.h), if Options.Place is PlaceSame.
 
-// placement has the simulator put the device memory, or the addresses for it, that the current call allocates where they were. An
-// allocation that failed for want of memory may succeed here: it goes behind all others, where it takes the place of none.
+// placement requests the recorded address for device memory that the current call allocates. An allocation that failed for lack of memory
+// may succeed here: it gets an address after all others.
 func (p *callCompiler) placement() {
 	if !p.facts.places || p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
 		return
@@ -41,7 +41,7 @@ func (p *callCompiler) placement() {
 	}
 }
 
-// behind returns addresses after those of all allocations of the trace, false if there are none.
+// behind returns an address after all recorded allocations, false if there is none.
 func (p *compiler) behind(size uint64) (uint64, bool) {
 	const unit = 2 << 20
 	if p.pointers.spareAt == 0 && p.pointers.window.To != 0 {
@@ -55,10 +55,10 @@ func (p *compiler) behind(size uint64) (uint64, bool) {
 	return at, true
 }
 
-// environment returns the variables that make a library place a process's allocations as wanted.
+// environment returns the variables that make a library place a process's allocations.
 func (p *compiler) environment(process int) ([]string, error) {
 	if p.dir == "" {
-		return nil, nil // only to look at
+		return nil, nil // inspection only
 	}
 	pr := &p.procs[process]
 	blocks := slices.DeleteFunc(slices.Clone(p.Found.DeviceBlocks), func(d DeviceBlock) bool { return d.Object.Process != pr.process })
@@ -67,13 +67,13 @@ func (p *compiler) environment(process int) ([]string, error) {
 	}
 	if p.o.Place == PlaceSame && p.o.Backend.Placement() == backend.ByList {
 		var b strings.Builder
-		slices.SortStableFunc(blocks, func(a, b DeviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
+		slices.SortStableFunc(blocks, func(a, b DeviceBlock) int { return cmp.Compare(a.end, b.end) }) // the replay's order for overlapping allocations
 		for _, d := range blocks {
 			fmt.Fprintf(&b, "%#x %d\n", d.Object.Handle, d.Object.Size)
 		}
 		return p.placeFile("ACLTRACE_PLACE", process, b.String())
 	}
-	// The simulator has a range of its own for managed memory, outside the device's, which stays.
+	// The simulator keeps managed memory in a separate range.
 	device, low := p.Model.Device, ^uint64(0)
 	within := func(d DeviceBlock) bool { return d.Object.Handle >= device.From && d.Object.Handle < device.To }
 	some := slices.ContainsFunc(blocks, within)
@@ -85,7 +85,7 @@ func (p *compiler) environment(process int) ([]string, error) {
 	return p.o.Backend.Environment(low, p.o.Place == PlaceMove), nil
 }
 
-// placeFile writes a list of addresses, which a variable names.
+// placeFile writes an address list and returns a variable with its path.
 func (p *compiler) placeFile(variable string, process int, list string) ([]string, error) {
 	name := fmt.Sprintf("place-%d", process+1)
 	path := filepath.Join(p.dir, name)
@@ -103,11 +103,11 @@ func (p *compiler) placeFile(variable string, process int, list string) ([]strin
 	return []string{variable + "=" + path}, nil
 }
 
-// poisons are the bytes that Options.Poison fills new device memory with, in turn.
+// Poisons are the bytes for Options.Poison, used in turn.
 var Poisons = [...]byte{0xa5, 0x5a}
 
-// poison fills the device memory that the current call has allocated, on the stream of the call if it has one. Memory that the host can
-// access without a call and mapped physical memory stay as they are.
+// poison fills device memory that the current call allocated, on the call's stream if it has one. Host-visible memory and mapped physical
+// memory stay unchanged.
 func (p *callCompiler) poison() {
 	if !p.o.Poison || !p.ok {
 		return

@@ -14,20 +14,20 @@ import (
 
 // A Plan is a trace compiled for the player, with the findings for the report.
 type Plan struct {
-	File  *plan.File // what the player reads
+	File  *plan.File // the player's input
 	Model *api.Model
 	Found Findings
 
-	// Threads are the captured threads, those of a process next to each other.
+	// Threads are the captured threads, grouped by process.
 	Threads []Thread
 	Streams []string // names
-	Files   []File   // written for calls that read files, in the order of the calls
+	Files   []File   // written for calls that read files, in call order
 
-	Scale   float64 // of the recorded times, 0 if they are not kept
-	UntilNS uint64  // longest run of polls
+	Scale   float64 // factor for recorded times, 0 if they are not kept
+	UntilNS uint64  // longest polling time
 
-	// Env are the variables that the player's processes set before they load the library, by name. Each value is as long as the longest that the
-	// player puts in its place.
+	// Env are variables that the player's processes set before they load the library, by name. Each value has the maximum length among
+	// the processes.
 	Env map[string]string
 
 	procs []planned
@@ -43,19 +43,19 @@ type planned struct {
 	begun        bool // its first call is compiled
 }
 
-// slotInfo describes the content of a slot.
+// slotInfo describes a slot.
 type slotInfo struct {
 	what   string
 	object *timeline.Object
 }
 
-// File is a file that the compiler has written for a call.
+// File is a file that the compiler wrote for a call.
 type File struct {
 	Name string // in the replay's folder
-	Hash string // SHA-256 of the content
+	Hash string // SHA-256
 }
 
-// Close closes the file of the plan. Its findings can still be read.
+// Close closes the plan's file. Its findings stay readable.
 func (p *Plan) Close() { _ = p.File.Close() }
 
 // MissingFunctions returns findings about functions that a library lacks.
@@ -80,8 +80,8 @@ func (p *Plan) MissingFunctions(names []string) []Unsupported {
 	return us
 }
 
-// Print writes the plan for people: its requirements, and every instruction of every thread. Each Write to w is one line, which
-// the caller escapes: names in it are the trace's.
+// Print writes the plan as text: its requirements, and every instruction. Each Write to w is one line, which the caller escapes, since it
+// contains recorded names.
 func (p *Plan) Print(w io.Writer) error {
 	var err error
 	line := func(format string, args ...any) {
@@ -195,7 +195,7 @@ func (p *Plan) operandText(o plan.Operand) string {
 	return p.slots[o.Slot].what + plus
 }
 
-// returned is the text of a returned value.
+// Returned returns the text for a returned value.
 func Returned(f *api.Func, m *api.Model, v uint64) string {
 	if f.RetError {
 		return m.ErrorName(int64(int32(v)))

@@ -7,25 +7,25 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// pointers maps recorded device addresses to addresses of the replay, and tracks the memory that holds them.
+// pointers maps recorded device addresses to replay addresses, and tracks the memory that holds them.
 type pointers struct {
 	window         api.Window                // recorded device allocations
 	addressed      api.Window                // payload words in it may be addresses
-	pinned         api.Window                // argument words in it may be addresses too: host memory that the device reaches
+	pinned         api.Window                // argument words in it may also be addresses: host memory that the device accesses
 	hostReached    map[*timeline.Object]bool // host memory that kernels may use
-	copied         map[uint64]plan.Operand   // payload words that were taken for addresses
+	copied         map[uint64]plan.Operand   // payload words taken as addresses
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
 	payloadMissing bool                      // a missing payload may have had addresses
-	zeros          uint64                    // bytes of the memory that replaces missing payloads
-	zeroed         map[*timeline.Object]bool // pinned memory with zeros in place of data
+	zeros          uint64                    // zeros that replace missing payloads, bytes
+	zeroed         map[*timeline.Object]bool // pinned memory with zeros for missing data
 	spareAt        uint64                    // first free address after all allocations, see behind
 	mapped         bool                      // the player maps memory at its recorded address
-	recent         [1 << recentBits]found    // by hash of an address
+	recent         [1 << recentBits]found    // by address hash
 }
 
 const recentBits = 12
 
-// found is an address that was in an allocation when it was looked up, and the operand of the allocation.
+// found is an address that a lookup found in an allocation, with the allocation's operand.
 type found struct {
 	addr   uint64
 	object *timeline.Object
@@ -39,22 +39,22 @@ func newPointers() pointers {
 	}
 }
 
-// scan is the search of data for words that mean something else in the replay.
+// scan is a search for payload words that differ in the replay.
 type scan struct {
 	d         *format.Data
-	q         *api.Param // that the data belongs to
-	at        uint64     // of the data in the plan's
+	q         *api.Param // the payload's parameter
+	at        uint64     // payload's offset in the plan's data
 	addresses bool       // it may hold device addresses
-	reaches   bool       // it may hold addresses of host memory
-	most      uint64     // bytes of the longest token, 0 if there are none
-	first     int        // relocation of it in callCompiler.reused
+	reaches   bool       // it may hold host addresses
+	most      uint64     // longest token's length, 0 if there are none
+	first     int        // its first relocation in callCompiler.reused
 	suspect   bool       // a word may be an address, or a token
 }
 
 // rows is an extent of memory: len bytes in rows of width bytes, pitch bytes apart.
 type rows struct{ len, width, pitch uint64 }
 
-// span is the distance from the first byte to the end of the last.
+// span is the distance from the first byte to the end.
 func (s rows) span() uint64 {
 	if s.width == 0 || s.len == 0 {
 		return 0
@@ -62,7 +62,7 @@ func (s rows) span() uint64 {
 	return (s.len/s.width-1)*s.pitch + s.width
 }
 
-// part is a range of a result; unset if nothing on the device has written it.
+// part is a range in a result; unset if no device task has written it.
 type part struct {
 	lo, hi uint64
 	unset  bool

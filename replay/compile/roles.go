@@ -79,7 +79,7 @@ func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 	return op
 }
 
-// registered returns the memory that the current call registers, with the offset, if a call of the trace has allocated or registered it.
+// registered returns the memory that the current call registers, with the offset, if a recorded call has allocated or registered it.
 func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bool) {
 	if u, ok := p.e.Use(i); ok {
 		o, off := aliased(u.Object, 0)
@@ -89,7 +89,7 @@ func (p *callCompiler) registered(i int, w uint64) (*timeline.Object, uint64, bo
 	return o, off, ok && o.Kind.OnHost()
 }
 
-// handles returns the operand for an array of handles.
+// handles returns the operand for a handle array.
 func (p *callCompiler) handles(i int, q *api.Param) (plan.Operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	ws, err := p.array64(i, n/8)
@@ -314,7 +314,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	return from, err
 }
 
-// handlesOut returns memory where the call stores handles of new objects.
+// handlesOut returns memory where the call stores new objects' handles.
 func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Operand, error) {
 	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 	n := uint64(0)
@@ -336,7 +336,7 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 	return p.temporary(placeSize), nil
 }
 
-// handlesFound returns the slot for the address of runtime memory with handles. The handles of new objects are loaded from there.
+// handlesFound returns the slot for the address of runtime memory with handles. New objects' handles are loaded from there.
 func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 	s := p.slot("memory of the runtime's", nil)
 	for _, u := range p.e.Uses {
@@ -388,7 +388,7 @@ func (p *callCompiler) load(slot uint32, from plan.Operand) {
 		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
 }
 
-// tagged adds relocations for the handles in an array of tagged structures.
+// tagged adds relocations for the handles in tagged structures.
 func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, relocs []plan.Reloc) ([]plan.Reloc, error) {
 	l := p.Model.Layout(f.Type)
 	if l == nil || l.Tag == nil {
@@ -420,7 +420,7 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 	return relocs, nil
 }
 
-// block returns the relocations for both ends of the copy that a structure describes.
+// block returns the relocations for both ends in a copy descriptor.
 func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc, err error) {
 	d := q.CopyDesc
 	at := func(off uint32, none uint64) uint64 {

@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// This file has the state of a compilation. compiler holds the state that lives for the whole trace, one struct for each concern;
-// callCompiler holds the state of one call. The methods are in the files of the concerns.
+// This file has the compiler's state. compiler holds the state for the whole trace, one struct for each concern; callCompiler holds one
+// call's state. Each concern's file has the methods.
 
 // A compiler turns a trace into a plan, one call at a time, in the order in which the calls began.
 //
@@ -39,7 +39,7 @@ type compiler struct {
 	gaps     gaps
 	hosts    []*hostLaunch
 
-	sorted     bool // the calls of the file are in the order of their starts
+	sorted     bool // file order is start order
 	look       lookahead
 	known      known
 	sinceEmits int // calls compiled since the last emit
@@ -50,8 +50,8 @@ type compiler struct {
 // known are facts that were looked up before.
 type known struct {
 	facts   []*facts                // by api.ID
-	layouts perObject[*layout]      // by the function of a kernel
-	kernels perObject[numberedName] // of the last launch with the object
+	layouts perObject[*layout]      // by kernel function
+	kernels perObject[numberedName] // last launch with the object
 }
 
 // numberedName is a name with its number in the plan.
@@ -60,7 +60,7 @@ type numberedName struct {
 	number uint32
 }
 
-// layout is the arguments of a kernel as its binary declares them, by its function.
+// layout is a kernel's arguments as its binary declares them, by its function.
 type layout struct {
 	kernel string
 	args   []kernelbin.Arg
@@ -72,35 +72,35 @@ type callCompiler struct {
 	e      *timeline.Event
 	c      *format.Call
 	f      *api.Func
-	facts  *facts // of f
+	facts  *facts // for f
 	at     place
-	caller uint32 // process of the trace that makes the call
+	caller uint32 // process that makes the call
 	ok     bool   // the call succeeded
 
 	data callData
-	args *layout // of the kernel; nil until the first call of layout
+	args *layout // kernel arguments; nil until layout is called
 
 	// What the call does.
 	regions []access.Region
 	unseen  *timeline.Object   // host memory without recorded content that the kernel may read
 	made    []*timeline.Object // stand-ins for new tokens
 	named   []*timeline.Object // objects named by numbers and tokens among the arguments
-	work    *graphWork         // of the task that the call puts into a graph, nil if it needs none
+	work    *graphWork         // for the task that the call puts into a graph, nil if it needs none
 	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
 
-	// What becomes of the call.
+	// The call's outcome.
 	before  []plan.Instruction
 	after   []plan.Instruction
 	relo    []plan.Reloc
 	spoils  []stretch // overwritten after the call
-	temp    uint64    // bytes of the thread's scratch memory in use
+	temp    uint64    // thread scratch memory in use, bytes
 	pending []pendingNumber
 	cant    string // why the call can't be replayed, "" if it can
-	err     error  // of reading ahead
+	err     error  // from reading ahead
 	reused  reused
 }
 
-// callData is the recorded data of the call.
+// callData is the call's recorded data.
 type callData struct {
 	pieces []format.Data
 	index  map[pieceKey]*format.Data // if there are many pieces
@@ -109,41 +109,41 @@ type callData struct {
 
 // reused is memory that the next call uses again.
 type reused struct {
-	words  []plan.Operand // of the arguments
-	param  []plan.Operand // of one parameter, see param
+	words  []plan.Operand // for all arguments
+	param  []plan.Operand // for one parameter, see param
 	relocs []plan.Reloc   // see content
 }
 
-// pieceKey identifies a piece of recorded data of a call.
+// pieceKey identifies a payload in a call.
 type pieceKey struct {
 	param int
 	item  uint32
 	dir   format.Dir
 }
 
-// stretch is a range of the plan's data.
+// stretch is a range in the plan's data.
 type stretch struct{ from, to uint64 }
 
-// pollKey identifies a run of polls of one object. The zero value is no poll.
+// pollKey identifies repeated polls for one object. The zero value is no poll.
 type pollKey struct {
 	fn     api.ID
 	object *timeline.Object
 }
 
-// A Look is the compiler's view of one call. It is valid until the next call.
+// A Look is the compiler's view on one call. It is valid until the next call.
 type Look struct {
 	Event   *timeline.Event
 	OK      bool               // the call succeeded
 	Regions []access.Region    // memory that the call may read, write or reach
 	Data    []format.Data      // also data that was recorded after the call
-	Made    []*timeline.Object // by tokens and numbers, besides those of Event.Uses
+	Made    []*timeline.Object // by tokens and numbers, besides Event.Uses
 	Named   []*timeline.Object // the same
 	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil if there is none
 
 	origin func(item uint32) (*timeline.Object, uint64)
 }
 
-// ordering determines which calls must wait for calls of other threads.
+// ordering determines which calls must wait for other threads' calls.
 type ordering struct {
 	streams     map[memoryKey][]task
 	laneOf      perObject[int]         // index into Plan.Streams
@@ -192,7 +192,7 @@ type allocSpan struct {
 // outsiders are the objects that processes outside the trace may share.
 type outsiders struct {
 	memory  map[*timeline.Object]bool             // exported memory, with or without an address
-	backing map[*timeline.Object]*timeline.Object // physical memory of mappings
+	backing map[*timeline.Object]*timeline.Object // physical memory behind mappings
 	listed  map[*timeline.Object]bool             // in the findings
 }
 
@@ -203,7 +203,7 @@ func newOutsiders() outsiders {
 // sharing knows what processes pass to each other: keys, descriptors and memory.
 type sharing struct {
 	keys         map[string]plan.Operand     // by the key's recorded bytes
-	imported     map[string]bool             // keys that a process of the trace imports
+	imported     map[string]bool             // keys that recorded processes import
 	importedFDs  map[uint64]uint64           // by importing call: the call that exported the descriptor, if known
 	exportedFDs  map[uint64]*timeline.Object // by exporting call
 	missingPeers map[*timeline.Object]bool   // shared with a process that is not in the trace
@@ -239,11 +239,11 @@ type doubtLevel uint8
 type visibleState struct {
 	of     map[*timeline.Object]*visibleMemory
 	levels map[*timeline.Object]doubtLevel // of device memory too
-	tasks  int                             // number of tasks so far
+	tasks  int                             // tasks so far
 	looked map[uint32]bool                 // processes with a task since the last wait
-	behind map[memoryKey]map[uint64]int    // by stream: tasks of other streams that it has waited for
+	behind map[memoryKey]map[uint64]int    // by stream: tasks on other streams that it has waited for
 	marks  map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
-	host   []access.Region                 // accesses of the current call to registered memory
+	host   []access.Region                 // the current call's accesses to registered memory
 }
 
 func newVisibleState() visibleState {

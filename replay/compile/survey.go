@@ -14,8 +14,8 @@ func widened(w api.Window, at, size uint64) api.Window {
 	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
 }
 
-// survey collects what the first call needs: the threads, the order and times of all calls, late data, and the recorded addresses of
-// device memory. It reads few columns of all calls, and whole calls only of functions that make or map memory.
+// survey collects what the first call needs: the threads, all call times, late data, and recorded device addresses. It reads few columns
+// of all calls, and whole calls only for functions that make or map memory.
 func (p *compiler) survey() error {
 	f := &p.Found
 	complete := p.r.Completeness()
@@ -57,10 +57,10 @@ func (p *compiler) survey() error {
 	return nil
 }
 
-// placeable reports whether objects of the kind are ranges of device addresses.
+// placeable reports whether the kind's objects are device address ranges.
 func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
 
-// surveyMemory finds the address ranges of device memory and of pinned memory, and counts the objects of api.Model.Numbers.
+// surveyMemory finds the address ranges for device memory and pinned memory, and counts the objects in api.Model.Numbers.
 func (p *compiler) surveyMemory() error {
 	none := api.Window{From: ^uint64(0)}
 	p.pointers.window, p.pointers.addressed, p.pointers.pinned = none, none, none
@@ -120,12 +120,12 @@ func (p *compiler) surveyOut(fn *api.Func, q *api.Param, c *format.Call, v uint6
 	}
 }
 
-// addressed reports whether payload words may be addresses in objects of the kind.
+// addressed reports whether payload words may be addresses in objects with the kind.
 func addressed(kind api.Object) bool {
 	return placeable(kind) || kind == api.Mapped || kind == api.Owned
 }
 
-// cast finds the threads that make calls, grouped by process, and the times of the calls.
+// cast finds the threads that make calls, grouped by process, and all call times.
 func (p *compiler) cast() error {
 	threads, ps := p.r.Threads(), p.r.Processes()
 	f := &p.Found
@@ -169,7 +169,7 @@ func (p *compiler) cast() error {
 		}
 	}
 	p.thread = make([]int, len(threads))
-	order := map[uint32]int{} // by process: order of the first calls
+	order := map[uint32]int{} // by process: rank by first call
 	for _, t := range p.Threads {
 		if _, ok := order[threads[t.thread].Process]; !ok {
 			order[threads[t.thread].Process] = len(order)

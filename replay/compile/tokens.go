@@ -22,8 +22,8 @@ import (
 // (api.Param.Token). The call that makes a token stores this run's token into slots. The slots replace the recorded bytes wherever they
 // occur later: in calls, kernel arguments and copies to the device.
 
-// scanWords handles the words that start in the first n bytes of b, at an offset in the payload. It returns the number of bytes done,
-// which is more than n if a token extends beyond them.
+// scanWords handles the words that start in the first n bytes of b, at an offset in the payload. It returns how many bytes are done, more
+// than n if a token extends beyond them.
 func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 	if !s.addresses && s.most == 0 {
 		return n
@@ -124,10 +124,10 @@ func (p *compiler) settleNumbers() {
 	p.Found.Relocated = all[:min(len(all), MaxListed)]
 }
 
-// kindToken is the kind of the objects that represent tokens.
+// kindToken is the kind for objects that represent tokens.
 const kindToken api.Object = "token"
 
-// tokenAlign is the alignment of a token in slots. Tensor maps need 128 bytes.
+// tokenAlign is a token's alignment in slots. Tensor maps need 128 bytes.
 const tokenAlign = plan.SlotAlign
 
 func tokenBit(w uint64) (word int, bit uint64) {
@@ -221,7 +221,7 @@ func (p *callCompiler) token(w uint64, b []byte) *token {
 	return nil
 }
 
-// putToken returns the relocations that replace a recorded token by this run's token. at is the offset of the payload in the plan's data.
+// putToken returns the relocations that replace a recorded token by this run's token. at is the payload's offset in the plan's data.
 func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan.Reloc {
 	relocs := make([]plan.Reloc, 0, len(t.bytes)/8)
 	for k := range len(t.bytes) / 8 {

@@ -43,7 +43,7 @@ func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
 	return p.visible.of[o.Parent]
 }
 
-// visibleRanges returns all host-visible memory in the order of its creation.
+// visibleRanges returns all host-visible memory in creation order.
 func (p *compiler) visibleRanges() []*visibleMemory {
 	return slices.SortedFunc(maps.Values(p.visible.of), func(a, b *visibleMemory) int { return cmp.Compare(a.object.ID, b.object.ID) })
 }
@@ -124,7 +124,7 @@ func (p *callCompiler) unseenStores() bool {
 	return total > visibleSmall
 }
 
-// mark applies the level to a check of a result.
+// mark applies the level to a result check.
 func (l doubtLevel) mark(in *plan.Instruction) {
 	switch l {
 	case unknownBytes:
@@ -153,7 +153,7 @@ func (p *callCompiler) visibleTask() {
 		case t.Kind == access.Names && kernel:
 			p.regions = append(p.regions, t)
 		case p.f.Stream >= 0:
-			// The trace has the data and the result of a copy.
+			// The trace has a copy's data and result.
 			v.flight[p.visibleStream()] = p.visible.tasks
 		}
 	}
@@ -197,7 +197,7 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 		}
 	case v.stale && len(v.flight) == 0:
 		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
-		// It precedes the sources of copies, which may be in this memory.
+		// It precedes copy sources, which may be in this memory.
 		last := len(p.before) - 1
 		in := p.before[last]
 		copy(p.before[1:], p.before[:last])
@@ -325,7 +325,7 @@ func (p *callCompiler) visibleWaited() bool {
 	return true
 }
 
-// visibleOverlapped reports whether another thread of the process began a task before the current wait ended.
+// visibleOverlapped reports whether another thread in the process began a task before the current wait ended.
 func (p *callCompiler) visibleOverlapped() bool {
 	pr := &p.procs[p.Threads[p.at.thread].Process]
 	if p.err = cmp.Or(p.err, p.ahead(p.c.End)); p.err != nil {

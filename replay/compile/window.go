@@ -14,7 +14,7 @@ import (
 
 // The compiler reads the calls once, ordered by start time. It keeps a window of calls for each thread: from the first call whose
 // instructions can still change to the last call that it looked ahead to. A call leaves the window when its instructions are written. So
-// memory grows with the overlap of calls and the latency of results, not with the length of the trace.
+// memory grows with overlapping calls and result latency, not with the trace's length.
 
 // A Thread is a captured thread with its window of calls.
 type Thread struct {
@@ -26,59 +26,59 @@ type Thread struct {
 	polls map[*api.Func]bool // functions that it calls and that run callbacks
 
 	window   []*group // calls that were read and are not written yet
-	base     int      // number of the first call in the window
+	base     int      // the window's first call
 	syncs    numbers  // calls in the window that wait for the device
 	records  numbers  // calls in the window that record an event on a stream
-	compiled int      // number of the next call to compile
-	laid     int      // number of the next call to lay out
-	pollsAt  int      // number of the first poll of an open run, -1 if none is open
+	compiled int      // next call to compile
+	laid     int      // next call to lay out
+	pollsAt  int      // the first of successive polls, -1 if none
 
 	forker forker
 	prefix []plan.Instruction // goes before the next call that is laid out
 	count  uint64             // instructions laid out
-	known  []int              // by thread: number of its calls that this thread has waited for
+	known  []int              // by thread: how many of its calls this thread has waited for
 
-	clocked []int // 1 + the number of the last call's instruction, 0 for none: of all streams, then by stream
+	clocked []int // 1 + the last call's instruction number, 0 for none: over all streams, then by stream
 }
 
-// A group has the instructions of one call: stores before it, the call, and comparisons after it.
+// A group has one call's instructions: stores before it, the call, and comparisons after it.
 type group struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
 	stream     int    // index into Plan.Streams, -1 for none
-	names      uint64 // of a wait or an event record: number of its stream
-	event      uint64 // the same: handle of its event
+	names      uint64 // stream number for a wait or an event record
+	event      uint64 // the same: its event handle
 	unready    bool   // it is a poll that found work incomplete
-	on         uint64 // number of the stream of its task
-	kernel     uint32 // number of the launched kernel's name, 0 for none
+	on         uint64 // its task's stream number
+	kernel     uint32 // launched kernel's name, as a number, 0 for none
 	insts      []plan.Instruction
 	waits      []wait             // before the group
 	order      []wait             // before the group, for calls that ended earlier
-	late       []plan.Instruction // comparisons of earlier copies that are complete after this call
+	late       []plan.Instruction // comparisons for earlier copies that are complete after this call
 	lateWaits  []wait             // before late
 	poll       pollKey
 	finish     *finish // nil if no other thread waits for it
-	finished   uint64  // instructions of the thread up to the end of the group, once it is laid out
+	finished   uint64  // thread instructions up to the group's end, once it is laid out
 }
 
-// A forker is the last call of a thread that has left the window and after which a process may be forked.
+// A forker is a thread's last call that has left the window and after which a process may be forked.
 type forker struct {
 	made bool
 	call uint64
 	end  int64
 }
 
-// A place is a call of a thread.
+// A place is a call in a thread.
 type place struct{ thread, group int }
 
-// finish is the number of instructions that a thread must have played for a call to be complete.
+// finish is how many instructions a thread must have played for a call to be complete.
 type finish struct {
 	laid  bool
 	count uint64
 }
 
-// A wait is for a call of another thread.
+// A wait is for another thread's call.
 type wait struct {
 	thread int
 	*finish
@@ -92,10 +92,10 @@ func (pr *Thread) group(n int) *group {
 	return pr.window[n-pr.base]
 }
 
-// numbers are numbers of calls in a window, ascending.
+// numbers are call numbers in a window, ascending.
 type numbers []int
 
-// before returns the number of calls that started before a time.
+// before returns how many calls started before a time.
 func (ns numbers) before(pr *Thread, t int64) int {
 	return sort.Search(len(ns), func(i int) bool { return pr.group(ns[i]).start >= t })
 }
@@ -107,21 +107,21 @@ func (ns *numbers) leave(n int) {
 	}
 }
 
-// read returns the number of calls that were read.
+// read returns how many calls were read.
 func (pr *Thread) read() int { return pr.base + len(pr.window) }
 
-// startedBefore returns the number of the first call in the window that started at a time or later.
+// startedBefore returns the first call in the window that started at a time or later.
 func (pr *Thread) startedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].start >= t })
 }
 
-// endedBefore returns the number of the first call that ended at a time or later. All calls that left the window ended before the next
-// call to compile began.
+// endedBefore returns the first call that ended at a time or later. All calls that left the window ended before the next call to compile
+// began.
 func (pr *Thread) endedBefore(t int64) int {
 	return pr.base + sort.Search(len(pr.window), func(k int) bool { return pr.window[k].end >= t })
 }
 
-// waitFor returns a wait for the end of a call, which may have left the window.
+// waitFor returns a wait for a call's end. The call may have left the window.
 func (p *compiler) waitFor(at place) wait {
 	pr := &p.Threads[at.thread]
 	g := pr.group(at.group)
@@ -134,10 +134,10 @@ func (p *compiler) waitFor(at place) wait {
 	return wait{at.thread, g.finish}
 }
 
-// written returns the number of instructions before the window.
+// written returns how many instructions precede the window.
 func (pr *Thread) written() uint64 { return uint64(pr.out.Count()) }
 
-// calls iterates over the calls in the order of their starts.
+// calls iterates over the calls in start order.
 func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
 	if p.sorted {
 		return p.r.Calls(f)
@@ -145,7 +145,7 @@ func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
 	return p.r.CallsByStart(f)
 }
 
-// A header has the fields of a call that a window needs before the call is compiled.
+// A header has the call properties that a window needs before the call is compiled.
 type header struct {
 	fn         *api.Func
 	call       uint64
@@ -156,13 +156,13 @@ type header struct {
 	unready    bool   // as in group
 }
 
-// lookahead reads the headers of a trace into the windows, aheadCalls at a time.
+// lookahead reads call headers into the windows, aheadCalls at a time.
 type lookahead struct {
 	next func() ([]header, error, bool)
 	stop func()
 	some []header // read, but not in a window
 	used []*group // for reuse
-	at   int64    // start of the last call in a window
+	at   int64    // start of the last call in any window
 }
 
 // aheadCalls is how many headers are read at a time.
@@ -173,7 +173,7 @@ func (p *compiler) newLookahead() lookahead {
 	return lookahead{next: next, stop: stop, at: math.MinInt64}
 }
 
-// headers iterates over the headers of all calls. A slice is valid until the next one.
+// headers iterates over all call headers. A slice is valid until the next one.
 func (p *compiler) headers() iter.Seq2[[]header, error] {
 	return func(yield func([]header, error) bool) {
 		some := make([]header, 0, aheadCalls)

@@ -46,7 +46,7 @@ func open(path string, h *Header) (*File, error) {
 	return w, nil
 }
 
-// mapList maps the extents of a list contiguously.
+// mapList maps a list's extents contiguously.
 func mapList[T any](w *File, f *os.File, t *table, list *[]T) error {
 	extents, size := View[extent](w.index, t.Offset, t.Count), uint64(0)
 	for _, e := range extents {
@@ -83,7 +83,7 @@ func (f *File) unmap() error {
 // Close unmaps the file. Header, functions and kernels stay readable.
 func (f *File) Close() error { return errors.Join(f.unmap(), f.parts.close()) }
 
-// Count returns the number of instructions in all threads.
+// Count returns the instruction count over all threads.
 func (f *File) Count() (n uint64) {
 	for _, t := range f.threads {
 		n += t.Count
@@ -91,7 +91,7 @@ func (f *File) Count() (n uint64) {
 	return n
 }
 
-// Thread returns the position of a thread's instructions.
+// Thread returns where a thread's instructions are.
 func (f *File) Thread(t int) Thread { return f.threads[t] }
 
 // At returns an instruction by its number in the plan.
@@ -112,7 +112,7 @@ func (f *File) Operand(i uint32) Operand { return f.ops[i].operand() }
 // Relocs returns an instruction's relocations.
 func (f *File) Relocs(in *Instruction) []Reloc { return f.relocs[in.Relocs:][:in.NRelocs] }
 
-// Instructions iterates over the instructions of a thread, with their numbers in the plan. Each is valid until the next one.
+// Instructions iterates over a thread's instructions, with their numbers in the plan. Each is valid until the next one.
 func (f *File) Instructions(t int) iter.Seq2[int, *Instruction] {
 	return func(yield func(int, *Instruction) bool) {
 		in := make([]Instruction, 1)
@@ -124,7 +124,7 @@ func (f *File) Instructions(t int) iter.Seq2[int, *Instruction] {
 	}
 }
 
-// Played iterates over the replayed calls of a thread. Each is valid until the next one.
+// Played iterates over a thread's replayed calls. Each is valid until the next one.
 func (f *File) Played(t int) iter.Seq[*PlayedCall] {
 	return func(yield func(*PlayedCall) bool) {
 		_ = f.written[t].calls.each(func(calls []PlayedCall) error {

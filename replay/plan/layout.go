@@ -11,18 +11,18 @@ package plan
 
 import "unsafe"
 
-// PlayedCall has the fields of a replayed call that reports need.
+// PlayedCall describes a replayed call for reports.
 type PlayedCall struct {
 	Call       uint64
 	Start, End int64 // recorded times
 	Names, On  uint64
-	Fn         uint32 // number of its function
+	Fn         uint32 // function number
 	Stream     int32  // -1 for none
-	Kernel     uint32 // number of the kernel's name from 1, 0 for none
+	Kernel     uint32 // kernel name number from 1, 0 for none
 	_          uint32
 }
 
-// The structures equal those of player/plan.h. Both sides run on little-endian machines, so files hold the bytes of memory.
+// The structures equal those in player/plan.h. Both sides run on little-endian machines, so files hold memory as it is.
 
 const (
 	magic   = "ACLTPLAN"
@@ -47,13 +47,13 @@ const (
 	SlotThreads
 )
 
-// SlotAlign is the alignment of slot 0, in slots.
+// SlotAlign is slot 0's alignment, in slots.
 const SlotAlign = 16
 
 // SlotNames are the slot names in a printed plan.
 var SlotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison", "zeros"}
 
-// Values of Instruction.Op.
+// Values for Instruction.Op.
 const (
 	OpNothing = iota // taken back by the compiler
 	OpCall
@@ -67,10 +67,10 @@ const (
 	OpFork
 )
 
-// OpNames are the names of operations in a printed plan.
+// OpNames are the operations in a printed plan.
 var OpNames = [...]string{OpNothing: "nothing", OpCall: "call", OpUntil: "until", OpStore: "store", OpCheck: "check", OpWait: "wait", OpTake: "take", OpMark: "mark", OpPlace: "place", OpFork: "fork"}
 
-// Bits of Instruction.Flags.
+// Bits in Instruction.Flags.
 const (
 	InstStop     = 1   // an unexpected result ends the run
 	InstStart    = 2   // the player reads its clock before the call
@@ -86,20 +86,20 @@ const (
 // only if it judges by itself.
 const (
 	CheckOutput  = iota // a value that the call stored
-	CheckResult         // the result of a copy to the host
+	CheckResult         // data that a copy brought to the host
 	CheckMachine        // as CheckOutput, for values that depend on the machine
 	CheckExtent         // a number that may differ if it is not less than At
 	CheckLength         // a result that was recorded with another length
 )
 
-// Values of ResultHeader.Status.
+// Values for ResultHeader.Status.
 const (
 	RunStarted = 1 + iota
 	RunDone
 	RunRefused
 )
 
-// Bits and fields of Result.Flags.
+// Bits and fields in Result.Flags.
 const (
 	ResultDone      = 1
 	ResultDiffers   = 2
@@ -107,7 +107,7 @@ const (
 	ResultTolerated = 8
 
 	ReasonShift = 8  // verify.Reason code, 8 bits
-	KernelShift = 16 // 1 + the number of a kernel's name
+	KernelShift = 16 // 1 + kernel name number
 	KernelNames = 256
 	KernelName  = 64 // bytes
 )
@@ -115,7 +115,7 @@ const (
 // table has Count rows at an offset in the index.
 type table struct{ Offset, Count uint64 }
 
-// Header is the first page of a plan. It locates the tables in the index and in the results.
+// Header is a plan's first page. It locates the tables in the index and in the results.
 type Header struct {
 	Magic                        [8]byte
 	Version, Checksum            uint32
@@ -131,13 +131,13 @@ type Header struct {
 	ResultPlaces
 }
 
-// HeaderTables locates the tables. A table of extents says where a long list is in the file.
+// HeaderTables locates the tables. An extent table says where a long list is in the file.
 type HeaderTables struct {
 	DataExtents, First, Rest, Ops, Relocs                       table // extents
 	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
 }
 
-// ResultPlaces are the offsets of the tables in a results file, and its size.
+// ResultPlaces are the offsets and the size for a results file.
 type ResultPlaces struct {
 	ResThreads, ResSlots, ResInstructions uint64
 	ResDetails, ResKernels, ResBytes      uint64
@@ -159,7 +159,7 @@ type Map struct {
 // Function is a runtime function: its calling convention and its name.
 type Function struct{ How, Name uint32 }
 
-// callSpecial is added to the number of a function with arguments other than plain words.
+// callSpecial is added to a function's number if it has arguments other than plain words.
 const callSpecial = 64
 
 // Process is a captured process: its threads, and its variables in the names.
@@ -183,7 +183,7 @@ func pack(o Operand) packedOperand {
 
 func (p packedOperand) operand() Operand { return Operand{uint64(p.Low) | uint64(p.High)<<32, p.Slot} }
 
-// Reloc is a word inside the data that gets the value of a slot plus an addend.
+// Reloc is a word inside the data that gets a slot plus an addend.
 type Reloc struct {
 	At, Addend uint64
 	Slot       uint32
@@ -202,7 +202,7 @@ type Instruction struct {
 	Call, At, Len, Width uint64 // the rest
 }
 
-// Calls reports whether the instruction calls a function of the runtime.
+// Calls reports whether the instruction makes a runtime call.
 func (in *Instruction) Calls() bool { return in.Op == OpCall || in.Op == OpUntil }
 
 // OfResult reports whether the instruction compares a result, and not a value that the call stored.
@@ -215,7 +215,7 @@ type instructionPart [32]byte
 
 func (in *Instruction) parts() *[2]instructionPart { return (*[2]instructionPart)(unsafe.Pointer(in)) }
 
-// ResultHeader is the first page of a results file.
+// ResultHeader is the first page in a results file.
 type ResultHeader struct {
 	Magic           [8]byte
 	Version, Status uint32
@@ -227,7 +227,7 @@ type ResultHeader struct {
 	Crashed, _      uint32 // the second one is a lock
 	Library         CoreTime
 	Stolen          [2]uint64 // before and after
-	Kernels         uint32    // number of kernel names after the details
+	Kernels         uint32    // kernel names after the details
 	Reports         uint32    // the library reports results that it can't compute
 	Poison, Sandbox uint32
 	Error           [4096 - 128]byte
@@ -236,20 +236,20 @@ type ResultHeader struct {
 // CoreTime is the time that threads ran and waited for a processor, in nanoseconds.
 type CoreTime struct{ Ran, Waited uint64 }
 
-// ResultThread is the progress of a thread.
+// ResultThread is a thread's progress.
 type ResultThread struct {
 	Progress, Inside uint64
 	Core             CoreTime
 	_                [4]uint64
 }
 
-// Result is the outcome of one instruction.
+// Result is an instruction's outcome.
 type Result struct {
 	Start, End, Ret uint64
 	Flags, Detail   uint32
 }
 
-// Detail describes the differing bytes of a comparison.
+// Detail describes a comparison's differing bytes.
 type Detail struct {
 	First, Count uint64
 	Got, Want    [16]byte
@@ -275,7 +275,7 @@ var (
 	_ [56]byte   = [unsafe.Sizeof(Detail{})]byte{}
 )
 
-// Bytes returns the memory of a slice.
+// Bytes returns a slice's memory.
 func Bytes[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil

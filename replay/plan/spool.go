@@ -59,7 +59,7 @@ func (f *spoolFile) read(b []byte, at int64) {
 	}
 }
 
-// An extent is a part of a spool in a file, in whole pages. The player maps the extents of a list contiguously.
+// An extent is a part of a spool in a file, in whole pages. The player maps a list's extents contiguously.
 type extent struct {
 	Offset, Size uint64
 	Checksum, _  uint32 // CRC32C of its bytes
@@ -72,8 +72,8 @@ const pageSize = 4096
 type spool[T any] struct {
 	in      *spoolFile
 	extents []extent // written
-	firsts  []int    // number of the first element, by extent
-	start   int      // number of the first element in tail
+	firsts  []int    // first element's number, by extent
+	start   int      // number for tail[0]
 	tail    []T
 	full    int          // length at which tail is written
 	changed map[int]bool // extents with an outdated checksum
@@ -95,7 +95,7 @@ func elemSize[T any]() int {
 
 func (s *spool[T]) count() int { return s.start + len(s.tail) }
 
-// add appends elements and returns the number of the first one.
+// add appends elements and returns the first one's number.
 func (s *spool[T]) add(vs ...T) int {
 	first := s.count()
 	for len(vs) > 0 {
@@ -129,7 +129,7 @@ func (s *spool[T]) flush() {
 	s.tail = s.tail[:0]
 }
 
-// place returns the extent of an element outside the tail, and the offset in the file.
+// place returns the extent and the file offset for an element outside the tail.
 func (s *spool[T]) place(i int) (n int, at int64) {
 	n = sort.SearchInts(s.firsts, i+1) - 1
 	return n, int64(s.extents[n].Offset) + int64((i-s.firsts[n])*elemSize[T]())

@@ -34,11 +34,11 @@ type Writer struct {
 	names     []byte
 }
 
-// A ThreadWriter takes the instructions of one captured thread, in order.
+// A ThreadWriter takes one captured thread's instructions, in order.
 type ThreadWriter struct {
-	Scratch     uint64 // bytes of scratch memory; set before Finish
+	Scratch     uint64 // scratch memory, bytes; set before Finish
 	w           *Writer
-	first, rest spool[instructionPart] // both parts of the instructions
+	first, rest spool[instructionPart] // both parts
 	calls       spool[PlayedCall]
 }
 
@@ -82,10 +82,10 @@ func (w *Writer) Thread() *ThreadWriter {
 	return t
 }
 
-// Count returns the number of instructions so far.
+// Count returns the instruction count so far.
 func (t *ThreadWriter) Count() int { return t.first.count() }
 
-// Add appends instructions and returns the number of the first one.
+// Add appends instructions and returns the first one's number.
 func (t *ThreadWriter) Add(insts ...Instruction) int {
 	n := t.first.count()
 	for i := range insts {
@@ -125,12 +125,12 @@ func (w *Writer) Write(b []byte) error {
 	return w.plan.err
 }
 
-// DataAlign is the alignment of Align and Put, in bytes.
+// DataAlign is the alignment for Align and Put, in bytes.
 const DataAlign = 16
 
 var padding [DataAlign]byte
 
-// Align pads the data to DataAlign and returns the offset of the next data.
+// Align pads the data to DataAlign and returns the next offset.
 func (w *Writer) Align() (uint64, error) {
 	var err error
 	if pad := -w.data.count() & (DataAlign - 1); pad > 0 {
@@ -155,17 +155,17 @@ func (w *Writer) Share(n uint64) Operand {
 	return Operand{Slot: SlotShared, Addend: at}
 }
 
-// Reserve returns the offset of n new bytes of scratch memory.
+// Reserve returns the offset for n new bytes in scratch memory.
 func (w *Writer) Reserve(n uint64) uint64 {
 	at := (w.scratch + 63) &^ 63
 	w.scratch = at + n
 	return at
 }
 
-// Scratch returns the size of the reserved scratch memory.
+// Scratch returns the reserved scratch memory, in bytes.
 func (w *Writer) Scratch() uint64 { return w.scratch }
 
-// Function returns the number of a runtime function.
+// Function returns the number for a runtime function.
 func (w *Writer) Function(f *api.Func) uint32 {
 	if int(f.ID) >= len(w.funcIndex) {
 		w.funcIndex = append(w.funcIndex, make([]uint32, int(f.ID)+1-len(w.funcIndex))...)
@@ -178,7 +178,7 @@ func (w *Writer) Function(f *api.Func) uint32 {
 	return *n - 1
 }
 
-// Kernel returns the number of a kernel's name, from 1.
+// Kernel returns the number for a kernel name, from 1.
 func (w *Writer) Kernel(name string) uint32 {
 	n, ok := w.kernel[name]
 	if !ok {
@@ -196,7 +196,7 @@ func (w *Writer) Name(s string) uint32 {
 	return at
 }
 
-// Operands adds operands and returns the number of the first one.
+// Operands adds operands and returns the first one's number.
 func (w *Writer) Operands(ops ...Operand) uint32 {
 	at := w.ops.count()
 	for len(ops) > 0 {
@@ -215,7 +215,7 @@ func (w *Writer) Operand(i uint32) Operand { return w.ops.at(int(i)).operand() }
 // SetOperand replaces an operand.
 func (w *Writer) SetOperand(i uint32, o Operand) { w.ops.set(int(i), pack(o)) }
 
-// Relocs adds relocations and returns the number of the first one. It sets sizes that are 0 to 8.
+// Relocs adds relocations and returns the first one's number. It sets sizes that are 0 to 8.
 func (w *Writer) Relocs(rs ...Reloc) uint32 {
 	at := w.relocs.count()
 	for len(rs) > 0 {
@@ -236,13 +236,13 @@ func (w *Writer) Reloc(i int) Reloc { return w.relocs.at(i) }
 // SetReloc replaces a relocation.
 func (w *Writer) SetReloc(i int, r Reloc) { w.relocs.set(i, r) }
 
-// Err returns the first error of methods that return none.
+// Err returns the first error from methods that return none.
 func (w *Writer) Err() error { return errors.Join(w.plan.err, w.parts.err) }
 
 // Tables are the short tables, complete at the end of compilation.
 type Tables struct {
 	Processes []Process
-	Reasons   []uint32 // offsets of their names
+	Reasons   []uint32 // name offsets
 	Doubts    []Doubt
 	Maps      []Map
 }

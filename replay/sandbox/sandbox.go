@@ -1,5 +1,5 @@
 // Package sandbox describes the sandbox that the player enters: see replay/player/sandbox.c. Package replay puts the description into its
-// report, and doctor and selftest call Try. The package itself restricts no process.
+// report, and package doctor calls Try. The package itself restricts no process.
 package sandbox
 
 import (
