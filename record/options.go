@@ -1,8 +1,10 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,6 +89,23 @@ type Limits struct {
 type Steps struct {
 	Range  *StepRange // nil for all
 	Marker string     // what separates steps: see step.NewCounter
+}
+
+// StepRange is a range of steps, counted from 0. Both ends are included.
+type StepRange struct{ First, Last int }
+
+// ParseSteps parses A:B or A.
+func ParseSteps(s string) (*StepRange, error) {
+	from, to, both := strings.Cut(s, ":")
+	if !both {
+		to = from
+	}
+	a, err := strconv.Atoi(from)
+	b, err2 := strconv.Atoi(to)
+	if err := errors.Join(err, err2); err != nil || a < 0 || b < a {
+		return nil, fmt.Errorf("%q is no range of steps, as 100:110 is", s)
+	}
+	return &StepRange{First: a, Last: b}, nil
 }
 
 // Ring are the parameters of a flight recorder.

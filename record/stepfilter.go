@@ -2,8 +2,6 @@ package record
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,23 +12,6 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
-
-// StepRange is a range of steps, counted from 0. Both ends are included.
-type StepRange struct{ First, Last int }
-
-// ParseSteps parses A:B or A.
-func ParseSteps(s string) (*StepRange, error) {
-	from, to, both := strings.Cut(s, ":")
-	if !both {
-		to = from
-	}
-	a, err := strconv.Atoi(from)
-	b, err2 := strconv.Atoi(to)
-	if err := errors.Join(err, err2); err != nil || a < 0 || b < a {
-		return nil, fmt.Errorf("%q is no range of steps, as 100:110 is", s)
-	}
-	return &StepRange{First: a, Last: b}, nil
-}
 
 // stepFilter keeps the calls of the selected steps. Outside them it keeps only calls that later ones depend on. Steps are
 // counted in each process. Its methods accept a nil receiver, which filters nothing.
