@@ -16,17 +16,17 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
+// AttachOptions are the parameters of Attach. Exactly one of PID, Comm, Cgroup and All selects the processes.
 type AttachOptions struct {
-	Options        // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int    // one process, and the children that it makes from now on
-	Comm    string // processes of this name, those that there are and those to come
+	Options        // Capture has a Library if the process maps several
+	PID     int    // a process, and its future children
+	Comm    string // present and future processes with this name
 	Cgroup  string // folder of a control group: processes in it and below
 	All     bool   // every process that uses the runtime
-	Sample  bool   // leave out calls while the recorder is behind, the more the further it is
+	Sample  bool   // skip calls while the recorder is too slow, more of them the later it is
 }
 
-// uprobes has probes see the processes that are to be recorded.
+// uprobes adds the selection of processes to the options of the probes.
 func (o *AttachOptions) uprobes(u *uprobe.Options) *uprobe.Options {
 	u.Name, u.Cgroup, u.Sample = o.Comm, o.Cgroup, o.Sample
 	if o.PID != 0 {
@@ -41,7 +41,7 @@ func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 	return detect.OfProcesses(models, o.Capture.Library, o.PID, pids)
 }
 
-// Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
+// Attach records running processes until the process PID ends, or ctx. It removes its probes at the end.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	r := &recorder{o: o.Options}
 	r.o.Capture.Probe = "ebpf"
@@ -57,7 +57,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if o.PID != 0 {
 		if b, err := host.ProcText(o.PID, "cmdline"); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				err = syscall.ESRCH // in the words for processes
+				err = syscall.ESRCH // "no such process" instead of "no such file"
 			}
 			return nil, fmt.Errorf("process %d: %w", o.PID, err)
 		} else if len(b) > 0 {
@@ -70,7 +70,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		}
 		r.target.env = host.Environ(o.PID)
 	}
-	r.start = probe.Now() // calls are seen from here on
+	r.start = probe.Now() // the first calls may arrive from now on
 	u, err := uprobe.Load(o.Model, uo)
 	if err != nil {
 		return nil, err

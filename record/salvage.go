@@ -17,18 +17,15 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// A recorder that was killed leaves a session with the programs' rings, which nobody has read to the end. A flight recorder leaves its segments
-// there, too, and a recorder of everything its file, as far as that was written.
-
-// ErrNothingLeft is returned, wrapped, where a session has nothing to salvage.
+// ErrNothingLeft is wrapped by the error of Salvage if the session has nothing to salvage.
 var ErrNothingLeft = errors.New("nothing was left in it")
 
-// Salvage makes a trace of what is left in the session of a recorder that is gone, and removes the folder when no
-// program uses it any more. An empty output is the name that the recorder would have taken, or the next one that is
-// free.
+// Salvage makes a trace from the session of a killed recorder: from the programs' rings, which may hold unread calls, and
+// from the file or the segments that the recorder had written. It removes the folder if no program uses the session. If
+// output is "", the trace gets the recorder's name for it, or the next free one.
 func Salvage(m *api.Model, dir, output string) (string, error) { return salvage(m, dir, output, false) }
 
-// errUsed is wrapped by the error about a session that is to be salvaged only if no program uses it.
+// errUsed is wrapped by the error of salvage if programs use a session and unused is set.
 var errUsed = errors.New("programs still use it")
 
 func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
@@ -38,7 +35,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 			output = recoveredName(was.Output)
 		}
 	}
-	// Where no trace can be made, each recording comes by here again.
+	// Fail before the rings are opened: each later recording tries again.
 	if !host.Exists(filepath.Dir(output)) {
 		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
 	}
@@ -71,8 +68,8 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	return made, err
 }
 
-// salvageRing makes a trace of the ring in a session's folder. If s is not nil, the calls that programs have written since are
-// added. taken is the number of calls that the recorder had taken. It returns the name of the trace, "" if there was nothing.
+// salvageRing makes a trace of the ring in a session's folder. If s is not nil, it adds the calls that programs have written
+// since. taken counts the calls that the recorder had taken. It returns the name of the trace, "" if there was nothing.
 func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session) (string, error) {
 	left := flight.Find(dir)
 	r := &recorder{o: Options{Model: m, Output: output, Capture: Capture{Payload: Small}}, file: traceFile{name: output, keep: defaultKeep}}
@@ -109,14 +106,14 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 	return output, nil
 }
 
-// recoveredName is the name of the trace that is made of what a recording of everything has left: beside its own.
+// recoveredName returns a free name beside that of the incomplete trace.
 func recoveredName(output string) string {
 	ext := filepath.Ext(output)
 	return free(strings.TrimSuffix(output, ext) + ".recovered" + ext)
 }
 
-// salvageFile makes a trace of the file that a recorder had begun, which stays, and of what the programs' rings hold. It returns the trace's
-// name, "" if the recorder had written all. The recorder had taken so many calls out of the rings.
+// salvageFile makes a trace from the incomplete file of a recorder, which stays, and from the programs' rings. taken counts the
+// calls that the recorder had taken. It returns the name of the trace, "" if the file is complete.
 func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *ring.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
 	var written uint64 // calls in the file

@@ -16,16 +16,14 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in
-// memory. Install makes it, with the shim beside it; programs that have Environment in theirs write into it, whether a
-// collector is there or not; Collect drains it, as often and as late as it likes. The folder belongs to the job:
-// nothing here removes it.
-
-// SharedOptions say who reaches a shared session.
+// SharedOptions are the parameters of a shared session. A shared session is a folder that programs and a collector can both
+// access, such as a memory volume of a pod. Install creates it together with the shim. Programs with the variables of
+// Environment write to it, with or without a collector. Collect drains it at any time. The folder belongs to the job and is
+// never removed here.
 type SharedOptions struct {
-	AnyUser bool // its files may be read and written by everybody, else by the user and the group of the folder
-	Audit   bool // the audit library is there too
-	// Flags are those of a recording, which whoever collects may take over: see StoredFlags.
+	AnyUser bool // any user may read and write the files; default the user and the group of the folder
+	Audit   bool // install the audit library, too
+	// Flags are stored for the collector: see StoredFlags.
 	Flags map[string]string
 }
 
@@ -41,7 +39,7 @@ const (
 	shimSubdir = "shim"
 )
 
-// StoredFlags are those that the session in a folder was made with.
+// StoredFlags returns the flags that Install has stored in a folder, nil if there are none.
 func StoredFlags(dir string) (map[string]string, error) {
 	b, err := os.ReadFile(filepath.Join(dir, flagsFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -57,8 +55,8 @@ func StoredFlags(dir string) (map[string]string, error) {
 	return flags, nil
 }
 
-// Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files
-// stay: they outlive whoever starts with them.
+// Install creates a shared session in a folder. In an existing session it replaces the shim's files, whose old content stays
+// valid for the programs that map them.
 func Install(dir string, o *Options, share *SharedOptions) error {
 	r := recorder{o: *o}
 	r.o.defaults()
@@ -66,14 +64,14 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 		return err
 	}
 	mode := share.mode()
-	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // whoever may read may enter
+	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // readers may enter
 	if err := os.MkdirAll(filepath.Join(dir, shimSubdir), 0o755); err != nil {
 		return err
 	}
 	if share.AnyUser {
 		dirMode |= os.ModeSticky
 	}
-	// A volume belongs to somebody else, and has its group and mode from the cluster.
+	// A volume may belong to another user, with the group and mode that the cluster has set.
 	if err := os.Chmod(dir, dirMode); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -120,7 +118,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	return err
 }
 
-// replaceFile puts a file in the place of another at once: programs may have that mapped.
+// replaceFile replaces a file atomically, since programs may map the old one.
 func replaceFile(path string, b []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
@@ -137,14 +135,14 @@ func replaceFile(path string, b []byte, mode os.FileMode) error {
 	return err
 }
 
-// Variable is one of the environment. It goes before what the variable has where it is a list.
+// Variable is an environment variable. A list is put before the present value of the variable.
 type Variable struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	List  bool   `json:"list,omitempty"`
 }
 
-// Environment is what a program must have set to write into the shared session in a folder.
+// Environment returns the variables that a program needs to write to the shared session in a folder.
 func Environment(dir string, o *Options) ([]Variable, error) {
 	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
 	if o.Capture.Bind == "audit" {

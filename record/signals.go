@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals that a terminal, or the shell in it, sends to all processes of a job; those that are for the program wherever they come from.
+// jobSignals are signals that a terminal or a shell sends to all processes of a job. programSignals are for the program only.
 var (
 	jobSignals     = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH}
 	programSignals = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 )
 
-// forwardSignals hands signals on to the program, and keeps the recorder alive to write the file. What a terminal sends, it sends to both.
+// forwardSignals sends signals on to the program, and keeps the recorder alive to write the file. It does not forward signals
+// that the terminal has sent to both.
 func forwardSignals(p *os.Process) (stop func()) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -27,8 +27,8 @@ type uprobeUse struct {
 	ended  int64 // CLOCK_MONOTONIC of the latest calls, 0 if the recording ends when it is finished
 }
 
-// runUprobes records a command by uprobes on the libraries of the runtime that it will map, as far as they can be foreseen, and on
-// others as it maps them.
+// runUprobes records the command by uprobes. It probes the libraries of the runtime that the program is expected to map before
+// the program starts, and others when the program maps them.
 func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if r.o.Capture.Library != "" {
 		if _, err := os.Stat(r.o.Capture.Library); err != nil {
@@ -94,7 +94,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	return r.finishUprobes(res, u)
 }
 
-// leftBehind says of which processes the recording does not see the end, which is when the program that was started ends.
+// leftBehind lists processes that outlive the started program: the recording ends with that program.
 func (r *recorder) leftBehind(u *uprobe.Probes) {
 	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
 		if host.AnyAlive([]int{pid}) {
@@ -104,14 +104,14 @@ func (r *recorder) leftBehind(u *uprobe.Probes) {
 	}
 }
 
-// leaving says that the end takes a while: kernels that take uprobes one by one wait for all processors each time.
+// leaving reports that the end takes a while. Kernels that detach uprobes one by one wait for all processors each time.
 func (r *recorder) leaving() {
 	if r.uprobes.trial.OneByOne && r.o.Waiting != nil {
 		r.o.Waiting("nothing is recorded any more; the kernel takes the probes away one by one, which may take minutes")
 	}
 }
 
-// uprobeOptions tries how uprobes work here, and says how to use them.
+// uprobeOptions tries the kinds of uprobes that this kernel may have, and returns options for the best one.
 func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 	trials := uprobe.Try(r.o.Model, false)
 	best := trials[len(trials)-1]
@@ -131,8 +131,8 @@ func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 	return o, nil
 }
 
-// follow puts probes on the libraries of some processes: the one that was named, those that they map, those that lie where their
-// loaders look, and those that they, or processes to come, map later.
+// follow probes the libraries of some processes. If Capture.Library is set, it probes that file only. Otherwise it probes the
+// libraries that the processes map, those that their loaders would find, and those that any process maps later.
 func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error) {
 	if r.o.Capture.Library != "" {
 		path, err := filepath.EvalSymlinks(r.o.Capture.Library)
@@ -141,7 +141,7 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 		}
 		return func() {}, u.Add(path)
 	}
-	// From here on nothing is missed, though it may be late.
+	// From here on no library is missed, but a probe may come late.
 	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
 		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %v or so may be missing", m.Path, wait.Round(time.Millisecond))}
@@ -172,8 +172,8 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	return stop, nil
 }
 
-// folders are those in which the loader of a process looks for libraries: the variable that says so, the program's own list, and
-// what is usual.
+// folders returns the folders that the loader of a process searches for libraries: LD_LIBRARY_PATH, the program's run path, and
+// the usual ones.
 func (r *recorder) folders(pid int) []string {
 	var dirs []string
 	add := func(list, origin string) {
@@ -201,7 +201,7 @@ func (r *recorder) folders(pid int) []string {
 
 var multiarch = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 
-// runpaths returns the lists of folders in which a program has its libraries looked for.
+// runpaths returns the run paths of a program.
 func runpaths(path string) (lists []string) {
 	f, err := elffile.Open(path)
 	if err != nil {
@@ -224,11 +224,11 @@ func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error)
 		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file])})
 	}
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.trial.CostNS, r.uprobes.trial.Kind
-	r.meta.Replayable = false // what only the runtime knows is missing
+	r.meta.Replayable = false // uprobes don't query the runtime
 	return r.finish(res)
 }
 
-// withinRoot returns a file's name as the process knows it whose root leads to the file.
+// withinRoot strips /proc/PID/root from a path.
 func withinRoot(path string) string {
 	if _, name, ok := strings.Cut(path, "/root/"); ok && strings.HasPrefix(path, "/proc/") {
 		return "/" + name
@@ -236,7 +236,7 @@ func withinRoot(path string) string {
 	return path
 }
 
-// refusedReason says which functions of a library have no probe.
+// refusedReason lists the functions of a library that have no probe.
 func refusedReason(functions []string) string {
 	const most = 5
 	list := strings.Join(functions[:min(most, len(functions))], ", ")
@@ -246,7 +246,7 @@ func refusedReason(functions []string) string {
 	return fmt.Sprintf("%d of its functions begin with a LOCK or segment prefix, on which the kernel puts no uprobe (%s): --probe shim records them", len(functions), list)
 }
 
-// dropRights gives up what the recorder does not need any more, where that is wished.
+// dropRights drops capabilities that are not needed any more, if Capture.DropRights is set.
 func (r *recorder) dropRights() error {
 	if !r.o.Capture.DropRights {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// Files that a process names were opened whatever they were: a pipe in their place stopped the recorder.
+// Files that a process names were opened without a look at their type: a pipe stopped the recorder.
 func TestFilesOfProcessesAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	m := acl.Model
@@ -35,7 +35,8 @@ func TestFilesOfProcessesAreRegular(t *testing.T) {
 	}
 }
 
-// The folders of another user's LD_LIBRARY_PATH were patterns, by which the whole machine was searched, and there could be any number.
+// The folders in another user's LD_LIBRARY_PATH were taken as patterns, which could search the whole machine, and their number
+// had no limit.
 func TestFoldersOfProcessesAreNoPatterns(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "libascendcl.so.1"), nil, 0o600); err != nil {

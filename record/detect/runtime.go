@@ -20,11 +20,16 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs, and what tells it.
-// That is the one that the program is linked to; else the one that it names, as a program does that loads the library itself; else the
-// one for whose devices it has code, or a library that it is linked to, as compilers make it whose own library loads the runtime; else
-// the only one that the machine has a device of, which tells of a script whose interpreter knows of neither; else the only one whose
-// library is on the machine. Where nothing tells, it is the first. Without a program, the machine tells alone.
+// Runtime guesses which runtime a program will call, before it runs, and returns the reason. It takes the first rule that
+// fits exactly one model:
+//
+//   - the program is linked to the runtime's library
+//   - the program contains the library's name, as a program does that loads the library itself
+//   - the program, or a library that it is linked to, contains code for the runtime's devices
+//   - the machine has such a device
+//   - the machine has the library
+//
+// Otherwise it returns the first model. Without a program, only the last two rules apply.
 func Runtime(models []*api.Model, program string, env []string) (m *api.Model, why string) {
 	return guessRuntime(models, program, env, true)
 }
@@ -85,7 +90,7 @@ func Library(m *api.Model, env []string) (string, error) {
 	return "", fmt.Errorf("no %s is installed here: the machine has no runtime of %s's, or LD_LIBRARY_PATH does not lead to it", names[0], m.Accelerator.Vendor)
 }
 
-// ofThisWidth reports whether a file may be a library of this machine: some have those of 32 bits too.
+// ofThisWidth reports whether a file may be a 64-bit library. Some machines have 32-bit libraries, too.
 func ofThisWidth(path string) bool {
 	f, err := elffile.Open(path)
 	if err != nil {
@@ -95,7 +100,7 @@ func ofThisWidth(path string) bool {
 	return f.Class == elf.ELFCLASS64
 }
 
-// homes are the folders of libraries of a runtime that is installed apart.
+// homes returns the library folders below the runtime's installation folders.
 func homes(m *api.Model, env []string) []string {
 	var dirs []string
 	for _, name := range m.Installed.Homes {
@@ -108,8 +113,8 @@ func homes(m *api.Model, env []string) []string {
 	return dirs
 }
 
-// OfProcesses returns the model for processes that run: the runtime of the named library, else the only one whose library pids map,
-// else that of the process pid, else that of the machine. An empty library and a pid of 0 are not given.
+// OfProcesses guesses the runtime that running processes use: by the named library, by the libraries that pids map, by the
+// program that process pid runs, or by the machine, in this order. library may be "" and pid may be 0.
 func OfProcesses(models []*api.Model, library string, pid int, pids []int) *api.Model {
 	if library != "" {
 		if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(library)) }); m != nil {
@@ -129,7 +134,7 @@ func OfProcesses(models []*api.Model, library string, pid int, pids []int) *api.
 	return m
 }
 
-// only returns the only one of which something holds, nil where that is none or several.
+// only returns the only model for which a condition holds, nil if there is none or several.
 func only(models []*api.Model, holds func(*api.Model) bool) *api.Model {
 	var one *api.Model
 	for _, m := range models {
@@ -144,7 +149,7 @@ func only(models []*api.Model, holds func(*api.Model) bool) *api.Model {
 	return one
 }
 
-// loaderCache is the text of the loader's list of libraries, whose folders no variable names.
+// loaderCache returns the loader's cache file, which lists libraries in the system's folders.
 func loaderCache() []byte {
 	b, _ := os.ReadFile("/etc/ld.so.cache")
 	return b
@@ -172,7 +177,7 @@ func carried(models []*api.Model, path string, ours bool) (m *api.Model, file st
 		return m, path
 	}
 	if !ours {
-		return nil, "" // the loader is the program's word too, and would run with the rights of this user
+		return nil, "" // the program chooses its loader, which would run with this user's rights
 	}
 	loader, err := host.Loader(path)
 	if err != nil || loader == "" {
@@ -190,8 +195,8 @@ func carried(models []*api.Model, path string, ours bool) (m *api.Model, file st
 	return nil, ""
 }
 
-// holds tells for which models a file holds one of some texts of theirs. Files are looked at up to a size that programs with a runtime linked into
-// them have.
+// holds returns for which models a file contains one of the model's texts. It reads a limited part, which is enough for
+// programs with a runtime linked into them.
 func holds(models []*api.Model, path string, texts func(*api.Model) []string) func(*api.Model) bool {
 	const most = 256 << 20
 	found := map[*api.Model]bool{}

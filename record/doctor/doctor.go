@@ -22,16 +22,16 @@ import (
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
-// Finding is what came of trying one thing that commands need.
+// Finding is the result of one check.
 type Finding struct {
 	For    string `json:"for"` // the commands that need it
 	What   string `json:"what"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
-	Fix    string `json:"fix,omitempty"` // a command that grants what is missing
+	Fix    string `json:"fix,omitempty"` // command that grants missing rights
 }
 
-// LibraryFinding is a runtime library that a program would load, and what would be recorded of it.
+// LibraryFinding is a runtime library that a program would load, with the functions that would be recorded.
 type LibraryFinding struct {
 	Path     string   `json:"path"`
 	Linked   bool     `json:"linked"`    // false: the program is not linked to it, and finds it if it asks for it by name
@@ -41,7 +41,7 @@ type LibraryFinding struct {
 	PassedBy []string `json:"passed_by"` // not seen at all
 }
 
-// Diagnosis is what Diagnose found out.
+// Diagnosis is the result of Diagnose.
 type Diagnosis struct {
 	Findings  []Finding        `json:"findings"`
 	Libraries []LibraryFinding `json:"libraries,omitempty"`
@@ -61,7 +61,7 @@ func (d *Diagnosis) add(needs, what string, err error, detail string) *Finding {
 	return &d.Findings[len(d.Findings)-1]
 }
 
-// Diagnose tries what the commands need on this machine, and, with a command, looks at what recording it would see.
+// Diagnose checks this machine for all commands. Given a command, it also examines how that program would be recorded.
 func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d := &Diagnosis{}
 	d.shim(m, command)

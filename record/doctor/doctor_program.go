@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// program says what recording would see of a program, without running it.
+// program examines how a program would be recorded, without running it.
 func (d *Diagnosis) program(m *api.Model, command []string) {
 	name := command[0]
 	path, err := host.FindProgram(name)
@@ -104,7 +104,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	}
 }
 
-// runs returns the program that a file makes the kernel start: the file itself, or what a script names.
+// runs returns the program that the kernel starts for a file: the file itself, or a script's interpreter.
 func runs(path string) (string, error) {
 	line, err := host.InterpreterLine(path)
 	if err != nil || len(line) == 0 {
@@ -129,7 +129,7 @@ func runs(path string) (string, error) {
 	return program, nil
 }
 
-// privileged says why the loader ignores LD_PRELOAD for a program that this process starts, "" where it does not.
+// privileged returns why the loader would ignore LD_PRELOAD for a program, "" if it would not.
 func privileged(path string) string {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -153,7 +153,7 @@ func runtimeOf(m *api.Model, libs []host.FoundLibrary) []host.FoundLibrary {
 	return slices.DeleteFunc(libs, func(l host.FoundLibrary) bool { return m.LayerOf(l.Name) == nil })
 }
 
-// loadable returns the libraries of the runtime that dlopen would find in a program by their names.
+// loadable returns the runtime libraries that dlopen would find in a program by name.
 func loadable(m *api.Model, loader, program string) []host.FoundLibrary {
 	var names []string
 	for _, l := range m.Layers {
@@ -166,7 +166,7 @@ func loadable(m *api.Model, loader, program string) []host.FoundLibrary {
 	return runtimeOf(m, libs)
 }
 
-// functionsInside returns the functions of the runtime that are linked into a program.
+// functionsInside returns the runtime functions that are linked into a program.
 func functionsInside(m *api.Model, path string) []string {
 	names := map[string]bool{}
 	for i := range m.Funcs {
@@ -181,10 +181,10 @@ func sameFile(a, b string) bool {
 	return ok && ok2 && x == y
 }
 
-// maxNames is how long the names of a library's functions may be together.
+// maxNames limits the total length of a library's function names in bytes.
 const maxNames = 256 << 20
 
-// exported returns the functions that an ELF file has for others.
+// exported returns the functions that an ELF file exports.
 func exported(r io.ReaderAt) (names []string, err error) {
 	f, err := elffile.New(r)
 	if err != nil {

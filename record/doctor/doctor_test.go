@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A file that a process names was opened whatever it was: a pipe in its place stopped the recorder.
+// A file that a process names was opened without a look at its type: a pipe stopped the recorder.
 func TestLibraryIsRegular(t *testing.T) {
 	lib := testenv.Pipe(t, t.TempDir(), acl.Model.Layers[0].Libraries[0])
 	testenv.Within(t, lib, func() {

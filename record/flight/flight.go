@@ -26,34 +26,34 @@ import (
 	"github.com/acltrace/acltrace/record/rows"
 )
 
-// Options are the parameters of a flight recorder. The zero value of each field is its default.
+// Options are a flight recorder's parameters. A zero field means its default.
 type Options struct {
-	Bytes int64         // size of the kept calls in memory; default 64 MiB, or 1 GiB with Time
-	Time  time.Duration // age of the oldest call that is kept; default no limit
+	Bytes int64         // memory for the kept calls; default 64 MiB, or 1 GiB with Time
+	Time  time.Duration // largest age of a kept call; default no limit
 	// Slow is the duration above which a call seals the ring; default none. It excludes calls that wait for reports by design.
 	Slow   time.Duration
-	SlowOf map[string]time.Duration // limits of single functions by name
+	SlowOf map[string]time.Duration // limits for single functions by name
 	Codes  []int32                  // error codes that seal the ring, besides device faults
-	Most   int                      // number of traces besides the one at the end; default 8
+	Most   int                      // most traces besides the one at the end; default 8
 	After  time.Duration            // how long recording goes on after a reason to seal; default 500 ms
 }
 
-// Recording is what a Flight uses of its recording.
+// Recording is the part of a recording that a Flight uses.
 type Recording struct {
 	Model     *api.Model
 	Meta      *format.Meta
 	Rows      *rows.Builder
-	Output    func() string      // name of the first trace
+	Output    func() string      // first trace's name
 	Overwrite bool               // replace older files, instead of moving them aside
-	Describe  func(*format.Meta) // adds what is known of the program and the machine
+	Describe  func(*format.Meta) // adds facts about the program and the machine
 	Prune     func(path string)  // removes traces that were moved aside, if there are too many
 }
 
-// segments is the number of files in the ring. They are dropped one at a time.
+// segments is how many files a ring has. They are dropped one at a time.
 const segments = 8
 
-// A Flight is a ring of small traces in the session's folder. Before a segment is dropped, its calls that shape the runtime's
-// objects are copied to the past, so that the rest remains understandable.
+// A Flight is a ring with small traces in the session's folder. Before a segment is dropped, its calls that create or change
+// the runtime's objects are copied to the past. Later calls refer to these objects.
 //
 // All but the sealer belongs to the goroutine that drains.
 type Flight struct {
@@ -64,7 +64,7 @@ type Flight struct {
 	made    int        // segments so far
 	sealed  int        // traces so far
 	reason  reason
-	looked  time.Time // of the latest check of the ring
+	looked  time.Time // latest check of the ring
 	sealer  sealer
 	session *ring.Session       // nil in a Restore without programs
 	stood   map[thread]standing // by thread, the latest call that was reported slow before it returned
@@ -74,14 +74,14 @@ type Flight struct {
 type reason struct {
 	text  string // "" for none
 	due   time.Time
-	until int64 // due, on the clock of the trace
+	until int64 // due, on the trace's clock
 }
 
-// segment is one file of the ring.
+// segment is one file in the ring.
 type segment struct {
 	rows.Segment
 	path   string
-	begun  int64 // on the clock of the trace
+	begun  int64 // on the trace's clock
 	closed bool  // by the sealer
 }
 
@@ -92,8 +92,8 @@ type standing struct {
 	start int64
 }
 
-// startOff is the most in nanoseconds by which the start of a call differs from one look to the next, since the clock is
-// adjusted meanwhile.
+// startOff is the most in nanoseconds by which a call's start differs from one look to the next, since the clock is adjusted
+// meanwhile.
 const startOff = int64(time.Millisecond)
 
 // New returns a Flight, which records nothing until Open.
@@ -113,7 +113,7 @@ func New(o Options, rec Recording) *Flight {
 	return &Flight{o: o, rec: rec, stood: map[thread]standing{}}
 }
 
-// Open starts the ring in the folder of a session.
+// Open starts the ring in a session's folder.
 func (f *Flight) Open(s *ring.Session) error {
 	f.session, f.dir = s, Folder(s.Dir())
 	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
@@ -124,10 +124,10 @@ func (f *Flight) Open(s *ring.Session) error {
 	return f.turn()
 }
 
-// Folder returns the folder of the ring in the folder of a session.
+// Folder returns the ring's folder in a session's folder.
 func Folder(session string) string { return filepath.Join(session, "flight") }
 
-// now returns the time on the clock of the trace.
+// now returns the time on the trace's clock.
 func (f *Flight) now() int64 { return probe.Now() - f.rec.Meta.StartMono }
 
 // turn begins a new segment.
@@ -152,7 +152,7 @@ func (f *Flight) turn() error {
 	return nil
 }
 
-// Size returns the bytes of all segments that were written out.
+// Size returns how many bytes all segments have written out.
 func (f *Flight) Size() (n int64) {
 	for _, s := range f.ring {
 		n += s.W.Size()
@@ -160,7 +160,7 @@ func (f *Flight) Size() (n int64) {
 	return n
 }
 
-// Sealed returns the names of the traces so far, including those that are being written.
+// Sealed returns the traces so far, including those that are being written.
 func (f *Flight) Sealed() (names []string) {
 	for n := range f.sealed {
 		names = append(names, Numbered(f.rec.Output(), n+1))
@@ -183,12 +183,12 @@ func (f *Flight) Tick(now time.Time) error {
 	return f.rotate()
 }
 
-// sealIn sets the reason to seal. It is due after Options.After from now, which is at on the clock of the trace.
+// sealIn sets the reason to seal. The seal is due after Options.After. at is the present time on the trace's clock.
 func (f *Flight) sealIn(at int64, text string) {
 	f.reason = reason{text: text, due: time.Now().Add(f.o.After), until: at + f.o.After.Nanoseconds()}
 }
 
-// slow reports whether a call of a function takes too long.
+// slow reports whether a call takes too long.
 func (o *Options) slow(fn *api.Func, took int64) bool {
 	limit, ok := o.SlowOf[fn.Name]
 	if !ok && !fn.PollsCallbacks {
@@ -224,7 +224,7 @@ func (f *Flight) rotate() error {
 		}
 	}
 	if f.reason.text != "" && f.Size() < 2*f.o.Bytes {
-		return nil // keep what led to the reason until it is sealed
+		return nil // keep the calls before the reason until they are sealed
 	}
 	for len(f.ring) > 2 && (f.Size() > f.o.Bytes || f.o.Time > 0 && at-f.ring[1].begun > f.o.Time.Nanoseconds()) {
 		s := f.ring[0]
@@ -237,7 +237,7 @@ func (f *Flight) rotate() error {
 	return f.sealer.failed()
 }
 
-// leave ends the writing to a segment. The sealer writes out what it holds, since the programs fill their rings meanwhile.
+// leave ends the writing to a segment. The sealer writes out its buffers, since the programs fill their rings meanwhile.
 func (f *Flight) leave(s *segment) error {
 	if s.Gone {
 		return nil
@@ -261,7 +261,7 @@ func (f *Flight) called(fn *api.Func, c *format.Call) error {
 	return nil
 }
 
-// rotateCalls is the number of calls between two checks of the ring within a drain.
+// rotateCalls is how many calls are between two checks within a drain.
 const rotateCalls = 4096
 
 // checkCall looks for a reason to seal in a call.
@@ -288,7 +288,7 @@ func (f *Flight) isFault(fn *api.Func, code int32) bool {
 	return f.rec.Model.DeviceFault(code) || fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent || slices.Contains(f.o.Codes, code)
 }
 
-// Seal writes a trace of what is in the ring, and begins a new ring. Recording goes on meanwhile.
+// Seal writes the ring into a trace, and begins a new ring. Recording goes on meanwhile.
 func (f *Flight) Seal(reason string) error {
 	if f.session != nil {
 		// Calls that have not returned are in this trace as unfinished. When they return, they are in the next one, too.
@@ -319,7 +319,7 @@ func (f *Flight) Seal(reason string) error {
 	return nil
 }
 
-// Numbered returns the name of the nth trace of a recording.
+// Numbered returns the name of a recording's nth trace.
 func Numbered(path string, n int) string {
 	if n == 1 {
 		return path
@@ -328,8 +328,8 @@ func Numbered(path string, n int) string {
 	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
-// End seals what is left and returns the traces that were made. A ring that can't be sealed, as on a full disk, stays in its
-// folder, from where it can be salvaged.
+// End seals the rest and returns all traces. A ring that can't be sealed, as on a full disk, stays in its folder, from where
+// it can be salvaged.
 func (f *Flight) End(reason string) ([]string, error) {
 	if f.reason.text != "" {
 		reason = f.reason.text
@@ -366,5 +366,5 @@ func (f *Flight) Leave() (err error) {
 	return errors.Join(err, f.sealer.failed())
 }
 
-// Moved returns the new names of older files that had the names of the traces. It must be called after End.
+// Moved returns the new names of older files that had the traces' names. It must be called after End.
 func (f *Flight) Moved() []string { return f.sealer.moved }

@@ -11,14 +11,14 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Remainder is the ring that a killed recorder has left in the folder of a session.
+// A Remainder is the ring that a killed recorder has left in a session's folder.
 type Remainder struct {
 	dir   string
 	past  string   // "" for none
 	files []string // segments, oldest first
 }
 
-// Find returns the ring in the folder of a session. It may be empty.
+// Find returns the ring in a session's folder. It may be empty.
 func Find(session string) Remainder {
 	r := Remainder{dir: Folder(session)}
 	pasts, _ := filepath.Glob(filepath.Join(r.dir, "past.*"))
@@ -44,7 +44,7 @@ func Find(session string) Remainder {
 	return r
 }
 
-// fileNumber returns the number in the name of a segment or a past, -1 if it has none.
+// fileNumber returns the number in a file's name, -1 if it has none.
 func fileNumber(path string) int {
 	name := strings.TrimPrefix(filepath.Base(path), "past.")
 	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(name, ".cleared"), ".aclt"))
@@ -54,7 +54,7 @@ func fileNumber(path string) int {
 	return n
 }
 
-// Meta returns the meta data of the newest readable segment, nil if there is none.
+// Meta returns the newest readable segment's meta data, nil if there is none.
 func (r *Remainder) Meta() *format.Meta {
 	for _, f := range slices.Backward(r.files) {
 		if t, err := format.Open(f, nil); err == nil {
@@ -65,11 +65,11 @@ func (r *Remainder) Meta() *format.Meta {
 	return nil
 }
 
-// Remove removes the folder of the ring.
+// Remove removes the ring's folder.
 func (r *Remainder) Remove() error { return os.RemoveAll(r.dir) }
 
-// Restore continues a ring whose recorder has taken a number of calls from the programs. If more is set, a new segment begins
-// for calls that programs have written since. Restore returns the number of calls in the files.
+// Restore continues a ring. taken counts the calls that its recorder had taken from the programs. If more is set, a new
+// segment begins for calls that programs have written since. Restore returns how many calls the files have.
 func Restore(left *Remainder, taken uint64, more bool, rec Recording) (f *Flight, had uint64, err error) {
 	f = New(Options{}, rec)
 	f.dir = left.dir

@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// job is a list of segments to seal into a trace, or to drop if path is "".
+// job lists segments to seal into a trace, or to drop if path is "".
 type job struct {
 	ring []*segment
 	path string
@@ -31,17 +31,17 @@ type sealer struct {
 	mu        sync.Mutex
 	err       error
 	past      string // file with the calls that shape the live objects, "" for none
-	size      int64  // of past after it was last cleared of ended objects
+	size      int64  // past's size when ended objects were last removed
 	capturing int    // stream captures in progress
 	made      []string
-	moved     []string // new names of older files
+	moved     []string // older files' new names
 }
 
-// LeastPast is the size in bytes below which the past is not cleared of ended objects. Tests set a smaller one.
+// LeastPast is the size in bytes below which the past keeps calls on ended objects. Tests set a smaller one.
 var LeastPast int64 = 4 << 20
 
-// begin starts the goroutine. At most a ring of segments waits for it, so that the recorder uses at most twice the memory of
-// its ring. Then draining waits. Calls that the programs' rings have no room for are lost and counted.
+// begin starts the goroutine. At most a ringful of segments waits for it, so that the recorder uses at most twice its ring's
+// memory. Then draining waits. Calls that the programs' rings have no room for are lost and counted.
 func (k *sealer) begin(f *Flight) {
 	k.f, k.jobs = f, make(chan job, segments)
 	k.done.Add(1)
@@ -87,10 +87,9 @@ func (k *sealer) failed() error {
 	return k.err
 }
 
-// lowerPriority gives the thread of the calling goroutine a smaller share of the cores than that of the draining thread,
-// since sealing can wait and full rings can't. The locked thread ends with its goroutine. The lowest priority would be too
-// low: if the program keeps all cores busy the thread would hardly run, and a garbage collection, which stops all threads
-// for a moment, would wait for it.
+// lowerPriority gives the goroutine's thread less processor time than the draining thread, since sealing can wait and full
+// rings can't. The locked thread ends with its goroutine. The lowest priority would be too low: if the program keeps all cores
+// busy the thread would hardly run, and a garbage collection, which stops all threads for a moment, would wait for it.
 func lowerPriority() {
 	runtime.LockOSThread()
 	const nice = 5
@@ -118,7 +117,7 @@ func (k *sealer) join(path string, meta *format.Meta, write func(w *format.Write
 	return w.Close()
 }
 
-// shapes reports whether a call shapes what comes later. It must be called in the order of the ends of the calls.
+// shapes reports whether later calls depend on a call. It must be called in the order in which calls end.
 func (k *sealer) shapes(c *format.Call) bool {
 	f := k.f.rec.Model.Func(api.ID(c.Func))
 	if f == nil || c.Flags&format.Unfinished != 0 {
@@ -138,7 +137,7 @@ func (k *sealer) shapes(c *format.Call) bool {
 	return timeline.AffectsState(f) || k.capturing > 0
 }
 
-// remember appends the calls of segments that shape the runtime's objects to the past, and removes the segments.
+// remember appends calls that create or change runtime objects to the past, and removes the segments.
 func (k *sealer) remember(ss []*segment) error {
 	if len(ss) == 0 {
 		return nil
@@ -191,7 +190,7 @@ func (k *sealer) replace(past string) error {
 	return os.Remove(was)
 }
 
-// append adds the calls of a trace for which keep returns true, all if keep is nil.
+// append adds a trace's calls for which keep returns true, all if keep is nil.
 func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call) bool) error {
 	if path == "" {
 		return nil
@@ -245,11 +244,11 @@ func (k *sealer) seal(j *job) error {
 		k.moved = append(k.moved, aside)
 		k.f.rec.Prune(j.path)
 	}
-	// The sealed segments are the past of the next trace.
+	// The sealed segments are the next trace's past.
 	return k.remember(j.ring)
 }
 
-// alive adds those calls of the past that shape live objects.
+// alive adds calls from the past that live objects depend on.
 func (k *sealer) alive(a *format.Appender) error {
 	r, err := format.Open(k.past, nil)
 	if err != nil {

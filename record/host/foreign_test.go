@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// Files that a process names were opened whatever they were: a pipe in their place stopped the recorder.
+// Files that a process names were opened without a look at their type: a pipe stopped the recorder.
 func TestFilesOfProcessesAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	m := acl.Model

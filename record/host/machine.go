@@ -2,7 +2,7 @@
 // versions.
 //
 // The recorder, detect, doctor and watch call it. It keeps no state, changes no process that it looks at, and reads files
-// of other processes with bounds on their size.
+// from other processes with bounds on their size.
 package host
 
 import (
@@ -36,7 +36,7 @@ func CheckMappable(path string) error {
 	return syscall.Munmap(m)
 }
 
-// RuntimeVersions returns the versions of the installed runtime and driver from the vendor's files, "" if unknown.
+// RuntimeVersions returns the installed runtime's and driver's versions from the vendor's files, "" if unknown.
 func RuntimeVersions(in *api.Installed, env []string) (runtimeVersion, driverVersion string) {
 	var dirs []string
 	for _, name := range in.Homes {
@@ -82,7 +82,7 @@ func versionIn(path string) string {
 	return ""
 }
 
-// FreeSpace returns the free bytes in the file system of a folder.
+// FreeSpace returns the free bytes in a folder's file system.
 func FreeSpace(dir string) (uint64, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(dir, &fs)

@@ -30,7 +30,7 @@ func Mentioning(text string) []int {
 	return pids
 }
 
-// UsingRuntime returns those of pids that map a library of the runtime.
+// UsingRuntime returns the processes that map a runtime library.
 func UsingRuntime(m *api.Model, pids []int) []int {
 	var n []int
 	for _, pid := range pids {
@@ -41,7 +41,7 @@ func UsingRuntime(m *api.Model, pids []int) []int {
 	return n
 }
 
-// RuntimeLibraries returns the paths of the runtime's libraries that a process maps, in the process's own view.
+// RuntimeLibraries returns the paths of runtime libraries that a process maps, in the process's own view.
 func RuntimeLibraries(m *api.Model, pid int) []string {
 	b, err := ProcText(pid, "maps")
 	if err != nil {
@@ -71,10 +71,10 @@ func Code(pid int) []format.Mapping {
 	return ParseMaps(b)
 }
 
-// maxCodeFiles limits the files of a process whose build ids are read.
+// maxCodeFiles limits how many build ids are read for a process.
 const maxCodeFiles = 4096
 
-// ParseMaps returns the code mappings in a text in the format of /proc/PID/maps.
+// ParseMaps returns the code mappings in a text formatted like /proc/PID/maps.
 func ParseMaps(b []byte) []format.Mapping {
 	var maps []format.Mapping
 	ids := map[string]string{}
@@ -98,21 +98,21 @@ func ParseMaps(b []byte) []format.Mapping {
 	return maps
 }
 
-// MaxProcText is the maximum size of a text that is read from /proc. It fits the default maximum number of mappings with
-// paths of usual lengths. A process can make its arguments and environment as large as its address space.
+// MaxProcText limits a text that is read from /proc. It fits the default maximum number of mappings with usual paths. A
+// process can make its arguments and environment as large as its address space.
 const MaxProcText = 64 << 20
 
-// ProcText reads a file of /proc/PID.
+// ProcText reads a file in /proc/PID.
 func ProcText(pid int, name string) ([]byte, error) {
 	return regular.ReadFile(ProcFile(pid, name), MaxProcText)
 }
 
-// ProcFile returns the path of a file of /proc/PID.
+// ProcFile returns the path of a file in /proc/PID.
 func ProcFile(pid int, name string) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), name)
 }
 
-// Variable returns the value of a variable in the environment that a process was started with.
+// Variable returns a variable's value in the environment that a process was started with.
 func Variable(pid int, name string) string {
 	b, err := ProcText(pid, "environ")
 	if err != nil {
@@ -126,10 +126,10 @@ func Variable(pid int, name string) string {
 	return ""
 }
 
-// Cwd returns the working directory of a process.
+// Cwd returns a process's working directory.
 func Cwd(pid int) (string, error) { return os.Readlink(ProcFile(pid, "cwd")) }
 
-// ThreadName returns the name of a thread, "" if it has ended.
+// ThreadName returns a thread's name, "" if it has ended.
 func ThreadName(pid, tid int) string {
 	b, err := os.ReadFile(filepath.Join(ProcFile(pid, "task"), strconv.Itoa(tid), "comm"))
 	if err != nil {
@@ -138,11 +138,11 @@ func ThreadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// AnyAlive reports whether one of the processes can still make a call.
+// AnyAlive reports whether any process can still make a call.
 func AnyAlive(pids []int) bool {
 	for _, pid := range pids {
 		if b, err := os.ReadFile(ProcFile(pid, "stat")); err == nil {
-			// A zombie has made its last call, unless it is only the first thread of a process whose others go on.
+			// A zombie has made its last call, unless it is a first thread whose process has others.
 			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 			if len(f) < 18 {
 				continue

@@ -35,7 +35,7 @@ func ScriptProgram(path string) (string, error) {
 	return path, nil
 }
 
-// InterpreterLine returns the words of the first line of a script, nil if the file is not a script.
+// InterpreterLine returns the words in a script's first line, nil if the file is not a script.
 func InterpreterLine(path string) ([]string, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -101,7 +101,7 @@ func Loader(path string) (string, error) {
 	return loader, nil
 }
 
-// FindProgram returns the file of a program, found as a shell finds it.
+// FindProgram returns a program's file, found as a shell finds it.
 func FindProgram(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
@@ -166,14 +166,14 @@ func StartStopped(cmd *exec.Cmd) (resume func() error, err error) {
 // FileKey identifies a file by device and inode.
 type FileKey struct{ dev, ino uint64 }
 
-// FileOf returns the identity of a file.
+// FileOf returns a file's identity.
 func FileOf(path string) (FileKey, bool) {
 	var st syscall.Stat_t
 	err := syscall.Stat(path, &st)
 	return FileKey{uint64(st.Dev), st.Ino}, err == nil
 }
 
-// DefinedFunctions returns those of names that the symbol table of a program defines.
+// DefinedFunctions returns the names that a program's symbol table defines as functions.
 func DefinedFunctions(path string, names map[string]bool) (found []string) {
 	f, err := elffile.Open(path)
 	if err != nil {

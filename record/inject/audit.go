@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// Audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
+// Audited adds the audit library to an environment that preloads the shim. It fails if the program can't run with it.
 func (f *ShimFolder) Audited(program string, env []string) ([]string, error) {
 	b, err := artifacts.Bytes(artifacts.Audit)
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *ShimFolder) Audited(program string, env []string) ([]string, error) {
 	if err := os.WriteFile(path, b, 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask is
+	if err := os.Chmod(path, 0o755); err != nil { // independent of the umask
 		return nil, err
 	}
 	env = Prepend(env, "LD_AUDIT", path, ":")
@@ -35,8 +35,8 @@ func (f *ShimFolder) Audited(program string, env []string) ([]string, error) {
 	return env, nil
 }
 
-// auditable says why a program should not run with an audit library that env names. The loader is asked to load all that it
-// would, and the program is not started.
+// auditable returns an error if a program can't run with the audit library that env names. It makes the loader load the
+// program's libraries, and does not start the program.
 func auditable(program, audit string, env []string) error {
 	program, err := host.ScriptProgram(program)
 	if err != nil {
@@ -57,7 +57,7 @@ func auditable(program, audit string, env []string) error {
 	}
 	try := func(env []string) string {
 		cmd := exec.Command(loader, program)
-		// With LD_WARN it relocates what it lists, which is when it runs out of static TLS.
+		// With LD_WARN the loader relocates the libraries that it lists, which is when it runs out of static TLS.
 		cmd.Env = append(slices.Clone(env), "LD_TRACE_LOADED_OBJECTS=1", "LD_WARN=1")
 		out, _ := cmd.CombinedOutput()
 		for line := range strings.Lines(string(out)) {
@@ -97,7 +97,7 @@ func tuned(env []string, name, value string) string {
 
 var loaderVersion = regexp.MustCompile(`version (\d+)\.(\d+)`)
 
-// knowsAudit says what is wrong with a loader, from its answer to --version, which glibc has had since 2.33.
+// knowsAudit returns why a loader can't audit, from its output for --version, which glibc has had since 2.33.
 func knowsAudit(said string) error {
 	if strings.Contains(said, "musl") {
 		return errors.New("is linked to musl, which has no LD_AUDIT")

@@ -20,8 +20,8 @@ func Prepend(env []string, name, value, sep string) []string {
 	return append(slices.Clone(env), name+"="+value)
 }
 
-// LinkOrder lets AddressSanitizer's shared runtime be loaded after the shim; by default it ends a program in which it is not the first
-// library. The shim replaces no function that a sanitizer checks. The option also reaches what a launcher or a script starts. The runtime
-// itself in LD_PRELOAD would not, and would be loaded into every child: a shell reports leaks, and a program that has a static runtime ends.
-// ASAN_OPTIONS of the user follow, so that they take precedence.
+// LinkOrder lets AddressSanitizer's shared runtime be loaded after the shim. By default it ends a program in which it is not
+// the first library. The shim replaces no function that a sanitizer checks. The option also reaches programs that a launcher
+// or a script starts. The sanitizer in LD_PRELOAD would be loaded into every child: a shell reports leaks, and a program with
+// a static sanitizer ends. The user's own ASAN_OPTIONS follow, so that they take precedence.
 const LinkOrder = "verify_asan_link_order=0"

@@ -13,12 +13,12 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// A recording inside another one takes over what it starts: each call is in one trace, the inner one. The outer recorder
-// finds a note of it in its session's folder.
+// A recording inside another one takes over the programs that it starts: each call is in one trace, the inner one. It leaves
+// a note in the outer session's folder.
 const notePattern = "nested."
 
-// TakeOver returns an environment without the parts of a recording around this one, and the folder of its session, "" for
-// none.
+// TakeOver removes an outer recording's parts from an environment, and returns the folder of that recording's session, "" if
+// there is none.
 func TakeOver(env []string) (own []string, outer string) {
 	drop := func(v, name, file string) string {
 		list, ok := strings.CutPrefix(v, name+"=")
@@ -42,7 +42,7 @@ func TakeOver(env []string) (own []string, outer string) {
 	return own, outer
 }
 
-// LeaveNote tells the recorder around this one, whose session is in a folder, of a program that it will not see.
+// LeaveNote notes in the outer session's folder that the outer recorder will not see a program.
 func LeaveNote(outer string, pid int, program, output string) {
 	if outer == "" || !host.Exists(filepath.Join(outer, "control")) {
 		return
@@ -50,7 +50,7 @@ func LeaveNote(outer string, pid int, program, output string) {
 	if abs, err := filepath.Abs(output); err == nil {
 		output = abs
 	}
-	// A recorder that is gone, or another user's, goes without.
+	// Ignore errors: the outer recorder may have ended, or belong to another user.
 	_ = os.WriteFile(filepath.Join(outer, notePattern+strconv.Itoa(pid)), []byte(program+"\n"+output), 0o600)
 }
 

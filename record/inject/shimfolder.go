@@ -18,8 +18,8 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// ShimFolder is where the programs of a recording load the shim from. It is not the session's own folder, since it is
-// needed for as long as a descendant starts programs, and by those that have other rights than the recorder.
+// ShimFolder is the folder from which programs load the shim. It is not the session's own folder, since descendants need it
+// as long as they start programs, and programs with other rights than the recorder need it, too.
 type ShimFolder struct {
 	Path string // of the shim
 	lock *os.File
@@ -61,7 +61,7 @@ func (f *ShimFolder) write(shim []byte) error {
 	if err := os.WriteFile(f.Path, shim, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(f.Path, 0o755); err != nil { // whatever the umask is
+	if err := os.Chmod(f.Path, 0o755); err != nil { // independent of the umask
 		return err
 	}
 	if err := host.CheckMappable(f.Path); err != nil {
@@ -83,8 +83,7 @@ func (f *ShimFolder) Close() {
 	f.lock.Close()
 }
 
-// sweep removes the folders of sessions and shims that recorders have left, as one does that is killed, and that no
-// program uses any more.
+// sweep removes session and shim folders that killed recorders have left and that no program uses.
 func sweep(parent string) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
 	for _, dir := range old {

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// BenchmarkBuilder is the way of one launch from the ring into the file, without the ring.
+// BenchmarkBuilder measures the path from a ring's record to the rows in the file, for one launch.
 func BenchmarkBuilder(b *testing.B) {
 	w, err := format.Create(filepath.Join(b.TempDir(), "x.aclt"), &format.Meta{API: "acl"}, schema.Of(acl.Model), nil)
 	if err != nil {

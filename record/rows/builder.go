@@ -1,8 +1,8 @@
-// Package rows turns what a probe sees into the rows of a trace.
+// Package rows turns the calls and payloads that a probe sees into trace rows.
 //
 // The recorder creates one Builder for a recording and passes it to the probe as its Sink, so that all methods run on the
 // goroutine that drains the rings. Payloads arrive apart from their calls, in parts, some of them long after the call. The
-// Builder assigns each payload to its call and counts what is missing. Finish ends the recording. Package flight moves a
+// Builder assigns each payload to its call and counts missing data. Finish ends the recording. Package flight moves a
 // Builder from one file to the next.
 //
 // A Builder never opens or closes files, and it never changes the recorded program.
@@ -18,15 +18,15 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// Options select what is stored of calls.
+// Options are the parameters of a Builder.
 type Options struct {
 	Model    *api.Model
-	Meta     *format.Meta // of the recording; StartMono is time 0 of the trace
+	Meta     *format.Meta // StartMono is the trace's time 0
 	HashOnly bool         // store payloads as hashes only
 	Visible  bool         // the probe records memory that programs and devices access without a call
 	MaxSize  int64        // bytes of the file, 0 for no limit; payloads end at nine tenths
 	Follower Follower     // nil for none
-	// Undrained says that the probe never calls Drained. The Builder then derives it from the times of the calls.
+	// Undrained says that the probe never calls Drained. The Builder then derives it from call times.
 	Undrained bool
 }
 
@@ -38,11 +38,11 @@ type Hooks struct {
 	Keep func(f *api.Func, c *format.Call, pieces []probe.Piece) (bool, error)
 	// Joined runs for each new process.
 	Joined func(p *probe.Process)
-	// ThreadName returns the name of a thread. By default it is read from /proc.
+	// ThreadName returns a thread's name. By default it is read from /proc.
 	ThreadName func(pid, tid int) string
 }
 
-// Counts are the numbers of calls of a recording.
+// Counts are a recording's numbers of calls.
 type Counts struct {
 	Calls      uint64 // written
 	Failed     uint64
@@ -56,21 +56,21 @@ type Builder struct {
 	Hooks Hooks
 	Count Counts
 	Lacks format.Reason // why calls are missing, NoReason if none are
-	Last  int64         // latest time seen, on the clock of the trace
+	Last  int64         // latest time seen, on the trace's clock
 
 	Payloads  Payloads
 	Processes Processes
 
 	o         Options
-	origin    int64   // CLOCK_MONOTONIC at time 0 of the trace
+	origin    int64   // CLOCK_MONOTONIC at the trace's time 0
 	rules     []rules // by function id
 	seg       *Segment
-	row       format.Call // of the current call, kept for its memory
+	row       format.Call // current call; its slices are reused
 	threads   threads
 	given     spans
 	times     *taskTimes
 	following *following
-	device    string // name of the device that the runtime reported
+	device    string // name that the runtime reported
 }
 
 // New returns a Builder that writes to w. If w is nil, Turn must be called before anything is written.
@@ -86,10 +86,10 @@ func New(o *Options, w *format.Writer) *Builder {
 	return b
 }
 
-// Device returns the name of the device that the runtime reported to the program, "" if it did not.
+// Device returns the device name that the runtime reported to the program, "" if it did not.
 func (b *Builder) Device() string { return b.device }
 
-// time converts a time of CLOCK_MONOTONIC to the clock of the trace.
+// time converts CLOCK_MONOTONIC to the trace's clock.
 func (b *Builder) time(mono int64) int64 {
 	t := mono - b.origin
 	b.Last = max(b.Last, t)
@@ -178,7 +178,7 @@ func (b *Builder) Standing(c *probe.Call) error {
 	return err
 }
 
-// Gap records calls of a thread that the probe had no room for.
+// Gap records calls that the probe had no room for.
 func (b *Builder) Gap(g *probe.Gap) error {
 	t, err := b.thread(threadKey{g.PID, g.TID})
 	if err != nil {
@@ -200,16 +200,16 @@ func (b *Builder) Missing(g format.Gap) error {
 	return b.seg.W.Gap(g)
 }
 
-// Drained reports to the follower that all calls that ended before a time of CLOCK_MONOTONIC were written.
+// Drained reports to the follower that all calls that ended before a time, on CLOCK_MONOTONIC, were written.
 func (b *Builder) Drained(before int64) { b.following.drained(before) }
 
-// End reports the end of the recording to the follower.
+// End reports to the follower that the recording has ended.
 func (b *Builder) End(at int64) { b.following.end(at) }
 
-// DeviceTime returns how the device times of tasks were measured.
+// DeviceTime returns how device times were measured.
 func (b *Builder) DeviceTime() format.DeviceTime { return b.times.said }
 
-// Finish records what can't be completed any more: task times, partial payloads and results that nobody waited for.
+// Finish records data that can't be completed any more: task times, partial payloads and results that were not awaited.
 func (b *Builder) Finish() error {
 	if err := b.times.finish(); err != nil {
 		return fmt.Errorf("times of tasks on the device: %w", err)
@@ -231,8 +231,8 @@ func (b *Builder) Finish() error {
 	return b.unsynchronized(nil)
 }
 
-// learnCode reads the code mappings of a process when a stack has an address that is in none of the known ones: the process
-// may have loaded more code.
+// learnCode reads a process's code mappings again if a stack has an address outside the known ones: the process may have
+// loaded more code.
 func (b *Builder) learnCode(pid int, stack []byte) {
 	ps := &b.Processes
 	for s := stack; len(s) >= 8; s = s[8:] {

@@ -57,7 +57,7 @@ func (b *Builder) Call(c *probe.Call) error {
 	return b.succeeded(c, r, t, index, results)
 }
 
-// begin fills in the fields that every call has. It sets them one by one, since the slices of the row keep their memory.
+// begin fills in the fields that every call has. It sets them one by one, since the row's slices keep their memory.
 func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	out := &b.row
 	out.Func, out.Thread, out.Flags, out.Start = uint16(c.Func), t.index, 0, b.time(c.Start)
@@ -75,8 +75,8 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	return out
 }
 
-// pieces adds what arrived with a call to the row. It returns whether the time of the task is measured, and how many results
-// of a graph's copies to the host will follow.
+// pieces adds the payloads that arrived with a call to the row. It returns whether the task's time is measured, and how many
+// results will follow from a graph's copies to the host.
 func (b *Builder) pieces(c *probe.Call, r *rules) (timed bool, results int) {
 	f, out := r.fn, &b.row
 	if c.Recording > 0 {
@@ -115,7 +115,7 @@ func (b *Builder) pieces(c *probe.Call, r *rules) (timed bool, results int) {
 		}
 		b.piece(p, r)
 	}
-	// Parameters of the probe, such as the stack, have higher numbers than those of the function.
+	// The probe's parameters, such as the stack, have higher numbers than the function's own.
 	if len(out.Outs) > 1 {
 		slices.SortFunc(out.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
 	}
@@ -138,7 +138,7 @@ func (b *Builder) piece(p *probe.Piece, r *rules) {
 		d.Time = out.End
 	}
 	if b.o.HashOnly && r.fn.Task == api.GraphRun && p.Dir == probe.In && p.Item > 0 {
-		d.Status, d.Reason = format.Missing, format.LevelExcluded // earlier content of the memory that the graph copies to
+		d.Status, d.Reason = format.Missing, format.LevelExcluded // earlier content at the destination of the graph's copies
 	}
 	if d.Status == format.Whole {
 		d.Bytes = p.Bytes
@@ -147,7 +147,7 @@ func (b *Builder) piece(p *probe.Piece, r *rules) {
 	}
 }
 
-// succeeded notes what a successful call allocates and which payloads are still to come, and adds those that came before it.
+// succeeded notes a successful call's allocations and the payloads that are still to come, and adds those that came before it.
 func (b *Builder) succeeded(c *probe.Call, r *rules, t *thread, index uint64, results int) error {
 	if !b.o.Visible && r.visible != nil {
 		b.Payloads.Unkept += r.visibleBytes(c.Words)
@@ -224,10 +224,10 @@ func (b *Builder) expects(r *rules, c *probe.Call) (left, result int) {
 	return left, result
 }
 
-// unknown is openCall.left of a call whose number of payloads is unknown.
+// unknown is openCall.left if the number of payloads is unknown.
 const unknown = -1 << 30
 
-// word decodes a little-endian value of at most 8 bytes.
+// word decodes a little-endian value with at most 8 bytes.
 func word(b []byte) uint64 {
 	var v uint64
 	for i := len(b) - 1; i >= 0; i-- {

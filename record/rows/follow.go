@@ -4,20 +4,20 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Follower receives what is recorded during the recording. All methods are called by the goroutine that drains the rings,
+// A Follower receives calls during the recording. All methods are called by the goroutine that drains the rings,
 // and must return soon: while they run, the rings fill up. Arguments are valid until the method returns. Methods return no
-// error, since a recording does not end because of its follower.
+// error, since a follower can't end a recording.
 type Follower interface {
 	// Begin is called first.
 	Begin(*format.Meta)
 	// Process and Thread are called before anything refers to the process or thread by its index, counted from 0.
 	Process(*format.Process)
 	Thread(*format.Thread)
-	// Call is called when a call has ended. Calls of one thread arrive in order, calls of different threads in any order.
-	// Index counts from 0 in the order of arrival. Without a ring it is the index in the trace. Data has only what the
-	// meaning of the call depends on, such as names and batch sizes. If timed is set, Measured may follow.
+	// Call is called when a call has ended. The calls of one thread arrive in order, those of different threads in any
+	// order. Index counts from 0 by arrival. Without a ring it is the index in the trace. Data has only the items that the
+	// call's meaning depends on, such as names and batch sizes. If timed is set, Measured may follow.
 	Call(c *format.Call, timed bool)
-	// Measured is called when the device has done the task of a call. Times are on the clock of the calls.
+	// Measured is called when the device has done a call's task. Times are on the trace's clock.
 	Measured(call uint64, from, to int64)
 	Gap(*format.Gap)
 	// Drained is called now and then, when all calls that ended before a time have arrived. A call that the recorder sees
@@ -31,7 +31,7 @@ type Follower interface {
 type following struct {
 	to        Follower
 	origin    int64
-	names     []bool // by function id: the meaning of a call depends on its data
+	names     []bool // by function id: the call's meaning depends on its data
 	undrained bool   // the probe never calls Drained
 	told      int64  // time of the latest Drained that was derived from calls
 }
@@ -88,7 +88,7 @@ func (f *following) thread(t *format.Thread) {
 	}
 }
 
-// drained takes a time of CLOCK_MONOTONIC.
+// drained takes a time on CLOCK_MONOTONIC.
 func (f *following) drained(before int64) {
 	if f != nil {
 		f.to.Drained(before - f.origin - lag)

@@ -8,17 +8,17 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Payloads are the payloads of a recording that are not complete, and counts of those that are.
+// Payloads are a recording's incomplete payloads, and counts.
 type Payloads struct {
 	Cut bool // the file has reached nine tenths of its limit: payloads are not stored any more
-	// Early counts payloads of asynchronous copies from pinned memory, which the program may have changed meanwhile.
+	// Early counts asynchronous copies from pinned memory, which the program may have changed meanwhile.
 	Early uint64
-	// Unkept are the bytes of memory accessible without a call whose content is not in the trace.
+	// Unkept counts bytes that are accessible without a call and whose content is not in the trace.
 	Unkept       uint64
 	Unsized      uint64                // launches whose arguments are missing, since their size is unknown
 	CutArguments uint64                // arguments above the limit
-	NS           int64                 // time of the program's threads for hashing and copying payloads
-	Copies       format.RecordedCopies // the part of NS that copies took
+	NS           int64                 // time that the program's threads spent on hashing and copying payloads
+	Copies       format.RecordedCopies // the part for copies
 
 	parts map[partKey]*part
 	ahead map[callKey][]probe.Payload // that arrived before their call
@@ -49,7 +49,7 @@ func newPayloads() Payloads {
 	return Payloads{parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}}
 }
 
-// argument counts a missing argument of a kernel.
+// argument counts a missing kernel argument.
 func (ps *Payloads) argument(f *api.Func, p *probe.Piece) {
 	if int(p.Param) >= len(f.Params) {
 		return
@@ -65,7 +65,7 @@ func (ps *Payloads) argument(f *api.Func, p *probe.Piece) {
 	}
 }
 
-// recorded counts the content of a copy that was hashed or copied, and the time that this took.
+// recorded counts a copy whose content was hashed or copied, and the time that this took.
 func (ps *Payloads) recorded(t *thread, p *probe.Payload, took int64) {
 	if took == 0 || t.open[p.Seq] == nil || !t.copied(p.Seq, p.Param) {
 		return
@@ -88,7 +88,7 @@ var reasons = [...]format.Reason{
 	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded, probe.Unawaited: format.Unawaited,
 }
 
-// describe sets all fields of d but its content.
+// describe sets all fields but the content.
 func describe(d *format.Data, p *probe.Piece) {
 	d.Call, d.Time, d.Param, d.Dir, d.Item, d.Addr, d.Len, d.Group = 0, 0, p.Param, format.Dir(p.Dir), p.Item, p.Addr, p.Len, 0
 	d.Status, d.Reason, d.Bytes, d.Blob = format.Whole, format.NoReason, nil, 0
@@ -115,7 +115,7 @@ func doubt(dir probe.Dir) format.Reason {
 	return format.TakenEarly
 }
 
-// contentAhead adds to a call the content of memory that arrived before it, whether the call succeeded or not.
+// contentAhead adds memory content that arrived before its call, whether the call succeeded or not.
 func (b *Builder) contentAhead(k callKey) error {
 	if len(b.Payloads.ahead) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (b *Builder) contentAhead(k callKey) error {
 	return nil
 }
 
-// Payload adds a part of a payload to its call.
+// Payload adds a payload, or a part, to its call.
 func (b *Builder) Payload(p *probe.Payload) error {
 	k := threadKey{p.PID, p.TID}
 	t, err := b.thread(k)
@@ -242,7 +242,7 @@ func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err er
 	return at.data(&cur.data)
 }
 
-// abandon records a payload of which a part is missing.
+// abandon records an incomplete payload as missing.
 func (b *Builder) abandon(k partKey, p *part, why format.Reason) error {
 	if p.blob != nil {
 		p.blob.Abort()

@@ -10,10 +10,10 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// Processes are the processes of a recording.
+// Processes are a recording's processes.
 type Processes struct {
-	// Libraries are the paths of the runtime's libraries that were mapped. False marks libraries of processes in another
-	// container, whose files are not accessible.
+	// Libraries are the runtime libraries that were mapped, by path. False marks those in another container, whose files are
+	// not accessible.
 	Libraries  map[string]bool
 	KernelLibs []string // kernel libraries that the environment of the first process names
 	Died       []Died   // processes that were killed or crashed
@@ -57,7 +57,7 @@ func (ps *Processes) add(index uint32, row format.Process) {
 	ps.rows = append(ps.rows, row)
 }
 
-// learn records the runtime libraries of a new process.
+// learn records a new process's runtime libraries.
 func (ps *Processes) learn(p *probe.Process) {
 	if p.Local == 0 {
 		for _, path := range p.Libraries {
@@ -73,7 +73,7 @@ func (ps *Processes) learn(p *probe.Process) {
 	}
 }
 
-// Look records properties of a process that can't be read after its end, and reports whether it maps a library of the runtime.
+// Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.
 func (ps *Processes) Look(pid int) (found bool) {
 	for _, path := range host.RuntimeLibraries(ps.model, pid) {
 		ps.Libraries[path], found = true, true

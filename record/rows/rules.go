@@ -7,17 +7,17 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// rules hold what the Builder needs to know of one function. They are derived from the model once, not for each call.
+// rules hold facts about one function. They are derived from the model once, not for each call.
 type rules struct {
 	fn          *api.Func
 	kernel      bool  // argument blocks are grouped by the first word, the kernel
-	namesDevice bool  // the function returns the name of the device
+	namesDevice bool  // the function returns the device name
 	gives       bool  // the function allocates or frees memory
 	visible     []int // parameters that make memory accessible to both the program and the device
 	apart       []int // parameters whose payloads may arrive after the call
 }
 
-// newRules returns the rules of all functions by id.
+// newRules returns the rules by function id.
 func newRules(m *api.Model) []rules {
 	all := make([]rules, m.Funcs[len(m.Funcs)-1].ID+1)
 	for i := range m.Funcs {
@@ -38,7 +38,7 @@ func newRules(m *api.Model) []rules {
 	return all
 }
 
-// mayBeApart reports whether a payload of the parameter may arrive after the call.
+// mayBeApart reports whether the parameter's payload may arrive after the call.
 func mayBeApart(f *api.Func, p *api.Param) bool {
 	switch p.Role {
 	case api.Struct:
@@ -51,7 +51,7 @@ func mayBeApart(f *api.Func, p *api.Param) bool {
 	return false
 }
 
-// visibleBytes returns the size of the memory that a call makes accessible to both the program and the device.
+// visibleBytes returns how many bytes a call makes accessible to both the program and the device.
 func (r *rules) visibleBytes(words []uint64) (bytes uint64) {
 	for _, i := range r.visible {
 		n, _ := r.fn.Params[i].Size.Bytes(r.fn, words)
@@ -60,7 +60,7 @@ func (r *rules) visibleBytes(words []uint64) (bytes uint64) {
 	return bytes
 }
 
-// group returns a key that argument blocks of the same kernel share.
+// group returns a key that one kernel's argument blocks share.
 func (r *rules) group(words []uint64) uint64 {
 	if r.kernel {
 		return words[0]

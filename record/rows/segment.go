@@ -10,10 +10,10 @@ import (
 type Segment struct {
 	W     *format.Writer
 	Gone  bool   // nothing is written to it any more
-	First uint64 // number of calls of the recording before its first one
+	First uint64 // number of calls in earlier segments
 }
 
-// place is the position of a call.
+// place is a call's position.
 type place struct {
 	*Segment
 	index uint64
@@ -28,7 +28,7 @@ func (p place) data(d *format.Data) error {
 	return p.W.Data(d)
 }
 
-// Writer returns the writer of the current segment.
+// Writer returns the current segment's writer.
 func (b *Builder) Writer() *format.Writer { return b.seg.W }
 
 // Turn writes to another segment from now on. The new segment gets all processes and threads.
@@ -63,8 +63,7 @@ func (b *Builder) Leave(s *Segment) error {
 	return nil
 }
 
-// unsynchronized records the results of asynchronous calls that the program has not waited for: those of the calls in s, or
-// all if s is nil.
+// unsynchronized records asynchronous results that the program has not waited for: those of calls in s, or all if s is nil.
 func (b *Builder) unsynchronized(s *Segment) error {
 	why := format.NeverSynchronized
 	if b.Lacks != format.NoReason {

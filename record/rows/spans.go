@@ -32,7 +32,7 @@ func allocation(p *api.Param) bool {
 	return false
 }
 
-// note adds or removes the allocations of a call.
+// note adds or removes a call's allocations.
 func (s *spans) note(pid int, f *api.Func, c *format.Call) {
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -59,7 +59,7 @@ func (s *spans) note(pid int, f *api.Func, c *format.Call) {
 	}
 }
 
-// find returns the index of the span that begins at addr, or the index at which it would be inserted.
+// find returns the index at which a span begins at addr, or would be inserted.
 func (s *spans) find(pid int, addr uint64) (int, bool) {
 	return slices.BinarySearchFunc(s.byProcess[pid], addr, func(g span, addr uint64) int { return cmp.Compare(g.from, addr) })
 }

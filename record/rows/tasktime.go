@@ -10,17 +10,16 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// taskTimes puts what devices say of their tasks on the clock of the calls. A device's clock is known by what must be so: the event
-// before a task was not there before it was asked for, nor the one behind it after the program has seen that it is complete.
-// Each task bounds the distance of the two clocks from both sides, the narrowest bounds count, and they widen with the time
-// that the clocks may drift in.
+// taskTimes converts task times from the device's clock to the trace's clock. Each task bounds the offset between the two
+// clocks: the event before the task occurred after it was requested, and the event after the task occurred before the program
+// saw that it was complete. The narrowest bounds count. They widen over time, since the clocks may drift.
 type taskTimes struct {
 	b      *Builder
-	calls  map[callKey]timedCall      // whose tasks are measured, and not known yet
-	ahead  map[callKey]probe.TaskTime // that came before their calls
+	calls  map[callKey]timedCall      // whose task times have not arrived yet
+	ahead  map[callKey]probe.TaskTime // arrived before their calls
 	clocks map[deviceKey]*deviceClock
 	said   format.DeviceTime
-	errors []int64 // half of the distance of the bounds, of every batch
+	errors []int64 // half the distance between the bounds, by task
 }
 
 type timedCall struct {
@@ -32,30 +31,30 @@ type timedCall struct {
 type deviceKey struct{ pid, device int }
 
 type deviceClock struct {
-	rows []timedTask // that wait for others, which tell more of the clock
+	rows []timedTask // current batch
 	last bounds
-	busy map[uint64]int64 // by stream, the end of the last task; CLOCK_MONOTONIC
+	busy map[uint64]int64 // end of the last task by stream, on CLOCK_MONOTONIC
 }
 
 type timedTask struct {
 	probe.TaskTime
 	timedCall
-	from int64 // nanoseconds of the device's clock
+	from int64 // nanoseconds on the device's clock
 	bounds
 }
 
-// bounds are those of the clock of the host less that of a device, at a time of the device's clock.
+// bounds limit the host's clock minus the device's clock, at a time on the device's clock.
 type bounds struct {
 	at, lo, hi int64
 	known      bool
 }
 
 const (
-	// drift is how much two clocks may go apart, in parts of a million: each is a quartz.
+	// drift is the largest drift between two quartz clocks, in parts per million.
 	drift = 50
-	// tick is the resolution of the device's time stamps, nanoseconds.
+	// tick is the device's time stamp resolution in nanoseconds.
 	tick = 1000
-	// A batch of tasks is put on the clock together: as many, or from as much time.
+	// mostTimed is the number of tasks in a batch, timedFor the most time in nanoseconds that a batch covers.
 	mostTimed, timedFor = 4096, int64(200e6)
 )
 
@@ -73,7 +72,7 @@ func (t *taskTimes) call(k callKey, c timedCall) error {
 	return nil
 }
 
-// TaskTime takes the time of a task.
+// TaskTime adds a task's time.
 func (b *Builder) TaskTime(m *probe.TaskTime) error {
 	t := b.times
 	k := callKey{threadKey{m.PID, m.TID}, m.Seq}
@@ -98,7 +97,7 @@ func (t *taskTimes) add(c timedCall, m *probe.TaskTime) error {
 		d = &deviceClock{busy: map[uint64]int64{}}
 		t.clocks[k] = d
 	}
-	// Each of the two time stamps says of the first event when it was, within a tick.
+	// Each of the two time stamps gives the first event's time within a tick.
 	early, late := max(m.From, m.To-m.Elapsed), min(m.From, m.To-m.Elapsed)+tick
 	early, late = min(early, late), max(early, late)
 	r := timedTask{TaskTime: *m, timedCall: c, from: (early + late) / 2}
@@ -110,7 +109,7 @@ func (t *taskTimes) add(c timedCall, m *probe.TaskTime) error {
 	return nil
 }
 
-// narrow takes over what another moment says of the clocks. Where the two contradict each other, the later one counts: a
+// narrow intersects the bounds with those from another moment. It returns false and keeps b if they contradict each other: a
 // clock was set, or drifts faster than it should.
 func (b *bounds) narrow(o *bounds) (sound bool) {
 	if !o.known {
@@ -126,7 +125,7 @@ func (b *bounds) narrow(o *bounds) (sound bool) {
 	return true
 }
 
-// settle writes the times of the tasks that wait.
+// settle writes the times of the current batch.
 func (t *taskTimes) settle(d *deviceClock) error {
 	slices.SortStableFunc(d.rows, func(a, b timedTask) int { return cmp.Compare(a.from, b.from) })
 	before := &d.last
@@ -139,9 +138,9 @@ func (t *taskTimes) settle(d *deviceClock) error {
 	for i := len(d.rows) - 2; i >= 0; i-- {
 		d.rows[i].narrow(&d.rows[i+1].bounds)
 	}
-	// Each task ends early enough for those behind it on its stream to be done when they were seen to be.
+	// Each task ends early enough for later tasks on its stream to be done when they were seen to be.
 	latest := make([]int64, len(d.rows))
-	next := map[uint64]int64{} // by stream, when the task behind begins at the latest
+	next := map[uint64]int64{} // latest start of the following task, by stream
 	for i, r := range slices.Backward(d.rows) {
 		latest[i] = r.Seen
 		if t, ok := next[r.Stream]; ok {
@@ -151,7 +150,7 @@ func (t *taskTimes) settle(d *deviceClock) error {
 	}
 	for i := range d.rows {
 		r := &d.rows[i]
-		// The task keeps its duration, but for what lies before its call: the first event was asked for before that.
+		// The task keeps its duration, except for a part before its call: the first event was requested before the call.
 		from := min(max(r.from+(r.lo+r.hi)/2, r.Issued, d.busy[r.Stream]), latest[i]-r.Elapsed)
 		to := from + r.Elapsed
 		from = min(max(from, r.start), to)
@@ -186,7 +185,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 	return r.data(&format.Data{Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
 }
 
-// finish writes what still waits, and says how many tasks were measured.
+// finish writes the incomplete batches, and sums up the measurement.
 func (t *taskTimes) finish() error {
 	for _, d := range t.clocks {
 		if err := t.settle(d); err != nil {

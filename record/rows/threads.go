@@ -11,11 +11,11 @@ import (
 
 type threadKey struct{ pid, tid int }
 
-// threads are the threads of a recording.
+// threads are a recording's threads.
 type threads struct {
 	byKey     map[threadKey]*thread
 	rows      []format.Thread // in the order of their index
-	recent    *thread         // of the latest call
+	recent    *thread         // made the latest call
 	recentKey threadKey
 }
 
@@ -40,7 +40,7 @@ func (ts *threads) add(k threadKey, index uint32, row format.Thread) *thread {
 	return t
 }
 
-// latest returns the latest call of each thread of a process as text, unfinished calls first.
+// latest returns each thread's latest call in a process as text, unfinished calls first.
 func (ts *threads) latest(pid int) []string {
 	var standing, returned []string
 	for k, t := range ts.byKey {
@@ -57,7 +57,7 @@ func (ts *threads) latest(pid int) []string {
 	return append(standing, returned...)
 }
 
-// Thread returns the process and the thread of a row of the thread table.
+// Thread returns the PID and TID in a row of the thread table.
 func (b *Builder) Thread(index uint32) (pid, tid int, ok bool) {
 	if int(index) >= len(b.threads.rows) {
 		return 0, 0, false
@@ -66,15 +66,15 @@ func (b *Builder) Thread(index uint32) (pid, tid int, ok bool) {
 	return b.Processes.rows[t.Process].PID, t.TID, true
 }
 
-// ProcessOf returns the index of the process of a thread.
+// ProcessOf returns the index of a thread's process.
 func (b *Builder) ProcessOf(thread uint32) uint32 { return b.threads.rows[thread].Process }
 
-// thread is the state of one thread.
+// thread is one thread's state.
 type thread struct {
 	index  uint32
 	open   map[uint64]*openCall // calls that may still get payloads, by sequence number
 	next   uint64               // sequence number of the next call
-	last   openCall             // latest recorded call, if content of memory may belong to it
+	last   openCall             // latest recorded call, if memory content may belong to it
 	seq    uint64               // of last
 	latest *api.Func            // function of the latest call
 	stands bool                 // the latest call never returned
@@ -91,13 +91,13 @@ type openCall struct {
 	len    uint64 // of that result
 }
 
-// copied reports whether a parameter of an open call is the content of a copy, and not a description of the call.
+// copied reports whether an open call's parameter is copied content, and not a description of the call.
 func (t *thread) copied(seq uint64, param uint8) bool {
 	f := t.open[seq].fn
 	return f.Task == api.GraphRun || int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
 }
 
-// came notes that a payload of an open call is complete, or known to be missing.
+// came notes that an open call's payload is complete, or known to be missing.
 func (t *thread) came(seq uint64, param uint8) {
 	oc := t.open[seq]
 	if oc == nil || param == probe.MemoryParam {

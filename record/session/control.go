@@ -13,10 +13,8 @@ import (
 	"github.com/acltrace/acltrace/probe/ring"
 )
 
-// A recording in progress listens on a socket in its session's folder, which only its user can reach. The protocol is one JSON object
-// there and one back.
-
-// Action is what a recording can be asked.
+// Action is a request to a recording. A recording in progress listens on a socket in its session's folder, which only its user
+// can access. A client sends one JSON object and receives one.
 type Action string
 
 // The actions.
@@ -24,16 +22,16 @@ const (
 	ActStatus   Action = "status"
 	ActStart    Action = "start"    // record again
 	ActStop     Action = "stop"     // record nothing for now
-	ActSnapshot Action = "snapshot" // of a Ring: seal it into a trace
+	ActSnapshot Action = "snapshot" // seal the ring into a trace
 )
 
-// Request is one question to a recording.
+// Request is one message to a recording.
 type Request struct {
 	Do  Action `json:"do"`
-	PID int    `json:"pid,omitempty"` // of the only process that starts, 0 for all
+	PID int    `json:"pid,omitempty"` // the only process that starts, 0 for all
 }
 
-// Status is what a recording says of itself.
+// Status is a recording's answer.
 type Status struct {
 	Session   string   `json:"session"` // folder
 	Recorder  int      `json:"recorder_pid"`
@@ -43,10 +41,10 @@ type Status struct {
 	Only      int      `json:"only_pid,omitempty"` // records alone
 	Calls     uint64   `json:"calls"`
 	Lost      uint64   `json:"lost"`
-	Ring      int64    `json:"ring_bytes,omitempty"` // that the ring takes, where there is one
-	Sealed    []string `json:"sealed,omitempty"`     // traces so far, those that are being written among them
+	Ring      int64    `json:"ring_bytes,omitempty"` // size of the ring, if there is one
+	Sealed    []string `json:"sealed,omitempty"`     // traces so far, including those that are being written
 	Output    string   `json:"output"`
-	// Standing are calls that have begun and not returned, of each thread the outermost, the oldest first.
+	// Standing are unfinished calls, the outermost one per thread, oldest first.
 	Standing []Standing `json:"standing"`
 	Seconds  float64    `json:"seconds"` // since the beginning
 	Error    string     `json:"error,omitempty"`
@@ -58,7 +56,7 @@ type Standing struct {
 	TID     int    `json:"tid"`
 	Func    string `json:"func"`
 	On      string `json:"on,omitempty"` // the handle of the stream, event or notify that the call names
-	StartNS int64  `json:"start_ns"`     // on the clock of the trace's calls
+	StartNS int64  `json:"start_ns"`     // on the trace's clock
 	ForNS   int64  `json:"for_ns"`       // until now
 }
 
@@ -83,7 +81,7 @@ type Query struct {
 // Listen begins to listen in a session's folder. A mode says who may ask; 0 means this user alone.
 func Listen(dir string, mode os.FileMode) (*Server, error) {
 	path := filepath.Join(dir, Socket)
-	os.Remove(path) // of a recorder that was killed
+	os.Remove(path) // a killed recorder may have left it
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
@@ -133,8 +131,8 @@ func (c *Server) Close() {
 	})
 }
 
-// Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; ""
-// is where they are made.
+// List returns the session folders of recordings in progress that this user can access. An empty parent stands for the
+// default folder of sessions.
 func List(parent string) []string {
 	if parent == "" {
 		parent = ring.DefaultDir
@@ -146,7 +144,7 @@ func List(parent string) []string {
 	return found
 }
 
-// SessionOf returns the folder of the recording in progress that writes a trace, "" if there is none.
+// SessionOf returns the session folder of the recording that is writing a trace, "" if there is none.
 func Writing(uuid string) string {
 	for _, dir := range List("") {
 		if was := ReadNote(dir); was.UUID != "" && was.UUID == uuid {
@@ -156,10 +154,10 @@ func Writing(uuid string) string {
 	return ""
 }
 
-// ErrNoRecorder is returned, wrapped, where no recorder answers in a session's folder.
+// ErrNoRecorder is wrapped by the error of Ask if no recorder answers.
 var ErrNoRecorder = errors.New("no recorder answers")
 
-// Ask asks the recording with the session's folder.
+// Ask sends a request to the recording with a session folder.
 func Ask(session string, q *Request) (*Status, error) {
 	conn, err := net.DialTimeout("unix", filepath.Join(session, Socket), controlTimeout)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package session describes the folder of a recording session: the note that its recorder keeps there, and the socket on
-// which the recorder takes requests.
+// Package session describes a recording session's folder: the note that its recorder keeps there, and the socket on which
+// the recorder takes requests.
 //
 // The recorder serves the socket, and ctl and the viewers call Ask. The package neither records nor reads the rings.
 package session
@@ -20,21 +20,21 @@ const (
 	NoteFile   = "collector.json" // the recorder's note
 )
 
-// Note is what a collector leaves for the one after it, in case that it is killed.
+// Note is written by a recorder. It is read if the recorder was killed.
 type Note struct {
 	PID    int    `json:"pid"`
 	Output string `json:"output"`
 	Handed uint64 `json:"handed"` // calls that others had taken before it
 	Begun  int64  `json:"begun_mono_ns"`
 	Ring   bool   `json:"ring,omitempty"`
-	// UUID is that of the trace at Output, "" for a ring.
+	// UUID identifies the trace at Output. It is "" for a ring.
 	UUID string `json:"uuid,omitempty"`
 }
 
-// IsSession reports whether a folder is that of a session.
+// IsSession reports whether a folder is a session folder.
 func IsSession(dir string) bool { return host.Exists(filepath.Join(dir, "control")) }
 
-// ReadNote is what a recorder has noted of itself.
+// ReadNote returns the recorder's note, the zero Note if there is none.
 func ReadNote(dir string) (c Note) {
 	if b, err := os.ReadFile(filepath.Join(dir, NoteFile)); err != nil || json.Unmarshal(b, &c) != nil || c.Output == "" {
 		c.Output = "salvaged.aclt"
@@ -45,7 +45,8 @@ func ReadNote(dir string) (c Note) {
 // WritesFile reports whether the recorder wrote all calls into a file.
 func (c *Note) WritesFile() bool { return c.UUID != "" && !c.Ring }
 
-// Open opens the file that a recorder of everything has begun, nil if it is gone. A later recording has moved it aside, perhaps.
+// Open opens the file that a recorder had begun. It also finds a file that a later recording has moved aside. It returns nil if
+// there is none.
 func (c *Note) Open() *format.Reader {
 	for _, path := range append([]string{c.Output}, atomicfile.Asides(c.Output)...) {
 		r, err := format.Open(path, nil)
@@ -60,15 +61,15 @@ func (c *Note) Open() *format.Reader {
 	return nil
 }
 
-// HoldsCalls reports whether a session's folder may have calls that are in no trace. Where the folder of a recording's file is gone, so are most
-// of its calls, and the rest is given up.
+// HoldsCalls reports whether a session's folder may have calls that are in no trace. If the folder of the recording's file was
+// removed, most calls are lost, and the rest is given up.
 func HoldsCalls(dir string) bool {
 	was := ReadNote(dir)
 	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
 	return was.WritesFile() && host.Exists(filepath.Dir(was.Output)) || len(files) > 0
 }
 
-// Abandoned reports whether a folder is a session of this user's that holds calls and whose recorder is gone.
+// Abandoned reports whether a folder is this user's session, holds calls, and has no recorder.
 func Abandoned(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package watch observes the processes of a recording from outside, and reports calls that bypass the shim.
+// Package watch observes a recording's processes from outside, and reports calls that bypass the shim.
 //
 // The recorder starts one Watcher for the program that it starts. A Watcher reads /proc and memory of the processes, and it
 // changes nothing in them.
@@ -32,23 +32,22 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// A watcher looks from outside at the processes of a recording, now and then, for what goes past the shim: a process that
-// maps the runtime without it, or a library in one that was bound to the runtime directly. What lives for less than the
-// time between two looks may be missed.
+// A Watcher looks at the processes now and then. It finds processes that map the runtime without the shim, and libraries that
+// are bound to the runtime directly. It may miss a process that lives for less than the time between two looks.
 type Watcher struct {
 	root    int
 	shim    string // path, as it is mapped
 	preload string // path, as LD_PRELOAD has it
 	session string // the folder that the shim looks for
 	model   *api.Model
-	names   map[string]bool // functions that the shim stands before
+	names   map[string]bool // functions that the shim replaces
 	procs   map[procKey]*watched
 	refs    map[host.FileKey][]reference
-	inside  map[host.FileKey][]string // functions of the runtime that a program has itself
+	inside  map[host.FileKey][]string // runtime functions that are linked into a program
 	found   map[string]format.Unhooked
 	bare    map[procKey]format.Unhooked // processes that had not loaded the shim when they were last seen, and why
-	newest  string                      // process or thread at the last look
-	settled bool                        // it was the newest at the look before too
+	newest  string                      // newest process or thread at the last look
+	settled bool                        // it was also the newest at the look before
 	stop    chan struct{}
 	ended   sync.WaitGroup
 	window  time.Duration // between two looks, for the tests
@@ -56,28 +55,28 @@ type Watcher struct {
 
 type procKey struct {
 	pid   int
-	start string // time, which tells processes with one number apart
+	start string // time, since PIDs are reused
 }
 
 type watched struct {
 	exe    string
 	hooked bool
-	// audited: every answer of dlsym is seen, whichever dlsym was asked.
+	// audited says that the audit library sees every dlsym.
 	audited bool
 	looks   uint      // at a hooked process
 	next    time.Time // when to look again
 }
 
-// reference is a place in a loaded object that holds the address of a function.
+// reference is a place in a loaded object that holds a function's address.
 type reference struct {
 	offset uint64
 	name   string
 }
 
-// object is a file in the address space of a process.
+// object is a file in a process's address space.
 type object struct {
 	path     string
-	base     uint64 // where its first byte lies
+	base     uint64 // address of its first byte
 	from, to uint64
 }
 
@@ -123,7 +122,7 @@ func processorTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// End stops looking and returns what was found, in a stable order.
+// End stops the Watcher and returns its findings, in a stable order.
 func (w *Watcher) End() []format.Unhooked {
 	close(w.stop)
 	w.ended.Wait()
@@ -140,7 +139,7 @@ func (w *Watcher) End() []format.Unhooked {
 	return us
 }
 
-// WithoutShim says which processes can't have loaded the shim, and why. It must be called after end.
+// WithoutShim returns which processes can't have loaded the shim, and why. It must be called after End.
 func (w *Watcher) WithoutShim() string {
 	var us []format.Unhooked
 	for _, u := range w.bare {
@@ -160,7 +159,7 @@ func (w *Watcher) WithoutShim() string {
 }
 
 func (w *Watcher) look(now time.Time) {
-	// A number may have gone to another process since the last look.
+	// PIDs may have been reused since the last look.
 	children, procs := map[int][]procKey{}, map[procKey]*watched{}
 	var ours []procKey
 	newest := newestProcess()
@@ -198,7 +197,7 @@ func (w *Watcher) look(now time.Time) {
 		if !p.hooked {
 			why := w.why(a.pid, exe)
 			if _, start, ok := parent(a.pid); !ok || start != a.start {
-				continue // it ended during the look, which then shows nothing: the result of the look before stays
+				continue // it ended during the look: keep the result of the look before
 			}
 			delete(w.bare, a)
 			if why != "" {
@@ -206,7 +205,7 @@ func (w *Watcher) look(now time.Time) {
 			}
 		} else {
 			delete(w.bare, a)
-			// Reading the maps of a large process stops it for a moment: less and less often.
+			// Reading a large process's maps stops it for a moment. Look at it less and less often.
 			p.next = now.Add(w.window << min(p.looks, 7))
 			p.looks++
 		}
@@ -214,9 +213,9 @@ func (w *Watcher) look(now time.Time) {
 	w.procs = procs
 }
 
-// candidates returns the numbers of the processes that may belong to the recording: of all that there are, or only of those that do
-// where no process or thread was made since the look before the last one, given the number of the newest: what was being made
-// then was there at the last look.
+// candidates returns the processes that may belong to the recording. These are all processes on the machine, or only the known
+// ones if no process or thread was created since the look before the last one. newest is the number of the newest thread. A
+// process that was being created during the look before the last one has been seen at the last look.
 func (w *Watcher) candidates(newest string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if w.settled && newest == w.newest {
@@ -236,7 +235,7 @@ func (w *Watcher) candidates(newest string) iter.Seq[int] {
 	}
 }
 
-// newestProcess returns the number that the kernel gave to a process or a thread last, "" where it does not tell.
+// newestProcess returns the ID of the newest process or thread, "" if the kernel does not report it.
 func newestProcess() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if f := strings.Fields(string(b)); err == nil && len(f) == 5 {
@@ -245,7 +244,7 @@ func newestProcess() string {
 	return ""
 }
 
-// parent returns the parent of a process and its time of start.
+// parent returns a process's parent and start time. It returns false for a zombie.
 func parent(pid int) (ppid int, start string, ok bool) {
 	b, err := os.ReadFile(host.ProcFile(pid, "stat"))
 	if err != nil {
@@ -268,7 +267,7 @@ func (w *Watcher) process(pid int, p *watched) {
 		if w.isShim(o.path) {
 			p.hooked = true
 		} else if filepath.Base(o.path) == artifacts.Shim {
-			elsewhere = true // of a recording inside this one, which has left a note
+			elsewhere = true // an inner recording has left a note
 		}
 		if filepath.Base(o.path) == artifacts.Audit {
 			p.audited = true
@@ -306,7 +305,7 @@ func (w *Watcher) within(pid int, exe string) {
 	}
 }
 
-// cutOff says why a process can't begin to record, "" for one that can, or has.
+// cutOff returns why a process can't access the session, "" if it can.
 func (w *Watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
 	why := ""
@@ -318,7 +317,8 @@ func (w *Watcher) cutOff(pid int) string {
 	if why == "" {
 		return ""
 	}
-	// What has begun, maps it. This is looked at last: it is mapped before the root, or the user, is changed.
+	// A process that records already maps the control file. This is checked last, since the process maps the file before it
+	// changes its root or user.
 	objects := mappedObjects(pid)
 	if len(objects) == 0 || slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, control) }) {
 		return ""
@@ -326,7 +326,7 @@ func (w *Watcher) cutOff(pid int) string {
 	return why
 }
 
-// filesUser returns the user whose rights a process has in the file system.
+// filesUser returns the user with whose rights a process accesses files.
 func filesUser(pid int) (int, bool) {
 	b, err := host.ProcText(pid, "status")
 	if err != nil {
@@ -345,10 +345,10 @@ func (w *Watcher) report(pid int, exe, reason string) {
 	w.found[fmt.Sprint(pid, reason)] = format.Unhooked{PID: pid, Exe: exe, Reason: reason}
 }
 
-// isShim reports whether a mapped file is the shim. A process in a root of its own maps it by a path that begins with the root.
+// isShim reports whether a mapped file is the shim. After chroot the path begins with the root.
 func (w *Watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
 
-// why returns why a process can't have loaded the shim, "" if nothing shows.
+// why returns why a process can't have loaded the shim, "" if no reason is known.
 func (w *Watcher) why(pid int, exe string) string {
 	if host.GainsRights(exe) {
 		return GainedRights
@@ -368,7 +368,7 @@ func (w *Watcher) why(pid int, exe string) string {
 
 const GainedRights = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
 
-// mappings reads the mappings of a process. A process that ends meanwhile cuts the text short, at any line: then there is none.
+// mappings reads a process's mappings. It fails if the process ends meanwhile, since the text then ends at any line.
 func mappings(pid int) ([]byte, error) {
 	f, err := os.Open(host.ProcFile(pid, "maps"))
 	if err != nil {
@@ -383,7 +383,7 @@ func mappings(pid int) ([]byte, error) {
 	return b, err
 }
 
-// mappedObjects returns the files that a process maps code from, in the order of their addresses.
+// mappedObjects returns the files that a process maps, by ascending address.
 func mappedObjects(pid int) []object {
 	b, err := mappings(pid)
 	if err != nil {
@@ -402,7 +402,7 @@ func mappedObjects(pid int) []object {
 		if err1 != nil || err2 != nil || err3 != nil {
 			continue
 		}
-		// A file that is loaded again, in another namespace, begins anew at its first byte.
+		// A file that is loaded twice, in two namespaces, is two objects.
 		if n := len(os); n > 0 && os[n-1].path == f[5] && off != 0 {
 			os[n-1].to = hi
 		} else if off == 0 {
@@ -412,7 +412,7 @@ func mappedObjects(pid int) []object {
 	return os
 }
 
-// bindings reports the objects of a process whose references to the runtime do not lead to the shim.
+// bindings reports objects whose references to runtime functions bypass the shim.
 func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 	mem, err := os.Open(host.ProcFile(pid, "mem"))
 	if err != nil {
@@ -424,14 +424,14 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 			continue
 		}
 		past, asks := w.past(pid, mem, o, objects)
-		// What the loader has just bound the shim binds anew before the program gets it.
+		// The loader may have bound the references just now. The shim then binds them before the program uses them.
 		for range 5 {
 			if len(past) == 0 && !asks {
 				break
 			}
 			time.Sleep(w.window / 10)
 			if _, _, ok := parent(pid); !ok {
-				past, asks = nil, false // one look, which may have come between the loader's and the shim's, shows nothing
+				past, asks = nil, false // a single look may have come between the loader and the shim
 				break
 			}
 			past, asks = w.past(pid, mem, o, objects)
@@ -447,8 +447,8 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 	}
 }
 
-// past returns the functions of the runtime that an object in the memory of a process is bound to directly, and whether it asks for
-// others past the shim.
+// past returns the runtime functions to which a mapped object is bound directly, and whether it calls a dlsym that bypasses the
+// shim.
 func (w *Watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (names []string, asks bool) {
 	for _, r := range w.references(pid, o) {
 		var word [8]byte
@@ -468,7 +468,7 @@ func (w *Watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (na
 	return names, asks
 }
 
-// systemLibrary reports whether a library belongs to the C library, whose parts refer to each other as they like.
+// systemLibrary reports whether a library belongs to the C library, whose parts may refer to each other.
 func systemLibrary(path string) bool {
 	base := filepath.Base(path)
 	for _, n := range []string{"libc.", "libdl.", "libpthread.", "libm.", "ld-"} {
@@ -479,7 +479,7 @@ func systemLibrary(path string) bool {
 	return false
 }
 
-// references returns where an object refers to the functions that the shim stands before.
+// references returns an object's references to functions that the shim replaces.
 func (w *Watcher) references(pid int, o object) []reference {
 	path := filepath.Join(host.ProcFile(pid, "root"), o.path)
 	k, ok := host.FileOf(path)
@@ -510,7 +510,7 @@ func readReferences(path string, names map[string]bool) (refs []reference) {
 			wanted[i] = string(s.Name)
 		}
 	}
-	first := uint64(0) // address of the first byte of the file, which a program that is not relocatable has
+	first := uint64(0) // link address of the file's first byte, not 0 in a program that is not relocatable
 	for _, p := range f.Progs {
 		if elf.ProgType(p.Type) == elf.PT_LOAD {
 			first = p.Vaddr - p.Off

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// All processes are looked at unless none was made lately; then those of the recording are, and one that ends or starts another program is
+// If no process was created lately, only the recording's processes are looked at. One that ends or executes another program is
 // still noticed.
 func TestCandidates(t *testing.T) {
 	_, start, ok := parent(os.Getpid())
@@ -44,7 +44,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// A file that a process names was opened whatever it was: a pipe in its place stopped the recorder.
+// A file that a process names was opened without a look at its type: a pipe stopped the recorder.
 func TestLibraryIsRegular(t *testing.T) {
 	lib := testenv.Pipe(t, t.TempDir(), acl.Model.Layers[0].Libraries[0])
 	testenv.Within(t, lib, func() {
