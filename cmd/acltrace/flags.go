@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// recordFlags are the flags of a recording, whoever starts the program.
+// recordFlags are the flags that all recordings share.
 type recordFlags struct {
 	*record.Options
 	payload, policy, maxSize, ringSize, ring, deviceTime, steps, api string
@@ -51,18 +51,18 @@ func (r *recordFlags) add(c *cobra.Command) {
 	stepMarker(f, r.Options)
 }
 
-// noGuard defines the flag that switches the crash guard of a shared session off.
+// noGuard adds the flag that turns off a shared session's crash guard.
 func noGuard(f *pflag.FlagSet, off *bool) {
 	f.BoolVar(off, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
 }
 
-// replacing defines the flags for a trace that is there already.
+// replacing adds the flags for an existing trace.
 func replacing(f *pflag.FlagSet, o *record.Options) {
 	f.BoolVarP(&o.Overwrite, "force", "f", false, "write over a trace of the same name, instead of moving it aside as run.1.aclt")
 	f.IntVar(&o.Keep, "keep", 10, "at most so many traces that were moved aside; the oldest are removed")
 }
 
-// kept checks the flags of replacing.
+// kept checks the flags from replacing.
 func kept(o *record.Options) error {
 	if o.Keep < 1 {
 		return usage("--keep %d: give at least 1; -f writes over the trace", o.Keep)
@@ -70,19 +70,19 @@ func kept(o *record.Options) error {
 	return nil
 }
 
-// stepMarker defines what tells steps apart, for --steps and for spans that are sent while recording.
+// stepMarker adds the step marker, for --steps and for spans sent while recording.
 func stepMarker(f *pflag.FlagSet, o *record.Options) {
 	f.StringVar(&o.Steps.Marker, "step-marker", "", "with --steps, --sample-steps and --slow-step: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default, of --steps: ranges with step or iter in their names, else where a thread waits for the device; of the others: they are looked for)")
 }
 
-// program defines the flags that say how a program is started.
+// program adds the flags for starting a program.
 func (r *recordFlags) program(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
 	f.StringVar(&r.Capture.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
 }
 
-// parse checks the flags and makes the options of them. program is what is to be recorded, "" where that is not known.
+// parse checks the flags and sets the options. program is the program to record, "" if unknown.
 func (r *recordFlags) parse(program string) error {
 	var err error
 	if r.Model, err = runtime(r.api, program); err != nil {
@@ -133,7 +133,7 @@ func (r *recordFlags) parse(program string) error {
 	return nil
 }
 
-// parseSlow parses which calls are slow.
+// parseSlow parses --slow.
 func (r *recordFlags) parseSlow(m *api.Model) error {
 	for _, s := range r.slow {
 		name, limit, named := strings.Cut(s, "=")
@@ -159,7 +159,7 @@ func (r *recordFlags) parseSlow(m *api.Model) error {
 	return nil
 }
 
-// sampled parses which tasks are to be measured: one of how many, and how long after the last one at least.
+// sampled parses --device-time: measure one in how many tasks, and the least time between two.
 func sampled(s string) (every int, gap time.Duration, err error) {
 	if s == "" || s == "all" {
 		return len(s) / len("all"), 0, nil
@@ -173,7 +173,7 @@ func sampled(s string) (every int, gap time.Duration, err error) {
 	return 0, 0, fmt.Errorf("%s: give all, a number N for one task of N, or a time of at most 1s between two of a thread, as 5ms", s)
 }
 
-// sizeOrTime parses a number of bytes or a time.
+// sizeOrTime parses a byte count or a time.
 func sizeOrTime(s string) (int64, time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return 0, d, nil
@@ -188,14 +188,14 @@ func sizeOrTime(s string) (int64, time.Duration, error) {
 	return n, 0, nil
 }
 
-// blobFile adds the flag for a file of payloads.
+// blobFile adds the flag for a payload file.
 func blobFile(f *pflag.FlagSet, o *record.Options) {
 	f.StringVar(&o.BlobFile, "blobs", "", "write the contents of payloads to this file, as on a larger disk, so that the trace stays small; acltrace pack makes one file of both")
 }
 
 const kernelsUsage = "kernel `libraries`, separated by colons, before those beside the program's binaries; \"\" for none"
 
-// setKernels sets the kernel libraries of a program that this process starts. An empty list means none, not even those beside the
+// setKernels sets the kernel libraries for programs that this process starts. "" means none, including those beside the
 // program's binaries.
 func setKernels(m *api.Model, libraries string) {
 	os.Setenv(m.Simulator.Kernels, libraries)
@@ -204,28 +204,28 @@ func setKernels(m *api.Model, libraries string) {
 	}
 }
 
-// orAllow adds to an error about kernel libraries of a trace the command that loads them.
+// orAllow adds a remedy to an error about a trace's kernel libraries: the command that loads them.
 func orAllow(err error) error {
 	var refused *replay.KernelError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	var list strings.Builder
-	w := csv.NewWriter(&list) // as the flag is read
+	w := csv.NewWriter(&list) // in the flag's format
 	_ = w.Write(refused.Paths())
 	w.Flush()
 	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
 	return &remedied{err, "To load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  " + shell.Command(words...)}
 }
 
-// limitFlags are for commands that plan a replay.
+// limitFlags adds the limits for planning a replay.
 func limitFlags(f *pflag.FlagSet, l *compile.Limits) {
 	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "refuse a trace whose graphs run more tasks")
 	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "refuse a trace with calls of more threads")
 	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "refuse a trace with calls of more processes")
 }
 
-// replayed returns the exit code of a report.
+// replayed converts a report to an exit code.
 func replayed(rep *replay.Report) error {
 	switch {
 	case rep.Crash != nil || rep.Refused():
@@ -235,7 +235,7 @@ func replayed(rep *replay.Report) error {
 	case rep.Verdict == verify.Unproved, len(rep.Lost) > 0:
 		return &exit{code: exitLacks}
 	case rep.DifferingTotal > 0:
-		return &exit{code: exitFailed} // nothing was compared, and calls returned other errors
+		return &exit{code: exitFailed} // not compared, and calls returned other errors
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// waiting says what a recording waits for.
+// waiting prints the event that a recording waits for.
 func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what) }
 
-// ending is how a recording says at its end what it has done.
+// ending selects the summary after a recording.
 type ending struct{ quiet, json bool }
 
 func (e *ending) add(f *pflag.FlagSet) {
@@ -26,7 +26,7 @@ func (e *ending) add(f *pflag.FlagSet) {
 	f.BoolVar(&e.json, "json", false, "say at the end how it went as one line of JSON, on standard error")
 }
 
-// recorded tells how a recording ended and makes the exit code of it.
+// recorded prints how a recording ended and returns the exit code.
 func (a *app) recorded(o *record.Options, res *record.Result, err error, end *ending) error {
 	if err = inFlags(err); err != nil {
 		if errors.Is(err, record.ErrStart) {
@@ -68,7 +68,7 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 	}
 }
 
-// nothing says why no call was recorded, "" if one was, or may have been.
+// nothing explains why no call was recorded. It is "" if one was, or may have been.
 func nothing(o *record.Options, res *record.Result) string {
 	if res.Calls > 0 || res.Refused > 0 {
 		return ""
@@ -85,7 +85,7 @@ func nothing(o *record.Options, res *record.Result) string {
 	case res.Processes > 0:
 		return ""
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
-		return "no call was recorded; what went past the recorder:" // which unseen prints
+		return "no call was recorded; what went past the recorder:" // unseen prints the list
 	case res.NoCall != "":
 		return "no call was seen: " + res.NoCall
 	}
@@ -96,7 +96,7 @@ func nothing(o *record.Options, res *record.Result) string {
 	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
 }
 
-// advice is how to lose fewer calls.
+// advice suggests how to lose fewer calls.
 func advice(o *record.Options) string {
 	switch {
 	case o.Capture.Probe == "ebpf" && o.Command == nil:
@@ -170,7 +170,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 }
 
-// died prints which processes a signal has ended, and where, up to five.
+// died prints up to five processes killed by a signal, and where.
 func (a *app) died(list []record.Died) {
 	const most, calls = 5, 3
 	for i, d := range list {
@@ -189,7 +189,7 @@ func (a *app) died(list []record.Died) {
 	}
 }
 
-// unexecuted prints which kernels did not run, up to five by name.
+// unexecuted prints up to five kernels that did not run.
 func (a *app) unexecuted(names []string) {
 	const most = 5
 	if len(names) == 0 {
@@ -202,7 +202,7 @@ func (a *app) unexecuted(names []string) {
 	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
 }
 
-// unseen tells what went past the recorder.
+// unseen prints the functions and libraries that the recorder did not see.
 func (a *app) unseen(res *record.Result, m *api.Model) {
 	var called, calls, asked uint64
 	for name, n := range res.PassedBy {
@@ -227,7 +227,7 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 	}
 }
 
-// A recordResult is the JSON of how a recording ended.
+// A recordResult is record's summary as JSON.
 type recordResult struct {
 	Output     string            `json:"output"`
 	NoFile     string            `json:"no_file,omitempty"`
