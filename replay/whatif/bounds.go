@@ -28,23 +28,23 @@ type bounds struct {
 	unknown    bool    // some task was not measured
 	endless    bool    // the trace ends before some task
 	unbounded  bool    // some task has no upper bound for a schedule
-	err        int64   // difference between a simulation of the recorded device and the recording
+	err        int64   // how far a simulated recording is off the real one
 	lo, hi     int64   // for the whole program
 	sharing    sharing
-	minF, maxF float64 // smallest and largest factor of a task, including 1
+	minF, maxF float64 // smallest and largest task factor, including 1
 }
 
-// sharing compares the shared resources of the simulated and the recorded device.
+// sharing compares shared resources on the simulated and the recorded device.
 type sharing struct{ less, more bool }
 
-// near is the largest ratio between the bounds of a printed prediction.
+// near is the largest ratio between bounds in a printed prediction.
 const near = 1.25
 
 // reordered widens the bounds, by a part of the time, if several streams share a device. Tasks that wait for the same cores or engine may
 // run in another order then, so a longer task can shorten the program.
 const reordered = 0.01
 
-// resolution is the resolution of times between events: two ticks of a device clock, in nanoseconds.
+// resolution is for times between events: two device clock ticks, in nanoseconds.
 const resolution = 40
 
 // factor returns the ratio between a task's times on the simulated and on the recorded device. It is unknown if the model replaces the
@@ -97,7 +97,7 @@ func (v *runner) compare() (s sharing) {
 	return s
 }
 
-// limit computes the bounds of a prediction.
+// limit computes a prediction's bounds.
 func (v *runner) limit() error {
 	b := &v.bounds
 	b.minF, b.maxF = 1, 1
@@ -203,12 +203,12 @@ func (v *runner) conclude() {
 // known reports whether a task's duration was measured.
 func (v *runner) known(t *task) bool { return t.measured || v.p.walk.Lanes[t.lane].Synchronous }
 
-// bracket is a sequence of tasks that one thread put on one stream without a wait.
+// bracket is a task sequence that one thread put on one stream without a wait.
 type bracket struct {
 	first, last int32 // tasks, -1 for none
 	n           int
 	min, max    float64
-	synced      bool // the preceding task of the stream was known to be done before the first task was added
+	synced      bool // the preceding task on the stream was known to be done before the first task was added
 	crossed     bool // other tasks or threads may have delayed some of them
 }
 
@@ -291,7 +291,7 @@ func (v *runner) settle(g *bracket, lane int32, flights [][]window) {
 	}
 	first, last := p.tasks.at(int(g.first)), p.tasks.at(int(g.last))
 	by := min(last.by, p.walk.End)
-	slow, fast := max(1, v.scale), min(1, v.scale) // factors of the program's own time in between
+	slow, fast := max(1, v.scale), min(1, v.scale) // factors for the program's own time in between
 	apart := float64(last.issued - first.issued)
 	switch {
 	// A stream that waits only for the program, on an otherwise idle device.
@@ -322,7 +322,7 @@ func (v *runner) asDevice(t *task, d float64) int64 {
 	return int64(min(d, Unbounded))
 }
 
-// window is a time in which a task may be in flight, with the factors of its duration.
+// window is a time in which a task may be in flight, with its duration factors.
 type window struct {
 	from, to int64
 	min, max float64
@@ -350,7 +350,7 @@ func joined(all []window, w window) []window {
 	return append(all, w)
 }
 
-// aloneIn reports whether no other stream of the lane's device may have a task in flight.
+// aloneIn reports whether no other stream on the lane's device may have a task in flight.
 func (v *runner) aloneIn(flights [][]window, lane int32, from, to int64) bool {
 	lanes := v.p.walk.Lanes
 	d := v.device(lanes[lane].Process, lanes[lane].Device)
@@ -366,7 +366,7 @@ func (v *runner) aloneIn(flights [][]window, lane int32, from, to int64) bool {
 	return true
 }
 
-// edge is the start or the end of a window, or of a thread's own work.
+// edge is where a window, or a thread's own work, starts or ends.
 type edge struct {
 	at       int64
 	min, max float64
@@ -374,7 +374,7 @@ type edge struct {
 	thread   bool
 }
 
-// dilate returns the shortest and the longest duration of the program, by the factors at each moment.
+// dilate returns the program's shortest and longest duration, by the factors at each moment.
 func (v *runner) dilate() (lo, hi int64) {
 	p := v.p
 	was, is := v.base, v.model
@@ -457,7 +457,7 @@ func (v *runner) dilate() (lo, hi int64) {
 // windows returns the windows of all tasks and of each lane, the total time of tasks that the model fixes, and the number of tasks.
 func (v *runner) windows(begin, end int64) (edges []edge, given float64, tasks int, lanes [][]window) {
 	p, b := v.p, &v.bounds
-	off := int64(0) // difference between measured times and the clock of the calls
+	off := int64(0) // from measured times to the calls' clock
 	if d := p.walk.Reader.Meta().DeviceTime; d != nil {
 		off = d.ErrorNS
 	}
@@ -554,11 +554,11 @@ func (v *runner) graphFactors(t *task) (least, most, given float64, tasks int) {
 	return
 }
 
-// waits returns the starts and ends of the threads' own time around waits. It includes the latency of launches and of waits.
+// waits returns the starts and ends of the threads' own time around waits, including launch and wait latency.
 func (v *runner) waits() []edge {
 	p := v.p
 	var edges []edge
-	var issued []int64 // ends of the launching calls, in order
+	var issued []int64 // where launching calls end, in order
 	for i := range p.tasks.n {
 		if t := p.tasks.at(i); !p.walk.Lanes[t.lane].Synchronous {
 			issued = append(issued, p.calls.at(int(t.call)).end)

@@ -8,22 +8,22 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// kernel is a kernel of the trace.
+// kernel is a recorded kernel.
 type kernel struct {
 	name   string
-	shapes map[uint32]int32 // by number of blocks
+	shapes map[uint32]int32 // by block count
 	last   int32            // most recently used shape, -1 for none
 }
 
-// shape has the durations of a kernel's launches with one number of blocks.
+// shape has the durations for a kernel's launches with one block count.
 type shape struct {
 	kernel int32
 	blocks uint32
-	n, sum int64 // number and sum of measured durations
-	base   int64 // by the base model, on an idle device: a trace lacks the number of bytes that a kernel accesses
+	n, sum int64 // measured durations: number and sum
+	base   int64 // by the base model, on an idle device: a trace does not show how many bytes a kernel accesses
 	// By the played model:
-	rows  float64 // ratio of the rows of blocks that its cores run one after the other
-	scale float64 // factor of the model's rule for the kernel
+	rows  float64 // ratio between the block rows that the cores run one after the other
+	scale float64 // from the model's rule for the kernel
 	fixed int64   // duration if no other is known
 	given bool    // the model fixes the duration
 }
@@ -43,7 +43,7 @@ func (v *runner) fit(m *model.Model) {
 	}
 }
 
-// takesTime reports whether tasks of the kind take time.
+// takesTime reports whether tasks with the kind take time.
 func takesTime(k api.Task) bool {
 	switch k {
 	case api.Kernel, api.Copy, api.Fill, api.Reduce, api.HostFunc:
@@ -73,17 +73,17 @@ func (v *runner) modelTime(t *task, m *model.Model) int64 {
 	return m.CopyTime(t.copy, t.bytes)
 }
 
-// covered is a sequence of tasks on one stream that the program waited for at its end.
+// covered is a task sequence on one stream that the program waited for at its end.
 type covered struct {
 	tasks  []int32
 	before int32 // preceding task on the stream, -1 for none
 	// span lasts from the end of that task, or from the first call if it is later, to the end of the last task.
 	span int64
-	sum  int64 // of the durations
+	sum  int64 // durations
 }
 
-// durations estimates the time of unmeasured tasks. If the program waited for tasks that had the stream to themselves, each gets a share
-// of the time in which the device had work. Otherwise similar tasks count.
+// durations estimates how long unmeasured tasks took. If the program waited for tasks that had the stream to themselves, each gets a
+// share in the time during which the device had work. Otherwise similar tasks count.
 func (v *runner) durations() {
 	p := v.p
 	if !p.untimed {
@@ -166,10 +166,10 @@ func (v *runner) durations() {
 	}
 }
 
-// blocked reports whether a wait was long enough to be for the device, and not the cost of the call.
+// blocked reports whether a wait was long enough to be for the device, and not just the call's cost.
 func (v *runner) blocked(ns int64) bool { return ns >= max(4*v.base.Host.Sync, shortWait) }
 
-// shortWait is the longest duration of a call that waits for nothing, in nanoseconds.
+// shortWait is the longest call that waits for nothing, in nanoseconds.
 const shortWait = 5000
 
 // alone reports whether each device has tasks on one stream only.
@@ -188,14 +188,14 @@ func (v *runner) alone() bool {
 	return true
 }
 
-// part is a task of a sequence on one stream: its arrival, and a time proportional to its duration.
+// part is a task in a sequence on one stream: its arrival, and a time proportional to its duration.
 type part struct {
 	ready int64
 	time  float64
 }
 
-// stretch returns the factor for the times of a sequence of tasks such that the last one ends at the given time after the start, on a
-// stream that is free from a moment on. If there is none, it returns the factor with which their durations fill all of the time, or 0.
+// stretch returns a factor for the times in a task sequence. With it the last task ends at the given time after the start, on a stream that
+// becomes free at a given moment. If there is none, it returns the factor with which the durations fill all the time, or 0.
 //
 // The end is a convex function of the factor, and linear while the device never waits for a task. Starting from above, each step solves
 // the line at the current factor.
@@ -317,7 +317,7 @@ func (v *runner) duration(t *task) int64 {
 	return known
 }
 
-// blocking returns the duration of a blocking copy by a model, including the call's own part.
+// blocking returns how long a blocking copy takes by a model, including the call's own part.
 func (v *runner) blocking(t *task, known int64, m *model.Model) int64 {
 	b := v.modelTime(t, v.base)
 	if m == v.base || b == 0 {

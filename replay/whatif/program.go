@@ -22,7 +22,7 @@ type program struct {
 	calls    list[call]
 	tasks    list[task]
 	threads  []*thread
-	byThread map[uint32]*thread // of the trace
+	byThread map[uint32]*thread // by the trace's thread
 	kernels  kernelTable
 	graphs   graphTable
 	hosts    hostFunctions
@@ -30,14 +30,14 @@ type program struct {
 	order    streamOrder
 	waits    waitTimes
 	left     leftOut
-	lanes    []span // recorded times of the tasks of each lane
+	lanes    []span // each lane's recorded time
 	extra    uint64 // ops without a task
 	untimed  bool   // some task has no recorded duration
 	between  bool   // some task has the time between two events around it
 	nested   bool   // some call is not what its function says
 }
 
-// kernelTable has the kernels of launches, and their shapes.
+// kernelTable has the launched kernels, and their shapes.
 type kernelTable struct {
 	all     []kernel
 	numbers map[string]int32 // by name
@@ -51,9 +51,9 @@ type graphTable struct {
 	runs    map[int32]int32            // by the call that ran it
 }
 
-// hostFunctions connects runs of host functions with the tasks that call them.
+// hostFunctions connects host function runs with the tasks that call them.
 type hostFunctions struct {
-	expected map[timeline.HostFunction][]hostRun // in the order of time
+	expected map[timeline.HostFunction][]hostRun // in time order
 	captured map[uint64]timeline.HostFunction    // by the call that put it into a graph
 }
 
@@ -63,7 +63,7 @@ type ids struct {
 	events, flags int32
 }
 
-// streamOrder is the order between tasks of different streams.
+// streamOrder is the order between tasks on different streams.
 type streamOrder struct {
 	apart   bool            // default streams do not wait for other streams
 	put     []uint64        // tasks, by lane
@@ -72,12 +72,12 @@ type streamOrder struct {
 	sources map[int32]int32 // task that records what a task waits for
 }
 
-// waitTimes are the recorded waits of threads.
+// waitTimes are the threads' recorded waits.
 type waitTimes struct {
-	took    map[int64]int64 // nanoseconds, by the end of the wait
+	took    map[int64]int64 // nanoseconds, by when the wait ended
 	devices []deviceSync
 	blocks  []wait
-	polling int64 // sum of the times between the last two polls of each object that became complete
+	polling int64 // sum over the times between the last two polls for each object that became complete
 }
 
 // leftOut are the calls that take their time on the host and do nothing else.
@@ -87,7 +87,7 @@ type leftOut struct {
 	nodes  map[uint64]bool // calls with tasks that a graph can't have; each is reported once
 }
 
-// span is the time from the start of the first to the end of the last of several things.
+// span is the time from the first start to the last end.
 type span struct{ from, to int64 }
 
 var nothing = span{math.MaxInt64, math.MinInt64}
@@ -115,7 +115,7 @@ type call struct {
 	start, end  int64
 	began, over int64
 	thread      int32
-	task        int32 // task of the call, -1 for none
+	task        int32 // -1 for none
 	op          int32 // index in the thread
 	kind        kind
 }
@@ -144,43 +144,43 @@ type task struct {
 	bytes            uint64
 	call             int32
 	lane             int32
-	epoch            int32 // number of earlier waits of its thread
-	shape            int32 // shape of a kernel
+	epoch            int32 // earlier waits in its thread
+	shape            int32 // a kernel's shape
 	kind             api.Task
 	copy             model.CopyKind
-	measured         bool // by the device, or by the run of a host function
+	measured         bool // by the device, or by a host function run
 	between          bool // the measured time is between two events around it
 	open             bool
 	named            bool // its call names the stream
 	pageable         bool // its call waits for it
 }
 
-// unknown is the duration of a task that the model determines.
+// unknown is the duration if the model determines it.
 const unknown = virtual.Auto
 
-// graphOps are the ops of one graph.
+// graphOps are one graph's ops.
 type graphOps struct {
 	process uint32
-	device  int // device of its first run
+	device  int // first run's device
 	ran     bool
 	lanes   [][]virtual.Op
 	extra   uint64 // ops that only order others
 	hosts   []*hostOp
 }
 
-// hostOp is a host function in a graph, with the number and sum of its recorded runs.
+// hostOp is a host function in a graph, with its recorded runs: number and sum.
 type hostOp struct {
 	op     *virtual.Op
 	fn     timeline.HostFunction
 	n, sum int64
 }
 
-// hostRun is the expected run of a host function, in a task or in a graph.
+// hostRun is an expected host function run, in a task or in a graph.
 type hostRun struct {
 	task   int32
 	thread int32 // launching thread
 	op     uint64
-	event  int32 // recorded when it reaches the front of its stream
+	event  int32 // recorded when it reaches its stream's front
 	graph  *hostOp
 }
 
@@ -191,17 +191,17 @@ type deviceSync struct {
 	device  int
 }
 
-// thread has the ops of a thread.
+// thread has a thread's ops.
 type thread struct {
 	id    int32
 	calls []int32 // played calls
 	ops   list[virtual.Op]
-	seen  []int   // by thread: number of its calls that precede the next call here
-	polls []int32 // an open run of unsuccessful polls
+	seen  []int   // by thread: how many calls precede the next call here
+	polls []int32 // unsuccessful polls in a row
 	fn    *api.Func
 	waits int32 // stream or event that they poll
-	last  int64 // end of the call before the next one
-	epoch int32 // number of waits for devices or other threads
+	last  int64 // when the call before the next one ended
+	epoch int32 // waits so far, for devices or other threads
 }
 
 // list grows without moving its elements.
@@ -224,7 +224,7 @@ func (l *list[T]) at(i int) *T { return &l.chunks[uint(i)/chunk][uint(i)%chunk] 
 
 func (l *list[T]) cut(n int) { l.n = n }
 
-// An op's tag holds its call and its task, each counted from 1, and a bit for the second op of the call.
+// An op's tag holds its call and its task, each counted from 1, and a bit for the call's second op.
 const second = 1 << 31
 
 func tag(call, task int32) uint64 { return uint64(uint32(task+1))<<32 | uint64(uint32(call+1)) }
@@ -253,7 +253,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 			t.between = t.measured && t.known == unknown && r.Meta().DeviceTime != nil
 			p.between = p.between || t.between
 			p.lane(k.Lane).add(k.From, k.To)
-			if t.known == unknown { // otherwise it is a run of a host function
+			if t.known == unknown { // otherwise it is a host function run
 				if t.measured || w.Lanes[k.Lane].Synchronous {
 					t.known = t.to - t.from
 				} else {
@@ -317,7 +317,7 @@ func (p *program) done() {
 	}
 }
 
-// lane returns the recorded span of a lane.
+// lane returns a lane's recorded span.
 func (p *program) lane(i int) *span {
 	for len(p.lanes) <= i {
 		p.lanes = append(p.lanes, nothing)
@@ -342,7 +342,7 @@ func (p *program) thread(id uint32) *thread {
 	return h
 }
 
-// call takes in the next call of the trace.
+// call takes in the trace's next call.
 func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	if p.calls.n == math.MaxInt32 {
 		return fmt.Errorf("there are more than %d calls: simulate a part of them", math.MaxInt32)
@@ -423,7 +423,7 @@ func (p *program) edges(th *thread, c *call) {
 	}
 }
 
-// opsUntil returns the number of ops of a thread after so many of its calls.
+// opsUntil returns how many ops a thread has after so many calls.
 func (p *program) opsUntil(th *thread, n int) uint64 {
 	last := p.calls.at(int(th.calls[n-1]))
 	ops := uint64(last.op) + 1
@@ -450,7 +450,7 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 	p.block(th, c.start, c.end, false)
 }
 
-// block records a wait of a thread.
+// block records a thread's wait.
 func (p *program) block(th *thread, from, to int64, own bool) {
 	th.epoch++
 	p.waits.blocks = append(p.waits.blocks, wait{from, to, own})
@@ -462,7 +462,7 @@ func (p *program) syncEvent(op *virtual.Op, object int32) {
 	}
 }
 
-// poll follows runs of polls. If a run succeeds, its first poll waits and the others take no time.
+// poll follows repeated polls. If the last one succeeds, the first waits and the others take no time.
 func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if len(th.polls) > 0 && (th.fn != h.Fn || th.waits != h.Waits) {
 		th.polls = th.polls[:0]
@@ -552,7 +552,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	}
 }
 
-// defaultStream orders a task of a default stream after earlier tasks of the device's other streams, and the reverse.
+// defaultStream orders a task on a default stream after earlier tasks on the device's other streams, and the reverse.
 func (p *program) defaultStream(th *thread, k *timeline.Task) {
 	lanes := p.walk.Lanes
 	to := lanes[k.Lane]
@@ -583,7 +583,7 @@ func (p *program) defaultStream(th *thread, k *timeline.Task) {
 	}
 }
 
-// join is the latest wait of one stream for another.
+// join is one stream's latest wait for another.
 type join struct {
 	event int32
 	put   uint64 // tasks
@@ -601,7 +601,7 @@ func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 	p.extra++
 }
 
-// ran takes in a run of a host function. If it ran inside a call of its thread, that call waits for its turn.
+// ran takes in a host function run. If it ran inside a call in its thread, that call waits for its turn.
 func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	c.kind = inTask
 	p.nested = true
@@ -638,7 +638,7 @@ func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	*th.ops.add() = op
 }
 
-// number returns the number of an event or a flag. Objects that processes share have one number.
+// number returns the number for an event or a flag. Objects that processes share have one number.
 func (p *program) number(o *timeline.Object, next *int32) int32 {
 	id := o.Exported().ID
 	n, ok := p.ids.byObject[id]
@@ -650,7 +650,7 @@ func (p *program) number(o *timeline.Object, next *int32) int32 {
 	return n
 }
 
-// kernel returns the numbers of a kernel and of its shape with so many blocks.
+// kernel returns the numbers for a kernel and for its shape with so many blocks.
 func (p *program) kernel(name string, blocks uint32) (n, shaped int32) {
 	n, ok := p.kernels.numbers[name]
 	if !ok {
@@ -766,7 +766,7 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 	return int32(len(p.graphs.all) - 1)
 }
 
-// copyKind returns the model's kind of a copy, by its name.
+// copyKind returns the model's copy kind, by name.
 func copyKind(t *timeline.Task) model.CopyKind {
 	if t.Kind == api.Fill {
 		return model.Fill

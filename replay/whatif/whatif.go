@@ -34,9 +34,9 @@ type Options struct {
 	// Base is the model of the recorded device. Recorded durations of copies change by the differences between Base and Model. The
 	// default is Model.
 	Base string
-	// Pace is the pace of a replay. The default is replay.PaceRecorded, which keeps the host's time between calls.
+	// Pace is a replay's pace. The default is replay.PaceRecorded, which keeps the host's time between calls.
 	Pace string
-	// Seed starts the random numbers of a model with jitter.
+	// Seed starts the random numbers in a model with jitter.
 	Seed uint64
 	// Output is a file for the predicted trace: the same calls with new times. "" is none.
 	Output string
@@ -44,7 +44,7 @@ type Options struct {
 	Limits compile.Limits
 }
 
-// Report is the result of a simulation in virtual time. Keys are only ever added.
+// Report is the result from a simulation in virtual time. Keys are only ever added.
 type Report struct {
 	format.Scope
 	Model      string `json:"model"`
@@ -68,11 +68,11 @@ type Report struct {
 	Streams   []Stream  `json:"streams"`
 	// Unsupported are calls that only take their recorded time on the host.
 	Unsupported []compile.Unsupported `json:"unsupported"`
-	// SimulatedIn is the duration of the simulation.
+	// SimulatedIn is how long the simulation took.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
 }
 
-// Known is the source of the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
+// Known is the source for the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
 type Known struct {
 	Measured  float64 `json:"measured"`  // by the device, or by a synchronous call
 	Bracketed float64 `json:"bracketed"` // shares of recorded waits
@@ -104,19 +104,19 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 // Unbounded is the upper bound if the trace gives none. It is null in JSON.
 const Unbounded = math.MaxInt64 / 4
 
-// Durations counts tasks that take time, by the source of their duration.
+// Durations counts tasks that take time, by the source for their duration.
 type Durations struct {
-	// Measured durations are in the trace: by the device, or by the runs of host functions.
+	// Measured durations are in the trace: by the device, or by host function runs.
 	Measured uint64 `json:"measured"`
-	// Alike durations are the mean of measured launches with the same kernel and number of blocks.
+	// Alike durations are the mean over measured launches with the same kernel and block count.
 	Alike uint64 `json:"alike"`
-	// Estimated durations are shares, by the model, of a wait for several tasks.
+	// Estimated durations are shares, by the model, in a wait for several tasks.
 	Estimated uint64 `json:"estimated"`
 	// Modelled durations come from the model.
 	Modelled uint64 `json:"modelled"`
 }
 
-// Stream summarizes the tasks of a stream.
+// Stream summarizes a stream's tasks.
 type Stream struct {
 	Stream  string `json:"stream"`
 	Process uint32 `json:"process"`
@@ -200,17 +200,17 @@ type runner struct {
 	playing     *model.Model
 	scale       float64          // factor for recorded host time
 	devices     map[[2]int]int32 // by process and device
-	first       map[uint32]int32 // device number of a process
+	first       map[uint32]int32 // device number, by process
 	groups      []covered
-	settled     bool    // the durations of groups agree with a simulation
-	lanes       []span  // of the tasks of each lane, in virtual time
+	settled     bool    // group durations agree with a simulation
+	lanes       []span  // by lane, its tasks in virtual time
 	measuring   bool    // measure times between events
-	quiet       bool    // do not keep the times of calls and tasks
-	given       []int64 // durations to play instead of the predicted ones, nil for none
+	quiet       bool    // do not keep call and task times
+	given       []int64 // durations to play instead, nil to play the predicted ones
 	bounds      bounds
 }
 
-// recorded returns a model of the recorded device, which leaves recorded times unchanged.
+// recorded returns a model for the recorded device, which leaves recorded times unchanged.
 func recorded(m *model.Model) *model.Model {
 	if !slices.ContainsFunc(m.Kernels, func(k model.Kernel) bool { return k.Scale != 0 && k.Scale != 1 }) {
 		return m
@@ -279,7 +279,7 @@ func (v *runner) run() error {
 	return v.limit()
 }
 
-// recordedNS returns the duration of the recorded program.
+// recordedNS returns how long the recorded program took.
 func (v *runner) recordedNS() int64 {
 	if v.p.calls.n == 0 {
 		return 0
@@ -287,7 +287,7 @@ func (v *runner) recordedNS() int64 {
 	return v.p.walk.End - v.p.calls.at(0).start
 }
 
-// source supplies the ops of a thread, with the known durations.
+// source supplies a thread's ops, with the known durations.
 type source struct {
 	v     *runner
 	ops   *list[virtual.Op]
@@ -295,7 +295,7 @@ type source struct {
 	scale float64 // factor for the time between calls
 }
 
-// Next returns the next op of the thread.
+// Next returns the thread's next op.
 func (h *source) Next(op *virtual.Op) bool {
 	if h.next == h.ops.n {
 		return false
@@ -377,7 +377,7 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	return mach.Run()
 }
 
-// number assigns device numbers. If the trace lacks the device of a task, it is the first device of the process.
+// number assigns device numbers. If the trace lacks a task's device, it is the first device in the process.
 func (v *runner) number() {
 	v.devices, v.first = map[[2]int]int32{}, map[uint32]int32{}
 	first := v.first
@@ -390,7 +390,7 @@ func (v *runner) number() {
 			n, ok := first[l.Process]
 			if known || !ok {
 				n = int32(len(v.devices))
-				for _, d := range v.devices { // numbers of shared devices
+				for _, d := range v.devices { // shared devices' numbers
 					n = max(n, d+1)
 				}
 			}
