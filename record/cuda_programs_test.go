@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -109,7 +110,7 @@ func TestCUDAPrograms(t *testing.T) {
 				}
 				alone := filepath.Join(t.TempDir(), "alone.aclt")
 				if launches > 0 {
-					if _, err := replay.Extract(t.Context(), r.Path(), cuda.Model, last, alone, nil); err != nil {
+					if _, err := lab.Extract(t.Context(), r.Path(), cuda.Model, last, alone, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

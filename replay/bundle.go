@@ -29,9 +29,6 @@ import (
 //go:embed player/*.c player/*.h
 var source embed.FS
 
-// ErrMissing is wrapped by errors about traces that lack data for a bundle or an extract. The error lists it.
-var ErrMissing = errors.New("the trace lacks what is needed")
-
 // Bundle writes a plan into a folder that can be built and run with only a C compiler and the runtime library. It contains the plan with
 // all payloads, the files that the program loaded, the player's source and a Makefile. The folder must be empty or not exist. Bundle
 // refuses a trace with a call that can't be replayed.
@@ -70,14 +67,14 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 	compiling.Relative = true
 	p, err := compile.Trace(r, m, dir, compiling)
 	if err != nil {
-		return nil, naming(trace, err)
+		return nil, compile.InFile(trace, err)
 	}
 	defer p.Close()
 	if us := p.Found.Unsupported; len(us) > 0 {
-		return nil, fmt.Errorf("%s: %w: %s", trace, ErrMissing, listUnsupported(us))
+		return nil, fmt.Errorf("%s: %w: %s", trace, compile.ErrMissing, listUnsupported(us))
 	}
 	if p.Found.Calls == 0 {
-		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, ErrMissing)
+		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, compile.ErrMissing)
 	}
 	b := &bundler{p: p, dir: dir}
 	units := b.sources()

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/compile"
 )
 
 // A bundle builds and runs in an empty folder, with only the library that it runs against, and reports
@@ -91,7 +92,7 @@ func TestBundleFails(t *testing.T) {
 	// A trace that can't be replayed makes no bundle.
 	tw = newTrace(t)
 	tw.call("aclrtDestroyStream", []uint64{stream + 1})
-	if _, err := Bundle(tw.close(), acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "aclrtDestroyStream") {
+	if _, err := Bundle(tw.close(), acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, compile.ErrMissing) || !strings.Contains(err.Error(), "aclrtDestroyStream") {
 		t.Errorf("error %v", err)
 	}
 }

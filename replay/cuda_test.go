@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -500,7 +500,7 @@ func TestCUDATexture(t *testing.T) {
 		results uint64
 		numbers int
 	}{6: {2, 2}, 7: {1, 9}, 8: {1, 10}} {
-		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
+		if _, err := lab.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
 			t.Fatal(err)
 		}
 		same(one, want.results, want.numbers)
@@ -559,7 +559,7 @@ func TestCUDATensorMaps(t *testing.T) {
 	launches := callsTo(t, path, "cuLaunchKernel")
 	one := filepath.Join(t.TempDir(), "one.aclt")
 	for _, k := range []int{0, 4, 5, 7} {
-		if _, err := replay.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
+		if _, err := lab.Extract(t.Context(), path, cuda.Model, launches[k].Index, one, nil); err != nil {
 			t.Fatal(err)
 		}
 		identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results > 0 && tokens(rep) > 0 })

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 )
 
-func extract(t *testing.T, path string, launch uint64) (string, *Extracted) {
+func extract(t *testing.T, path string, launch uint64) (string, *lab.Extracted) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "one.aclt")
-	e, err := Extract(context.Background(), path, acl.Model, launch, to, nil)
+	e, err := lab.Extract(context.Background(), path, acl.Model, launch, to, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestExtractExample(t *testing.T) {
 		launches++
 		for _, o := range c.Outs {
 			if o.Param == api.TaskParam {
-				if n, err := LaunchOf(path, format.TaskID{Stream: uint32(o.Value >> 32), Task: uint32(o.Value)}); err != nil || n != c.Index {
+				if n, err := lab.LaunchOf(path, format.TaskID{Stream: uint32(o.Value >> 32), Task: uint32(o.Value)}); err != nil || n != c.Index {
 					t.Errorf("call %d: its task is of call %d, %v", c.Index, n, err)
 				}
 				tasks++
@@ -144,7 +144,7 @@ func TestExtractExample(t *testing.T) {
 	if launches < 5 || tasks < 5 {
 		t.Errorf("%d launches, %d with their tasks", launches, tasks)
 	}
-	if _, err := LaunchOf(path, format.TaskID{Stream: 1 << 20, Task: 1}); err == nil {
+	if _, err := lab.LaunchOf(path, format.TaskID{Stream: 1 << 20, Task: 1}); err == nil {
 		t.Error("a task that nobody made")
 	}
 }
@@ -162,7 +162,7 @@ func TestExtractRefuses(t *testing.T) {
 	tw.call("aclmdlRICaptureBegin", []uint64{stream, 1})
 	captured := tw.launch(dev, dev, 64)
 	path := tw.close()
-	if _, err := Extract(context.Background(), path, acl.Model, launch, path, nil); err == nil || !strings.Contains(err.Error(), "can't replace") {
+	if _, err := lab.Extract(context.Background(), path, acl.Model, launch, path, nil); err == nil || !strings.Contains(err.Error(), "can't replace") {
 		t.Errorf("onto itself: %v", err)
 	}
 	to := filepath.Join(t.TempDir(), "one.aclt")
@@ -170,8 +170,8 @@ func TestExtractRefuses(t *testing.T) {
 		launch: "aclrtMemcpy, src: 64 bytes", foreign: "function 0x3001 is older than the trace", failed: "had failed",
 		wait: "no launch", 1000: "no call 1000", captured: "puts a kernel into a graph",
 	} {
-		_, err := Extract(context.Background(), path, acl.Model, call, to, nil)
-		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrMissing) != (call == launch || call == foreign) {
+		_, err := lab.Extract(context.Background(), path, acl.Model, call, to, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, compile.ErrMissing) != (call == launch || call == foreign) {
 			t.Errorf("call %d: %v", call, err)
 		}
 		if _, err := os.Stat(to); err == nil {

@@ -5,8 +5,7 @@
 // player, a separate C program, executes the plan with one thread for each captured thread, and decides nothing. It writes its results to
 // a shared file, so a crashing or hanging library ends only the player. Package verify defines the verdicts.
 //
-// Extract writes one launch with everything that it needs as a separate trace. Bundle writes a plan and the player's source into a folder
-// that can be built and run without acltrace.
+// Bundle writes a plan and the player's source into a folder that can be built and run without acltrace.
 //
 // Commands call these functions; calls are independent. The package makes no runtime call itself, changes no trace, and writes only into
 // a folder that it removes, or that the caller named.
@@ -182,7 +181,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	defer done()
 	compiled, err := compile.Trace(r, m, dir, compiling)
 	if err != nil {
-		return nil, naming(path, err)
+		return nil, compile.InFile(path, err)
 	}
 	defer compiled.Close()
 	p := &judge{compiled, &opts}
@@ -235,7 +234,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	if rep.Crash != nil {
 		if err := rep.Crash.tell(r, m); err != nil {
-			return nil, naming(path, err)
+			return nil, compile.InFile(path, err)
 		}
 	}
 	if err := explain(ctx, r, m, rep, compiling); err != nil {
@@ -276,23 +275,8 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	if err := opts.Check(); err != nil {
 		return nil, nil, err
 	}
-	r, err := format.Open(path, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if a := r.Meta().API; a != "" && a != m.Name {
-		r.Close()
-		return nil, nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
-	}
-	return &opts, r, nil
-}
-
-// naming adds the file name to an error that lacks it.
-func naming(path string, err error) error {
-	if c := (*format.ErrCorrupt)(nil); errors.As(err, &c) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
+	r, err := compile.Open(path, m)
+	return &opts, r, err
 }
 
 // folder returns the folder for plan and results, and a function to call at the end.

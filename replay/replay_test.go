@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -618,7 +617,7 @@ func TestEmpty(t *testing.T) {
 	if r.Identical || !strings.Contains(r.Note, "no calls") {
 		t.Errorf("%+v", r)
 	}
-	if _, err := Bundle(path, acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, ErrMissing) {
+	if _, err := Bundle(path, acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, compile.ErrMissing) {
 		t.Errorf("a bundle of nothing: %v", err)
 	}
 }

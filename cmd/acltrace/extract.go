@@ -9,12 +9,14 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) extractCmd() *cobra.Command {
-	var o replay.Options
+	var limits compile.Limits
 	var output, task string
 	var launch int64
 	var asJSON bool
@@ -36,7 +38,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 				if err != nil {
 					return usage("%w", err)
 				}
-				call, err := replay.LaunchOf(args[0], *id)
+				call, err := lab.LaunchOf(args[0], *id)
 				if err != nil {
 					return err
 				}
@@ -49,7 +51,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			e, err := replay.Extract(ctx, args[0], m, uint64(launch), output, &o)
+			e, err := lab.Extract(ctx, args[0], m, uint64(launch), output, &limits)
 			if err != nil {
 				return err
 			}
@@ -72,7 +74,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 	f.StringVarP(&output, "output", "o", "", "trace file to write")
 	f.StringVar(&task, "task", "", "the task of the launch: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
 	f.Int64Var(&launch, "launch", -1, "number of the call that launches the kernel")
-	limitFlags(f, &o.Limits)
+	limitFlags(f, &limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

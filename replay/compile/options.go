@@ -40,6 +40,30 @@ const (
 // errRefused is wrapped by errors about traces that can't be replayed as a whole.
 var errRefused = errors.New("can't be replayed")
 
+// ErrMissing is wrapped by errors about traces that lack data for a bundle or an extract. The error lists it.
+var ErrMissing = errors.New("the trace lacks what is needed")
+
+// Open opens a trace for a replay. It refuses a trace from another runtime.
+func Open(path string, m *api.Model) (*format.Reader, error) {
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a := r.Meta().API; a != "" && a != m.Name {
+		r.Close()
+		return nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
+	}
+	return r, nil
+}
+
+// InFile adds the trace's name to an error that lacks it.
+func InFile(path string, err error) error {
+	if c := (*format.ErrCorrupt)(nil); errors.As(err, &c) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
 // IgnoredVariable is a recorded variable that a replay does not set.
 type IgnoredVariable struct {
 	Name   string `json:"name"`

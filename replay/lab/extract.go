@@ -1,4 +1,10 @@
-package replay
+// Package lab makes traces for experiments from recorded ones.
+//
+// Extract writes one launch, with everything that it needs, as a separate trace. It takes the accesses of calls from package compile, and
+// compiles the extract once more to prove that it can be replayed. Commands call it; calls are independent.
+//
+// The package plays no plan, loads no library, and writes only the file that the caller names.
+package lab
 
 import (
 	"context"
@@ -46,9 +52,9 @@ type known struct {
 // made its binary, function and memory, and earlier copies, fills and kernels that may have written memory within its reach. The launch
 // follows, then the waits for it, and the copies of its results to the host before other calls can change them. A wait for the device
 // precedes the launch and a wait for the launch follows it, so that it runs alone. If the trace lacks something, Extract fails with an
-// ErrMissing that lists it.
-func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *Options) (*Extracted, error) {
-	opts, r, err := begin(trace, m, o)
+// compile.ErrMissing that lists it.
+func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, limits *compile.Limits) (*Extracted, error) {
+	r, err := compile.Open(trace, m)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +64,12 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 			return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 		}
 	}
-	x := &extractor{r: r, m: m, limits: opts.Limits, byCall: map[uint64]int{}}
-	if err := x.load(ctx, opts); err != nil {
-		return nil, naming(trace, err)
+	x := &extractor{r: r, m: m, byCall: map[uint64]int{}}
+	if limits != nil {
+		x.limits = *limits
+	}
+	if err := x.load(ctx); err != nil {
+		return nil, compile.InFile(trace, err)
 	}
 	n, ok := x.byCall[launch]
 	switch {
@@ -78,7 +87,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	results := x.behind()
 	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.calls[n].kernel, Results: results}
 	if err := x.missing(); err != nil {
-		return nil, naming(trace, err)
+		return nil, compile.InFile(trace, err)
 	}
 	if err := x.write(ctx, output, e); err != nil {
 		return nil, err
@@ -123,9 +132,9 @@ type extractor struct {
 	keep   []bool
 }
 
-func (x *extractor) load(ctx context.Context, o *Options) error {
+func (x *extractor) load(ctx context.Context) error {
 	var err error
-	x.late, err = compile.Each(x.r, x.m, o.forCompiler(x.m), func(q *compile.Look) error {
+	x.late, err = compile.Each(x.r, x.m, &compile.Options{Backend: backend.New("", x.m), Place: compile.PlaceAuto, Limits: x.limits}, func(q *compile.Look) error {
 		e := q.Event
 		k := known{
 			index: e.Call.Index, fn: e.Fn, stream: e.Stream, kernel: e.Kernel, thread: e.Call.Thread, ok: q.OK,
@@ -343,7 +352,7 @@ func lacking(lacks []string) error {
 	if n := len(lacks) - 20; n > 0 {
 		lacks = append(lacks[:20], fmt.Sprintf("%d more", n))
 	}
-	return fmt.Errorf("%w:\n  %s", ErrMissing, strings.Join(lacks, "\n  "))
+	return fmt.Errorf("%w:\n  %s", compile.ErrMissing, strings.Join(lacks, "\n  "))
 }
 
 // writeThreads copies processes and threads.
@@ -458,7 +467,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 		if waits, err := x.wait(w, api.SyncDevice, last+1); err != nil {
 			return err
 		} else if !waits {
-			return fmt.Errorf("%w: the program never waited for the launch", ErrMissing)
+			return fmt.Errorf("%w: the program never waited for the launch", compile.ErrMissing)
 		}
 		for i := range late {
 			if d := &late[i]; d.Call > e.Launch {
