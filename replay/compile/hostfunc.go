@@ -14,7 +14,7 @@ import (
 )
 
 // A trace does not contain the program's functions that the runtime calls. Stubs replace them. The stub of a stream's host function takes
-// as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.Called). Memory that the functions wrote is
+// as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.HostCallback). Memory that the functions wrote is
 // not compared, which the report says.
 
 func (p *compiler) own(k ownKey) *own {
