@@ -34,7 +34,7 @@ PLAYER_C := $(wildcard replay/player/*.c replay/player/glibc/*.c)
 PLAYER_FLAGS := -include replay/player/glibc/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 
-HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null)
+HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram

@@ -100,14 +100,21 @@ func (r Role) String() string {
 // Makes reports whether the call makes or returns the object, if a parameter has this role.
 func (r Role) Makes() bool { return r == New || r == Find || r == Place || r == Map }
 
-// parse returns the constant with a name.
-func parse[T ~uint8](names []string, name string) (T, bool) {
-	i := slices.Index(names, name)
-	return T(max(i, 0)), i >= 0
+// ParseRole returns the role with the given name.
+func ParseRole(name string) (Role, bool) {
+	i := slices.Index(roleNames, name)
+	return Role(max(i, 0)), i >= 0
 }
 
-// ParseRole returns the role with the given name.
-func ParseRole(name string) (Role, bool) { return parse[Role](roleNames, name) }
+// unmarshal sets the constant with a name.
+func unmarshal[T ~uint8](to *T, names []string, name []byte) error {
+	i := slices.Index(names, string(name))
+	if i < 0 {
+		return fmt.Errorf("no %T %q", *to, name)
+	}
+	*to = T(i)
+	return nil
+}
 
 // Object is an object kind: a handle or an address identifies such an object.
 type Object string
@@ -195,8 +202,8 @@ func (t Task) Works() bool {
 	return false
 }
 
-// ParseTask returns the task with the given name.
-func ParseTask(name string) (Task, bool) { return parse[Task](taskNames, name) }
+// UnmarshalText sets the Task with the given name.
+func (t *Task) UnmarshalText(name []byte) error { return unmarshal(t, taskNames, name) }
 
 // Sync says which work is complete when a call returns without error.
 type Sync uint8
@@ -216,8 +223,8 @@ var syncNames = []string{"", "device", "stream", "event", "poll stream", "poll e
 
 func (s Sync) String() string { return syncNames[s] }
 
-// ParseSync returns the synchronization with the given name.
-func ParseSync(name string) (Sync, bool) { return parse[Sync](syncNames, name) }
+// UnmarshalText sets the Sync with the given name.
+func (s *Sync) UnmarshalText(name []byte) error { return unmarshal(s, syncNames, name) }
 
 // Capture says that a call begins or ends a capture. During a capture, a stream's tasks go into a graph and do not run.
 type Capture uint8
@@ -232,8 +239,8 @@ var captureNames = []string{"", "begin", "end"}
 
 func (c Capture) String() string { return captureNames[c] }
 
-// ParseCapture returns the Capture with the given name.
-func ParseCapture(name string) (Capture, bool) { return parse[Capture](captureNames, name) }
+// UnmarshalText sets the Capture with the given name.
+func (c *Capture) UnmarshalText(name []byte) error { return unmarshal(c, captureNames, name) }
 
 // Edit is the change that a call makes to a graph, apart from its nodes' tasks.
 type Edit uint8
@@ -252,8 +259,8 @@ var editNames = []string{"", "link", "unlink", "follow", "enable"}
 
 func (e Edit) String() string { return editNames[e] }
 
-// ParseEdit returns the Edit with the given name.
-func ParseEdit(name string) (Edit, bool) { return parse[Edit](editNames, name) }
+// UnmarshalText sets the Edit with the given name.
+func (e *Edit) UnmarshalText(name []byte) error { return unmarshal(e, editNames, name) }
 
 // Range says whether a call marks a moment, or one end of a time range, for tools.
 type Range uint8
@@ -269,8 +276,8 @@ var rangeNames = []string{"", "mark", "begin", "end"}
 
 func (r Range) String() string { return rangeNames[r] }
 
-// ParseRange returns the Range with the given name.
-func ParseRange(name string) (Range, bool) { return parse[Range](rangeNames, name) }
+// UnmarshalText sets the Range with the given name.
+func (r *Range) UnmarshalText(name []byte) error { return unmarshal(r, rangeNames, name) }
 
 // Stack is a call's effect on the thread's context stack.
 type Stack uint8
@@ -281,8 +288,10 @@ const (
 	Pop
 )
 
-// ParseStack returns the Stack with the given name, "" for Replace.
-func ParseStack(name string) (Stack, bool) { return parse[Stack]([]string{"", "push", "pop"}, name) }
+// UnmarshalText sets the Stack with the given name, "" for Replace.
+func (s *Stack) UnmarshalText(name []byte) error {
+	return unmarshal(s, []string{"", "push", "pop"}, name)
+}
 
 // Share says how a call uses the key to a shared object.
 type Share uint8
@@ -298,5 +307,5 @@ var shareNames = []string{"", "export", "import", "end"}
 
 func (s Share) String() string { return shareNames[s] }
 
-// ParseShare returns the Share with the given name.
-func ParseShare(name string) (Share, bool) { return parse[Share](shareNames, name) }
+// UnmarshalText sets the Share with the given name.
+func (s *Share) UnmarshalText(name []byte) error { return unmarshal(s, shareNames, name) }

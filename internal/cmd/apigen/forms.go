@@ -14,9 +14,10 @@ import (
 type tagged struct {
 	Tag   string
 	Forms map[string]struct {
-		Value        int64
-		Task, Replay string
-		New          bool // only for functions that make an object
+		Value  int64
+		Task   api.Task
+		Replay string
+		New    bool // only for functions that make an object
 	}
 }
 
@@ -43,11 +44,7 @@ func (m *model) addForms(name string, t tagged) error {
 			f.Name, f.ReplayError, f.Params = base.Name+":"+form, what.Replay, slices.Clone(base.Params)
 			f.CaptureRules = api.CaptureRules{Modelled: base.Modelled}
 			f.Form = &api.Form{Param: int8(n), Tag: what.Value}
-			var ok bool
-			if f.Task, ok = api.ParseTask(what.Task); !ok {
-				return fmt.Errorf("%s: no task %q", form, what.Task)
-			}
-			if f.Task == api.NoTask {
+			if f.Task = what.Task; f.Task == api.NoTask {
 				f.Graph = -1
 			}
 			arm := m.arm(s, t.Tag, form)

@@ -49,14 +49,23 @@ func (m *model) direct(enum string, d direction) error {
 }
 
 type semantics struct {
-	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
-	Shares, StandIn, Replay, Stack, Edit, Subscribes                      string
-	Initializes, Collective                                               bool
-	PollsCallbacks                                                        bool `yaml:"polls_callbacks"`
-	ParamSizes                                                            bool `yaml:"param_sizes"`
-	api.CaptureRules                                                      `yaml:",inline"`
-	Keeps                                                                 []string
-	Params                                                                map[string]string
+	Task    api.Task
+	Sync    api.Sync
+	Capture api.Capture
+	Edit    api.Edit
+	Range   api.Range
+	Shares  api.Share
+	Stack   api.Stack
+
+	Initializes, Collective bool
+	PollsCallbacks          bool `yaml:"polls_callbacks"`
+	ParamSizes              bool `yaml:"param_sizes"`
+
+	Ret, Selects, Device, Entry, Names, Graph string
+	StandIn, Subscribes, Replay               string
+	api.CaptureRules                          `yaml:",inline"`
+	Keeps                                     []string
+	Params                                    map[string]string // roles
 }
 
 // document is the content of semantics.yaml.
@@ -281,7 +290,8 @@ func (m *model) explain(reasons map[string][]string) error {
 
 // apply sets a function's semantics.
 func (m *model) apply(f *api.Func, s *semantics) error {
-	for _, step := range []func(*api.Func, *semantics) error{applyNames, m.applyRelated, m.applyParams, applyPlaces} {
+	f.Task, f.Sync, f.Capture, f.Edit, f.Range, f.Shares, f.Stack = s.Task, s.Sync, s.Capture, s.Edit, s.Range, s.Shares, s.Stack
+	for _, step := range []func(*api.Func, *semantics) error{m.applyRelated, m.applyParams, applyPlaces} {
 		if err := step(f, s); err != nil {
 			return err
 		}
@@ -290,33 +300,6 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	f.Keeps, f.Modelled = s.Keeps, true
 	if f.SkipOnReplay = s.Replay == "skip"; !f.SkipOnReplay {
 		f.ReplayError = s.Replay
-	}
-	return nil
-}
-
-// applyNames parses the keys with enumerated values.
-func applyNames(f *api.Func, s *semantics) error {
-	var ok bool
-	if f.Task, ok = api.ParseTask(s.Task); !ok {
-		return fmt.Errorf("no task %q", s.Task)
-	}
-	if f.Sync, ok = api.ParseSync(s.Sync); !ok {
-		return fmt.Errorf("no sync %q", s.Sync)
-	}
-	if f.Capture, ok = api.ParseCapture(s.Capture); !ok {
-		return fmt.Errorf("capture neither begins nor ends: %q", s.Capture)
-	}
-	if f.Edit, ok = api.ParseEdit(s.Edit); !ok {
-		return fmt.Errorf("no edit of a graph %q", s.Edit)
-	}
-	if f.Range, ok = api.ParseRange(s.Range); !ok {
-		return fmt.Errorf("no range %q", s.Range)
-	}
-	if f.Shares, ok = api.ParseShare(s.Shares); !ok {
-		return fmt.Errorf("no way to share %q", s.Shares)
-	}
-	if f.Stack, ok = api.ParseStack(s.Stack); !ok {
-		return fmt.Errorf("stack: no %s", s.Stack)
 	}
 	return nil
 }
