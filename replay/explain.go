@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -32,8 +30,8 @@ type entry struct {
 	in     bool // its data comes from the program
 }
 
-// explain adds the calls that wrote the differing bytes. It compiles the trace again to get the accesses of each call.
-func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o *compile.Options) error {
+// explain adds the calls that wrote the differing bytes.
+func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) error {
 	want := map[uint64][]*Difference{}
 	for i := range rep.Differences {
 		if d := &rep.Differences[i]; d.result && !d.length {
@@ -52,7 +50,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report, o
 	}
 	log := map[*timeline.Object][]entry{}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
-	_, err := compile.Each(r, m, o, func(q *compile.Look) error {
+	_, err := access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
 		for _, d := range want[e.Call.Index] {
 			if o, off := q.Origin(d.item); o != nil {

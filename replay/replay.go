@@ -237,7 +237,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 			return nil, compile.InFile(path, err)
 		}
 	}
-	if err := explain(ctx, r, m, rep, compiling); err != nil {
+	if err := explain(ctx, r, m, rep); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	if rep.Placement == "moved" && opts.Place == compile.PlaceSame && rep.Crash == nil {

@@ -63,11 +63,8 @@ func (p *callCompiler) effects() {
 	}
 	p.regions = p.flow.Call(p.e, p.regions, p.named, p.Model.Numbers)
 	for _, r := range p.regions {
-		switch {
-		case !r.Object.Hosted, p.visibleOf(r.Object) != nil && p.visibleOf(r.Object).known:
-		case r.Kind == access.Reads:
-			p.unseen = r.Object
-		case r.Kind == access.Names && access.Runs(p.f):
+		known := p.visibleOf(r.Object) != nil && p.visibleOf(r.Object).known
+		if r.Object.Hosted && !known && r.Kind == access.Names && access.Runs(p.f) {
 			p.zeroCopy(r.Object)
 		}
 	}
@@ -144,6 +141,3 @@ func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
 	}
 	return nil, 0
 }
-
-// Origin returns the allocation and offset that the copy, or an item in a batch, reads; nil if it is not known.
-func (l *Look) Origin(item uint32) (*timeline.Object, uint64) { return l.origin(item) }

@@ -106,11 +106,6 @@ func (p *callCompiler) compile(g *group) error {
 	p.effects()
 	p.visibleTask()
 	p.taint()
-	if p.see != nil {
-		if err := p.see(p.look()); err != nil {
-			return err
-		}
-	}
 	if p.cant != "" {
 		p.unsupported(p.c, p.f.Name, p.cant)
 		return nil
@@ -225,7 +220,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	*p = callCompiler{
 		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, facts: p.factsOf(e.Fn), at: at, data: callData{pieces: e.Call.Data},
 		caller:  p.procs[p.Threads[at.thread].Process].process,
-		regions: p.regions[:0], pending: p.pending[:0], named: p.named[:0], made: p.made[:0], spoils: p.spoils[:0],
+		regions: p.regions[:0], pending: p.pending[:0], named: p.named[:0], spoils: p.spoils[:0],
 		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
 		relo: p.relo[:0], reused: reused{p.reused.words, p.reused.param, p.reused.relocs[:0]},
 	}
@@ -234,9 +229,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	}
 	if late, ok := p.late[e.Call.Index]; ok {
 		p.data.pieces = slices.Concat(p.data.pieces, late)
-		if p.see == nil {
-			delete(p.late, e.Call.Index)
-		}
+		delete(p.late, e.Call.Index)
 	}
 }
 

@@ -11,7 +11,7 @@
 // A trace that lacks calls is compiled like any other: a call that needs a missing object is refused by name, and a result without its
 // waiting call is not compared.
 //
-// Package replay calls Trace before each replay, and Each to explain differences and to extract launches. Package whatif uses the Limits.
+// Package replay calls Trace before each replay, and for extracts and bundles. Packages replay and whatif use the Limits.
 // This package runs nothing, loads no library, and writes only into the given folder.
 package compile
 
@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -163,28 +162,4 @@ func (p *compiler) finish() error {
 		return fmt.Errorf("the trace %w: %w", errRefused, err)
 	}
 	return err
-}
-
-// Each compiles a trace without a plan and calls see for every replayed call. It returns the data that was recorded after its call, by
-// call.
-func Each(r *format.Reader, m *api.Model, o *Options, see func(*Look) error) (late map[uint64][]format.Data, err error) {
-	dir, err := os.MkdirTemp("", "acltrace-replay-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	w, err := plan.Create(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	p := newCompiler(w, r, m, dir, o)
-	p.see = see
-	err = p.compile()
-	return p.late, err
-}
-
-// look returns the current call's view.
-func (p *callCompiler) look() *Look {
-	return &Look{Event: p.e, OK: p.ok, Regions: p.regions, Data: p.data.pieces, Made: p.made, Named: p.named, Unseen: p.unseen, origin: p.origin}
 }

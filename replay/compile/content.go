@@ -139,7 +139,6 @@ func (p *callCompiler) reachesHost(q *api.Param) bool {
 
 // zeroCopy records that kernels may access a host memory range.
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
-	p.unseen = o
 	if !p.pointers.hostReached[o] {
 		p.pointers.hostReached[o] = true
 		p.doubt(verify.Managed, "kernels may read what the program writes to this memory without a call; only copies of it are in the trace")

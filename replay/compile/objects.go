@@ -121,7 +121,7 @@ type token struct {
 	process uint32
 	bytes   []byte
 	first   uint32             // first word's slot; the others follow
-	made    *timeline.Object   // represents the token among the objects that calls name
+	call    uint64             // that made it
 	leads   []*timeline.Object // memory that it describes
 	from    []plan.Operand     // operands that it was made from
 }

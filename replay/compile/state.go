@@ -44,7 +44,6 @@ type compiler struct {
 	known      known
 	sinceEmits int // calls compiled since the last emit
 
-	see func(*Look) error // called for every call, may be nil
 }
 
 // known are facts that were looked up before.
@@ -82,9 +81,7 @@ type callCompiler struct {
 
 	// What the call does.
 	regions []access.Region
-	unseen  *timeline.Object   // host memory without recorded content that the kernel may read
-	made    []*timeline.Object // stand-ins for new tokens
-	named   []*timeline.Object // objects named by numbers and tokens among the arguments
+	named   []*timeline.Object // objects that the arguments name by numbers
 	work    *graphWork         // for the task that the call puts into a graph, nil if it needs none
 	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
 
@@ -128,19 +125,6 @@ type stretch struct{ from, to uint64 }
 type pollKey struct {
 	fn     api.ID
 	object *timeline.Object
-}
-
-// A Look is the compiler's view on one call. It is valid until the next call.
-type Look struct {
-	Event   *timeline.Event
-	OK      bool               // the call succeeded
-	Regions []access.Region    // memory that the call may read, write or reach
-	Data    []format.Data      // also data that was recorded after the call
-	Made    []*timeline.Object // by tokens and numbers, besides Event.Uses
-	Named   []*timeline.Object // the same
-	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil if there is none
-
-	origin func(item uint32) (*timeline.Object, uint64)
 }
 
 // ordering determines which calls must wait for other threads' calls.

@@ -124,9 +124,6 @@ func (p *compiler) settleNumbers() {
 	p.Found.Relocated = all[:min(len(all), MaxListed)]
 }
 
-// kindToken is the kind for objects that represent tokens.
-const kindToken api.Object = "token"
-
 // tokenAlign is a token's alignment in slots. Tensor maps need 128 bytes.
 const tokenAlign = plan.SlotAlign
 
@@ -156,7 +153,7 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 		all := p.objects.tokens.byWord[plan.Number(b[:8])]
 		if k := slices.IndexFunc(all, t.equal); k >= 0 {
 			t = all[k]
-			p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
+			p.fresh = append(p.fresh, t)
 			return t.place()
 		}
 	}
@@ -165,12 +162,11 @@ func (p *callCompiler) makeTokens(q *api.Param, b []byte, anew bool) plan.Operan
 	}
 	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
 	for at := 0; at+size <= len(b); at += size {
-		t := &token{process: p.owner(), bytes: slices.Clone(b[at : at+size]), first: uint32(len(p.slots)), leads: leads, from: from}
+		t := &token{process: p.owner(), bytes: slices.Clone(b[at : at+size]), first: uint32(len(p.slots)), leads: leads, from: from, call: p.c.Index}
 		for k := range size / 8 {
 			p.slot(fmt.Sprintf("%s of call %d, word %d", q.Name, p.c.Index, at/8+k), nil)
 		}
-		t.made = &timeline.Object{Kind: kindToken, Process: t.process, Handle: plan.Number(t.bytes[:8]), Created: p.c.Index}
-		p.fresh, p.made = append(p.fresh, t), append(p.made, t.made)
+		p.fresh = append(p.fresh, t)
 	}
 	return op
 }
@@ -238,8 +234,7 @@ func (p *callCompiler) putToken(t *token, d *format.Data, off, at uint64) []plan
 	for _, o := range t.leads {
 		p.access(o, 0, 0, how)
 	}
-	p.named = append(p.named, t.made)
 	p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off,
-		Allocation: t.made.Created, Evidence: ByToken}, binary.LittleEndian.Uint64(t.bytes))
+		Allocation: t.call, Evidence: ByToken}, binary.LittleEndian.Uint64(t.bytes))
 	return relocs
 }

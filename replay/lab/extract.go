@@ -133,8 +133,11 @@ type extractor struct {
 }
 
 func (x *extractor) load(ctx context.Context) error {
-	var err error
-	x.late, err = compile.Each(x.r, x.m, &compile.Options{Backend: backend.New("", x.m), Place: compile.PlaceAuto, Limits: x.limits}, func(q *compile.Look) error {
+	err := x.limits.Check(x.r, x.m)
+	if err != nil {
+		return err
+	}
+	x.late, err = access.Each(x.r, x.m, func(q *access.Call) error {
 		e := q.Event
 		k := known{
 			index: e.Call.Index, fn: e.Fn, stream: e.Stream, kernel: e.Kernel, thread: e.Call.Thread, ok: q.OK,

@@ -4,10 +4,10 @@
 // additionally tracks the content of device memory, for launches whose arguments are there: DevArgs returns them.
 //
 // A Flow works with allocations instead of addresses. It adds the memory that a kernel reaches through addresses that earlier calls have copied
-// into other memory.
+// into other memory. Each runs a State, a Tracker and a Flow through a trace and visits every call with the allocations that it accesses.
 //
-// Packages report, blame and replay call this package while they read a trace. It changes nothing in a trace, and it never reads memory of the
-// program: it knows the recorded data only.
+// Packages report and blame use a Tracker while they read a trace. Package replay uses Each to explain differences and to extract launches; its
+// compiler gives the accesses that it finds to a Flow. This package writes nothing, and it knows recorded data only.
 package access
 
 import (

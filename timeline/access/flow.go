@@ -22,8 +22,9 @@ type Region struct {
 type Flow struct {
 	contents []*content // by Object.ID
 	others   map[*timeline.Object]*content
-	captured map[*timeline.Object]bool // memory that graph tasks access
-	indirect bool                      // some memory may hold addresses
+	captured []*timeline.Object // memory that graph tasks access, in capture order
+	inGraph  map[*timeline.Object]bool
+	indirect bool // some memory may hold addresses
 }
 
 // content describes an allocation: the bytes that the device has written, and the objects whose addresses it holds.
@@ -38,11 +39,16 @@ type Span struct{ Lo, Hi uint64 }
 
 // NewFlow returns a Flow before the first call.
 func NewFlow() *Flow {
-	return &Flow{others: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{}}
+	return &Flow{others: map[*timeline.Object]*content{}, inGraph: map[*timeline.Object]bool{}}
 }
 
 // Capture records that a graph task accesses an object. Graph runs access it then.
-func (f *Flow) Capture(o *timeline.Object) { f.captured[o] = true }
+func (f *Flow) Capture(o *timeline.Object) {
+	if !f.inGraph[o] {
+		f.inGraph[o] = true
+		f.captured = append(f.captured, o)
+	}
+}
 
 // Call takes in the regions that a successful call accesses. It returns them, followed by the memory that a kernel or a graph reaches besides.
 // named are objects that the arguments name by numbers; numbers are the kinds that such objects have.
@@ -53,7 +59,7 @@ func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Objec
 	}
 	switch {
 	case e.Fn.Task == api.GraphRun:
-		for o := range f.captured {
+		for _, o := range f.captured {
 			regions = append(regions, Region{Object: o, Kind: Names})
 		}
 	case !runs:
@@ -70,7 +76,7 @@ func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Objec
 			c.write(r.Lo, r.Hi)
 		}
 		if e.Captured != nil {
-			f.captured[r.Object] = true
+			f.Capture(r.Object)
 		}
 	}
 	return regions
