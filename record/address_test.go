@@ -15,8 +15,8 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// Whether a copy has the host's memory at an end is known by what the runtime gave out: pinned memory among the addresses of the device
-// is captured, and device memory elsewhere is not read.
+// Allocations decide whether an end of a copy is host memory: pinned memory inside the device's address window is captured, and
+// device memory outside it is not read.
 func TestAddresses(t *testing.T) {
 	lib := testenv.CompileC(t, "libascendcl.so", []string{source("address.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
 	program := testenv.CompileC(t, "address", []string{source("address.c"), lib}, "-Wl,-rpath,"+filepath.Dir(lib))
@@ -46,7 +46,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// With the simulator's device memory elsewhere, where a program's own memory may lie too, the same is captured.
+// The same is captured if the simulator's device memory is among the addresses of ordinary program memory.
 func TestSimulatorElsewhere(t *testing.T) {
 	program := testenv.Example(t, "matmul_pipeline")
 	payloads := func(r *format.Reader) map[string]int {

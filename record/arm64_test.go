@@ -15,8 +15,8 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// The one file for aarch64 machines, alone in a folder: it records a program of its processor and reads the trace, as far as
-// an emulator shows. The kernel starts what the recorder starts with the emulator, in a namespace of the test's own.
+// The aarch64 binary, alone in a folder, records an aarch64 program and reads the trace, under an emulator. In the test's own
+// namespace the kernel runs aarch64 programs by that emulator.
 func TestArm64(t *testing.T) {
 	built, qemu := arm64(t)
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ const (
 	crossLibraries = "/usr/aarch64-linux-gnu"
 )
 
-// arm64 is the program for aarch64 machines, and what runs it here.
+// arm64 is the aarch64 binary with its emulator.
 func arm64(t *testing.T) (built, qemu string) {
 	t.Helper()
 	built = testenv.Built(t, "bin/acltrace-arm64")
@@ -84,11 +84,11 @@ func crossCompile(t *testing.T, args ...string) {
 	}
 }
 
-// runArm64 runs a command in a namespace of its own, in which the kernel starts programs for aarch64 with the emulator. Libraries are
-// looked for in a folder.
+// runArm64 runs a command in a namespace in which the kernel starts aarch64 programs by the emulator. The emulator finds
+// libraries in a folder.
 func runArm64(t *testing.T, qemu string, env []string, folder string, command ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	// What a program for aarch64 begins with, and which of its bytes count.
+	// The first bytes of an aarch64 program, and a mask for them.
 	const script = `mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
 		printf '%s' ':acltrace:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'"$0:" \
 		>/proc/sys/fs/binfmt_misc/register || exit 77; exec "$@"`
@@ -105,8 +105,7 @@ func runArm64(t *testing.T, qemu string, env []string, folder string, command ..
 	return out.String(), errs.String(), err
 }
 
-// A program of the CUDA driver for aarch64, with the fake driver built for it, is recorded there and comes out the same
-// on this machine's fake driver.
+// An aarch64 program is recorded with a fake CUDA driver for aarch64, and its replay on this machine's fake driver is identical.
 func TestArm64CUDA(t *testing.T) {
 	built, qemu := arm64(t)
 	cudaDriver(t)
@@ -131,7 +130,7 @@ func TestArm64CUDA(t *testing.T) {
 			t.Errorf("calls %v, gaps %v", n, r.Gaps())
 		}
 		rep, err := replay.Run(t.Context(), trace, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{at("bin/examples/cuda/kernels.so")}})
-		// What graphs bring is read with care, by a system call that the emulator lacks.
+		// Results of graphs are read by a system call that the emulator lacks.
 		if err != nil || len(rep.Differences)+len(rep.Unsupported) > 0 || name != "nodes" && (!rep.Identical || rep.Verified.Results == 0) {
 			t.Errorf("%s: %v, %+v", name, err, rep)
 		}

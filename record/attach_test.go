@@ -28,7 +28,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// decoder is a program that launches kernels until it is killed, under a name and with libraries of its own.
+// decoder returns a program that launches kernels until it is killed. It has its own name and copies of the libraries.
 func decoder(t *testing.T, name, libraries string, before ...string) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
@@ -76,17 +76,17 @@ func attach(t *testing.T, o record.AttachOptions, during func(l *launches)) (*fo
 	return open(t, o.Output), res
 }
 
-// attached reports whether a trace has begun: the probes are there by then.
+// attached reports whether a trace has begun, which it does after the probes are attached.
 func attached(trace string) bool {
 	_, err := os.Stat(trace)
 	return err == nil
 }
 
-// launches counts what the processes of a recording launch meanwhile.
+// launches counts the launches during a recording.
 type launches struct {
 	sync.Mutex
-	pids []int // of the processes
-	at   []int // of the threads
+	pids []int // by process
+	at   []int // by thread
 	of   map[int]int
 	all  int // calls, whatever they are
 }
@@ -113,7 +113,7 @@ func (l *launches) Gap(*format.Gap)               {}
 func (l *launches) Drained(int64)                 {}
 func (l *launches) End(int64)                     {}
 
-// launching waits until as many processes have launched a lot.
+// launching waits until n processes have launched many kernels.
 func launching(t *testing.T, processes int) func(*launches) {
 	return func(l *launches) {
 		if !testenv.Await(func() bool {
@@ -132,7 +132,7 @@ func launching(t *testing.T, processes int) func(*launches) {
 	}
 }
 
-// launchers returns the processes in a trace that launched something.
+// launchers returns the processes in a trace that have launched kernels.
 func launchers(t *testing.T, r *format.Reader) (pids []int) {
 	t.Helper()
 	launches := map[int]int{}
@@ -150,7 +150,7 @@ func launchers(t *testing.T, r *format.Reader) (pids []int) {
 	return pids
 }
 
-// Processes of a name are recorded, those that run and those that come, and no others.
+// Present and future processes with a name are recorded, and no others.
 func TestAttachByName(t *testing.T) {
 	lib := ownLibraries(t)
 	old := decoder(t, "named-decoder", lib)
@@ -170,7 +170,7 @@ func TestAttachByName(t *testing.T) {
 	}
 }
 
-// What has been recorded is on the disk soon, so that a recorder that is killed leaves it.
+// Recorded calls are written to the disk soon, so that they survive a killed recorder.
 func TestAttachWritesMeanwhile(t *testing.T) {
 	program := decoder(t, "decoder", ownLibraries(t)).Process
 	l := &launches{of: map[int]int{}}
@@ -185,7 +185,7 @@ func TestAttachWritesMeanwhile(t *testing.T) {
 			return
 		}
 		launching(t, 1)(l)
-		_ = program.Signal(syscall.SIGSTOP) // before there is so much that it is written for that
+		_ = program.Signal(syscall.SIGSTOP) // before a full block is written
 		read <- testenv.Await(func() bool { return unfinished(o.Output) > 800 })
 	}()
 	_, err := record.Attach(ctx, &o)
@@ -196,7 +196,7 @@ func TestAttachWritesMeanwhile(t *testing.T) {
 	}
 }
 
-// unfinished returns how many calls can be read of a trace that is still written to.
+// unfinished returns how many calls can be read from a trace that is still being written.
 func unfinished(trace string) (calls int) {
 	r, err := format.Open(trace, nil)
 	if err != nil {
@@ -212,8 +212,8 @@ func unfinished(trace string) (calls int) {
 	return calls
 }
 
-// A program that the shim records is attached to in the middle of its work, and left again. What the probes have seen is a piece of what
-// the shim has seen, call by call and word by word, with nothing missing in between; and the program goes on calling.
+// Probes are attached to a working program that the shim records, and removed again. The calls that the probes saw are a part of
+// those that the shim saw, word by word and without a gap. The program goes on calling.
 func TestAttachAgainstShim(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	program := testenv.Example(t, "tiny_decoder")
@@ -276,7 +276,7 @@ func TestAttachAgainstShim(t *testing.T) {
 		for _, d := range y.Data {
 			i := slices.IndexFunc(x.Data, func(e format.Data) bool { return e.Param == d.Param && e.Item == d.Item && e.Dir == d.Dir })
 			if i >= 0 && d.Bytes != nil && !bytes.Equal(x.Data[i].Bytes, d.Bytes) {
-				return false // as of a launch for another token
+				return false // for example a launch for another token
 			}
 		}
 		return x.Func == y.Func && slices.Equal(x.Args, y.Args) && (y.Flags&format.Unfinished != 0 || x.Ret == y.Ret && slices.Equal(stored(x), stored(y)))
@@ -303,8 +303,8 @@ func TestAttachAgainstShim(t *testing.T) {
 	}
 }
 
-// Whatever a program is in the middle of when the probes come and go, each of its threads is recorded from one call on, up to another, and
-// none between the two is missing, though the kernel puts the probes on one function after the other.
+// Each thread is recorded from one call to another without a gap, although the kernel attaches and removes the probes one function
+// at a time while the threads call.
 func TestAttachLeavesNoHoles(t *testing.T) {
 	cycle := []string{"aclrtMalloc", "aclrtMemset", "aclrtGetDevice", "aclrtMallocHost", "aclrtCreateStream", "aclrtMemcpyAsync", "aclrtCreateEvent", "aclrtRecordEvent",
 		"aclrtStreamQuery", "aclrtSynchronizeEvent", "aclrtDestroyEvent", "aclrtSynchronizeStream", "aclrtDestroyStream", "aclrtFreeHost", "aclrtFree"}
@@ -359,7 +359,7 @@ func TestAttachToAll(t *testing.T) {
 	}
 }
 
-// Processes in a control group are recorded, of either version.
+// Processes in a control group are recorded, with cgroup version 1 and 2.
 func TestAttachToGroup(t *testing.T) {
 	tried := false
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"} {
@@ -372,7 +372,7 @@ func TestAttachToGroup(t *testing.T) {
 			_ = os.Remove(group)
 		})
 		if _, err := os.Stat(filepath.Join(group, "cgroup.procs")); err != nil {
-			continue // a folder that control groups lie in, and is none
+			continue // a folder above control groups
 		}
 		tried = true
 		t.Run(filepath.Base(root), func(t *testing.T) {
@@ -392,7 +392,7 @@ func TestAttachToGroup(t *testing.T) {
 	}
 }
 
-// A program in other mount and process namespaces, whose library nobody else sees, is found and recorded.
+// A program in other mount and PID namespaces is recorded. Its library is visible only there.
 func TestAttachToContainer(t *testing.T) {
 	if err := exec.Command("unshare", "--mount", "--pid", "--fork", "true").Run(); err != nil {
 		t.Skipf("no namespaces can be made here: %v", err)
@@ -414,7 +414,7 @@ func TestAttachToContainer(t *testing.T) {
 	}
 }
 
-// contained returns the process in a namespace of its own that another one has made, once it maps the library.
+// contained waits until a process in a new namespace maps the library, and returns it.
 func contained(t *testing.T, outer *exec.Cmd) (pid int) {
 	t.Helper()
 	testenv.Wait(t, "a contained program that maps the library", func() bool {
@@ -425,7 +425,7 @@ func contained(t *testing.T, outer *exec.Cmd) (pid int) {
 	return pid
 }
 
-// A library in an overlay file system, as containers have it, is found and probed, in a layer below as in the one on top.
+// A library in an overlay file system, as in containers, is found and probed, in a lower layer and in the top one.
 func TestAttachToOverlay(t *testing.T) {
 	if err := exec.Command("unshare", "--mount", "--pid", "--fork", "true").Run(); err != nil {
 		t.Skipf("no namespaces can be made here: %v", err)
@@ -457,7 +457,7 @@ func mapsLibrary(pid int, library string) bool {
 	return strings.Contains(string(b), library)
 }
 
-// A library that a program opens later, from where nobody looks, is recorded from then on, and that it came late is said.
+// A library that a program opens later, from a folder that is not searched, is recorded from then on, and reported as late.
 func TestAttachToLibraryLoadedLater(t *testing.T) {
 	lib := ownLibraries(t)
 	program := testenv.CompileC(t, "later", []string{source("later.c")}, "-ldl")
@@ -497,8 +497,8 @@ func TestAttachToLibraryLoadedLater(t *testing.T) {
 	}
 }
 
-// A user with five capabilities, or three where the kernel attaches probes one by one, attaches to a program of root's, and gives up what he
-// has beyond them. Without them, what is missing is said, with the command that grants it.
+// A user with five capabilities, or three if the kernel attaches probes one by one, attaches to root's program and drops all other
+// capabilities. Without them, the error lists the missing ones and the command that grants them.
 func TestAttachWithCapabilities(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can hand out capabilities")
@@ -512,7 +512,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	_ = os.Chmod(dir, 0o777|os.ModeSticky)
-	copied := filepath.Join(dir, "acltrace") // the built one may lie where another user may not look
+	copied := filepath.Join(dir, "acltrace") // another user may not be able to read the built one
 	b, err := os.ReadFile(acltrace)
 	if err != nil {
 		t.Fatal(err)
@@ -570,7 +570,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 	if out, err := recorder.CombinedOutput(); err != nil || string(out) != fmt.Sprintf("CapEff:\t%016x\n", kept) {
 		t.Errorf("a recorder that has started its program: %v\n%s", err, out)
 	}
-	for _, have := range [][]uintptr{nil, needed[:1]} { // the command has those that are there too, for it replaces them
+	for _, have := range [][]uintptr{nil, needed[:1]} { // the command names present ones, too, since it replaces them
 		out, err := command(have, "doctor").Output()
 		if want := "sudo setcap " + names + "+ep " + copied; err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("doctor with capabilities %v: %v\n%s", have, err, out)
@@ -584,7 +584,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 	}
 }
 
-// ran returns the ticks of processor time that a process has had.
+// ran returns the processor time of a process in ticks.
 func ran(pid int) int {
 	var user, system int
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

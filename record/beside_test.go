@@ -18,7 +18,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// One run of a program is recorded by both probes at once, and both traces have the same calls of each thread, to the word and the byte.
+// Both probes record the same run, and both traces have the same calls on each thread, to the word and the byte.
 func TestUprobesBesideShim(t *testing.T) {
 	for name, args := range map[string][]string{"jobs": nil, "batches": {"4", "1500"}, "condition": nil, "vmm": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestUprobesBesideShim(t *testing.T) {
 	}
 }
 
-// Again and again, with other work for the threads each time, while others want the processors.
+// This is repeated with different work for the threads while other programs keep the processors busy.
 func TestSoakUprobesBesideShim(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes long: make soak")
@@ -49,7 +49,7 @@ func TestSoakUprobesBesideShim(t *testing.T) {
 	}
 }
 
-// besideShim records a program of the tests of replays as often.
+// besideShim does the same for a program from the replay tests.
 func besideShim(t *testing.T, name string, times int, args ...string) {
 	t.Helper()
 	program := testenv.CompileC(t, name, []string{"../replay/testdata/" + name + ".c"}, "-lpthread")
@@ -81,7 +81,7 @@ func besideShim(t *testing.T, name string, times int, args ...string) {
 	}
 }
 
-// sameRun compares what the shim and the uprobes have seen of one run.
+// sameRun compares the traces from the shim and the uprobes for one run.
 func sameRun(t *testing.T, a, b *format.Reader) {
 	t.Helper()
 	as, bs := byThread(t, a), byThread(t, b)
@@ -114,8 +114,8 @@ func byThread(t *testing.T, r *format.Reader) map[int][]*format.Call {
 	return of
 }
 
-// sameData compares the memory that belongs to one call. The results of asynchronous copies only the shim waits for, and files of a program
-// that is gone when the recorder comes to look only it has read.
+// sameData compares the memory that belongs to one call. Only the shim has results of asynchronous copies, and files that the
+// program has removed before the recorder reads them.
 func sameData(t *testing.T, ra, rb *format.Reader, c *format.Call, as, bs []format.Data) {
 	t.Helper()
 	content := func(r *format.Reader, d *format.Data) []byte {

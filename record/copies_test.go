@@ -14,8 +14,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// The time in which the shim hashed and copied payloads lay between calls and passed for the program's own: the call that follows on the
-// thread has it now, and the trace, info and stats have the sum.
+// The time in which the shim hashed and copied payloads was taken for the program's own. Now the thread's next call has it, and
+// the trace, info and stats have the sum.
 func TestRecordingTime(t *testing.T) {
 	program := testenv.CompileC(t, "copies", []string{source("copies.c")})
 	for _, level := range []record.Payload{record.Small, record.Full, record.None} {
@@ -79,7 +79,7 @@ func TestRecordingTime(t *testing.T) {
 	}
 }
 
-// stored returns the outputs of a call, without the recorder's own time, which differs from run to run and which only the shim knows.
+// stored returns a call's outputs, without the recorder's own time, which differs from run to run.
 func stored(c *format.Call) []format.Out {
 	return slices.DeleteFunc(slices.Clone(c.Outs), func(o format.Out) bool { return o.Param == api.RecordingParam })
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// ffmpeg is a command line that prints the hash of what filters make of pictures of ffmpeg's own.
+// ffmpeg returns a command line that filters generated pictures and prints a hash of the result.
 func ffmpeg(filter string, device bool, sizes ...string) []string {
 	args := []string{"ffmpeg", "-nostdin", "-v", "error"}
 	if device {
@@ -28,8 +28,8 @@ func ffmpeg(filter string, device bool, sizes ...string) []string {
 	return append(args, "-filter_complex", filter, "-f", "md5", "-")
 }
 
-// Programs that nobody here wrote do on the fake driver what they do without it, with functions of the host for their kernels; they are recorded,
-// and what is replayed brings the same to the host.
+// Third-party programs compute the same results on the fake driver as without it. Host functions stand for their kernels. The
+// replay of a recording copies the same results to the host.
 func TestCUDAPrograms(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
@@ -39,7 +39,7 @@ func TestCUDAPrograms(t *testing.T) {
 		host, device    func(t *testing.T) []string // the same work by the program itself, and by the device
 		launches        int
 		copies, results int
-		stubs           int // functions of the program's on streams
+		stubs           int // host functions on streams
 	}{
 		{name: "ffmpeg, frames there and back", launches: 0, copies: 20, results: 10,
 			host: func(t *testing.T) []string { return ffmpeg("format=nv12", false, "320x240") },
@@ -87,7 +87,7 @@ func TestCUDAPrograms(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				launches, copies, last := 0, 0, uint64(0) // of the launches
+				launches, copies, last := 0, 0, uint64(0) // last launch
 				for i := range tl.Tasks {
 					k := &tl.Tasks[i]
 					switch k.Fn.Task {
@@ -122,7 +122,7 @@ func TestCUDAPrograms(t *testing.T) {
 					if launches == 0 {
 						continue
 					}
-					// The last launch by itself, with what it has written.
+					// Replay the last launch by itself.
 					if rep, err = replay.Run(t.Context(), alone, cuda.Model, &replay.Options{Verify: true, Place: place}); err != nil || !provedButForStubs(rep) || c.stubs == 0 && !rep.Identical || rep.Verified.Results == 0 {
 						t.Errorf("alone, %s: %v, %+v", place, err, rep)
 					}
@@ -132,7 +132,7 @@ func TestCUDAPrograms(t *testing.T) {
 	}
 }
 
-// offloaded is a program whose loops GCC has put onto the device.
+// offloaded is a program whose loops GCC has offloaded to the device.
 func offloaded(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "acc")

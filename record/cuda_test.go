@@ -31,7 +31,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// cudaDriver is the example that does what programs do with the driver, on the fake one.
+// cudaDriver is an example with common uses of the driver, on the fake one.
 func cudaDriver(t *testing.T) string {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace-cuda.so")
@@ -64,12 +64,12 @@ func TestCUDADriver(t *testing.T) {
 	}
 	cs := calls(t, r)
 
-	// Every attribute of a launch, as it was, and the arguments with the sizes that the driver tells.
+	// A launch has every attribute, and its arguments with the sizes that the driver reports.
 	tl, err := timeline.Load(r, cuda.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a structure says counts: the stream of a launch, the size of a copy.
+	// Fields of structures count: a launch's stream, a copy's size.
 	for i := range tl.Tasks {
 		switch k := &tl.Tasks[i]; {
 		case k.Fn.Name == "cuLaunchKernelEx" && tl.Lanes[k.Lane].Stream == nil:
@@ -104,7 +104,7 @@ func TestCUDADriver(t *testing.T) {
 		}
 	}
 
-	// What copies of rows come to: each row where there are gaps, and all at once where there are none.
+	// A copy of rows accesses each row if there are gaps, and one range if there are none.
 	s := timeline.NewState(cuda.Model)
 	ts := access.New(s, r)
 	want := map[string]struct {
@@ -136,7 +136,7 @@ func TestCUDADriver(t *testing.T) {
 		}
 	}
 
-	// Arguments of a kernel that a structure leads to.
+	// Kernel arguments behind a structure.
 	for _, name := range []string{"cuGraphAddKernelNode_v2", "cuGraphExecKernelNodeSetParams_v2", "cuGraphAddNode_v2:kernel", "cuGraphExecNodeSetParams:kernel", "cuGraphNodeSetParams:kernel"} {
 		c := callsOf(r, cs, name)[0]
 		for k, size := range []uint64{8, 8, 8, 4} {
@@ -146,7 +146,7 @@ func TestCUDADriver(t *testing.T) {
 		}
 	}
 
-	// Binaries tell their own sizes: text with its end, and a fat binary behind what leads to it.
+	// Binaries have their own sizes: text has an end, and a fat binary has a header.
 	image := item(callsOf(r, cs, "cuModuleLoadData")[0], 1, 0, format.DirIn)
 	if image == nil || !bytes.HasPrefix(image.Bytes, []byte(".version 7.0")) || image.Bytes[len(image.Bytes)-1] != 0 {
 		t.Errorf("PTX: %+v", image)
@@ -165,8 +165,8 @@ func TestCUDADriver(t *testing.T) {
 	}
 }
 
-// A driver of before CUDA 12.4 does not tell how large arguments are: they are recorded by what the binaries say, however those were loaded
-// and their kernels got, and a replay finds the addresses among them.
+// A driver before CUDA 12.4 does not report argument sizes. They are then taken from the binaries, for every way to load a binary
+// and to get a kernel, and a replay finds the addresses among the arguments.
 func TestCUDABeforeParamInfo(t *testing.T) {
 	program, dir := cudaDriver(t), t.TempDir()
 	old := testenv.FakeCUDA(t, "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two")
@@ -196,8 +196,8 @@ func TestCUDABeforeParamInfo(t *testing.T) {
 	}
 }
 
-// What is put on streams is measured between events, on the clock of the calls: a kernel that takes 4 ms takes no less,
-// and does not end after what the program has waited for. The program's own results and calls stay as they are.
+// Tasks are measured between events, on the trace's clock: a kernel of 4 ms takes no less, and ends before the wait for it. The
+// program's own results and calls do not change.
 func TestCUDADeviceTime(t *testing.T) {
 	program := cudaDriver(t)
 	root := testenv.Root(t)
@@ -236,7 +236,7 @@ func TestCUDADeviceTime(t *testing.T) {
 	}
 }
 
-// timesShown records a program, and looks for the times of its kernels, as the device has measured them, in what viewers get.
+// timesShown records a program, and looks for its kernels' device times in the exports.
 func timesShown(t *testing.T, base, program string) {
 	t.Helper()
 	tool := func(args ...string) []byte {
@@ -301,7 +301,7 @@ func timesShown(t *testing.T, base, program string) {
 	}
 	same("OTLP", took)
 
-	// What Perfetto reads in such a file is the exporter's own test.
+	// The exporter's own test reads such a file with Perfetto.
 	out, _ := exec.Command(testenv.Built(t, "bin/acltrace"), "export", "perfetto", trace, "-o", base+".pftrace").CombinedOutput()
 	tasks := regexp.MustCompile(`the times of (\d+) of (\d+) tasks are brackets`).FindSubmatch(out)
 	if tasks == nil || string(tasks[2]) != fmt.Sprint(len(tl.Tasks)) || string(tasks[1]) == string(tasks[2]) {
@@ -321,7 +321,7 @@ func timesShown(t *testing.T, base, program string) {
 	}
 }
 
-// Binaries are kept whole whatever their size, though their memory is the program's again once they are loaded.
+// Binaries of any size are stored completely, although the program may reuse their memory once they are loaded.
 func TestCUDABinaries(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
@@ -362,7 +362,8 @@ func TestCUDABinaries(t *testing.T) {
 	}
 }
 
-// However a program reaches the driver, its calls are recorded; what is not modelled, and tables without names, are counted.
+// A program's calls are recorded for every way to get the driver's functions. Functions outside the model, and tables without
+// names, are counted.
 func TestCUDAReach(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
@@ -397,7 +398,7 @@ func TestCUDAReach(t *testing.T) {
 	}
 }
 
-// installed tells whether this machine has a device of a runtime, or its library: it speaks for programs that name none.
+// installed reports whether this machine has a runtime's device or library, which decides for programs that name no runtime.
 func installed(m *api.Model) bool {
 	_, err := detect.Library(m, nil)
 	return err == nil || slices.ContainsFunc(m.Installed.Devices, func(pattern string) bool { found, _ := filepath.Glob(pattern); return len(found) > 0 })
@@ -430,7 +431,7 @@ func TestRuntime(t *testing.T) {
 		}
 	}
 
-	// Code for the devices tells where nothing names the runtime, in the program or in a library that it is linked to.
+	// Device code decides if nothing names the runtime. It may be in the program or in a library that it is linked to.
 	code, plain := filepath.Join(lib, "code.c"), filepath.Join(lib, "plain.c")
 	for path, text := range map[string]string{code: "const char *ptx(void) { return \".version 6.0\\n.target sm_70\\n\"; }\n", plain: "const char *ptx(void); int main(void) { return ptx() == 0; }\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -449,7 +450,7 @@ func TestRuntime(t *testing.T) {
 		}
 	}
 
-	// A device tells more than libraries do, and less than the program.
+	// A device on the machine counts more than libraries, and less than the program.
 	with := *cuda.Model
 	with.Installed.Devices = []string{filepath.Join(lib, "libcud?.so.1")}
 	models = []*api.Model{acl.Model, &with}
@@ -468,7 +469,7 @@ func TestRuntime(t *testing.T) {
 		t.Errorf("processes that use a library, beside a device: %s", got.Name)
 	}
 
-	// The library is found by its name, that of its interface first.
+	// The library is found by name, its interface's name first.
 	if path, err := detect.Library(cuda.Model, []string{"LD_LIBRARY_PATH=" + lib}); err != nil || path != filepath.Join(lib, "libcuda.so.1") {
 		t.Errorf("the library: %s, %v", path, err)
 	}
@@ -479,8 +480,8 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// The command for a machine with a GPU, tried on the fake driver: cases that come out the same and one that does not,
-// calls that CUPTI counts as acltrace does and some that it does not, figures, and what is kept where time runs out.
+// The command for machines with a GPU, on the fake driver: identical and different cases, call counts that agree with CUPTI's and
+// some that do not, figures, and the files that it keeps if time runs out.
 func TestGPUScript(t *testing.T) {
 	driver := cudaDriver(t)
 	testenv.Built(t, "lib/cupti-count.so")
@@ -495,20 +496,20 @@ func TestGPUScript(t *testing.T) {
 		return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(out, w) })
 	}
 
-	// A driver that does not say that it is no device is taken for one.
+	// A driver that does not report itself as fake is taken for a device.
 	device := testenv.FakeCUDA(t, "-Dfakecuda_simulated=a_driver")
 	if out, err := try("CASES=load-ptx nodes-by-tag", "FAKE="+filepath.Dir(device)); err != nil || strings.Count(out, "  identical\n") != 2 || strings.Count(out, "  unproved\n") != 3 {
 		t.Errorf("on what may be a device: %v\n%s", err, out)
 	}
 
-	// What CUPTI counts is what was recorded in another run of the same; it begins within cuInit.
+	// CUPTI's counts come from another run of the same program. They begin within cuInit.
 	r, _, _ := run(t, record.Options{Model: cuda.Model}, driver, "load-ptx")
 	counted := map[string]int{}
 	for _, c := range calls(t, r) {
 		counted[r.Schema().FuncName(c.Func)]++
 	}
 	delete(counted, "cuInit")
-	counted["cuFuncGetParamInfo"] = 9 // the recorder's own questions
+	counted["cuFuncGetParamInfo"] = 9 // the recorder's own queries
 	file := filepath.Join(dir, "counted")
 	count := func() {
 		var lines []byte
@@ -541,7 +542,7 @@ func TestGPUScript(t *testing.T) {
 	if files, _ := os.ReadDir(dir); err != nil || cant != nil || len(files) > 4 || !saw(string(kept), "kept/facts", "kept/order/bare", "kept/order/trace.aclt", "kept/order/info") || !saw(string(table), "order ", "FAILED: wrong: ") {
 		t.Errorf("what was kept: %v, %v, %v\n%s\n%s", err, cant, files, kept, table)
 	}
-	// Others' programs come between, where there are such: one that fails keeps nothing from being tried.
+	// Third-party programs run in between, if there are any. One that fails does not stop the rest.
 	python := filepath.Join(dir, "python")
 	if err := os.WriteFile(python, []byte("#!/bin/sh\n[ \"$2\" = have ] && echo have torch && echo have cupy && exit\n[ \"$2\" = graph ] && kill -SEGV $$\necho work: 1.5 ms: ok\n"), 0o755); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A program that truncated its ring, or another file of the recording, killed the recorder with SIGBUS, and one that wrote over the count of lost calls had it
-// report 15489848362267144218 of them.
+// A program that truncated its ring, or another file in the session, killed the recorder with SIGBUS. One that overwrote the count
+// of lost calls made it report 15489848362267144218 of them.
 func TestFilesOfTheRecordingTruncated(t *testing.T) {
 	root(t) // opens /proc/self/map_files
 	program := testenv.CompileC(t, "truncate", []string{source("truncate.c")})

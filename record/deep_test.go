@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// What structures lead to is captured with them: of a launch before the call, which patches it, else whatever its size.
+// Memory behind pointers in structures is captured with them. A launch patches its arguments, which are captured before the call.
 func TestDeepCapture(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	dir, root := t.TempDir(), testenv.Root(t)
@@ -97,7 +97,7 @@ func TestDeepCapture(t *testing.T) {
 		"rtFunctionRegister/1 stubName 0 0":       []byte("Add"),
 		"rtKernelLaunchWithFlag/1 argsInfo 1 0":   words(1, 2, 3), // as before the call
 		"rtKernelLaunchWithFlag/1 argsInfo 2 0":   words(16<<32 | 8),
-		"rtKernelLaunchWithFlag/2 argsInfo 1 0":   nil, // it lies on the device
+		"rtKernelLaunchWithFlag/2 argsInfo 1 0":   nil, // device memory
 		"rtLaunchDvppTask/1 sqe 0 0":              words(11, 12, 13, 14, 15, 16, 17, 18),
 		"aclmdlRIAddCondTask/1 params 1 1":        words(0x71, 0x72),
 		"aclmdlRIGetTasksByStream/1 tasks 0 1":    words(0x90, 0x91, 0x92), // as many as the call has said

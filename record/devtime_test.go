@@ -20,10 +20,10 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// durations are those of the kernels in the model that devtimeModel makes, in nanoseconds.
+// durations are the kernels' durations in devtimeModel's cost model, in nanoseconds.
 var durations = map[string]int64{"reduce": 50e6, "add": 250_000, "mul": 120_020}
 
-// devtimeModel has the simulator's kernels take known times.
+// devtimeModel makes the simulator's kernels take known times.
 func devtimeModel(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "sim/model/presets/instant.json"))
@@ -52,7 +52,7 @@ func devtimeModel(t *testing.T) {
 
 func devtimeProgram(t *testing.T) (program, binary string) {
 	t.Helper()
-	t.Setenv("ACLSIM_KERNELS_BESIDE", "0") // durations are those of the model
+	t.Setenv("ACLSIM_KERNELS_BESIDE", "0") // real kernels would take their own time
 	return testenv.CompileC(t, "devtime", []string{source("devtime.c")}), testenv.Built(t, "lib/aclsim_kernels.o")
 }
 
@@ -65,8 +65,8 @@ func scene(t *testing.T, r *format.Reader) *timeline.Timeline {
 	return tl
 }
 
-// Tasks that wait for others on their streams take as long by the device's clock as the simulator has them take, one after the
-// other, and lie between their call and the synchronization.
+// Tasks that wait for others on their streams take as long by the device's clock as the simulator's model says. They do not
+// overlap, and run between their call and the synchronization.
 func TestDeviceTime(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
@@ -95,11 +95,10 @@ func TestDeviceTime(t *testing.T) {
 		if k.From < k.Issued || k.From < last[k.Lane] {
 			t.Errorf("task %d, %s: from %d, its call at %d, the task before it until %d", i, k.Name, k.From, k.Issued, last[k.Lane])
 		}
-		// One that came, with the event behind it, to a stream with work to do begins when that is done. The place is
-		// known to a microsecond.
+		// A task that came to a busy stream begins when the earlier work is done, to a microsecond.
 		if want := durations[k.Name]; want != 0 && last[k.Lane] > k.Issued && next(tl, i) < k.From {
 			held++
-			// The simulator's streams take longer where the machine does not let them run.
+			// The simulator's streams take longer on a busy machine.
 			switch d := k.To - k.From - want; {
 			case d <= 1500 && d >= -1500:
 				right++
@@ -112,8 +111,8 @@ func TestDeviceTime(t *testing.T) {
 	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.Captured-5+said.Lost+said.Refused+said.NeverSynchronized != 0 {
 		t.Errorf("%d tasks, and the trace says %+v", n, said)
 	}
-	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time
-	// that can't be. On a busy machine more tasks wait than pairs of events are there.
+	// The simulated device's clock may be ahead of the host's, and the trace still has no impossible time. On a busy machine
+	// more tasks wait than there are pairs of events.
 	if unsound != said.Unsound+said.PoolExhausted || unsound > uint64(n) {
 		t.Errorf("%d of %d tasks are not measured, %d of them since their times can't be", unsound, n, said.Unsound)
 	}
@@ -134,7 +133,7 @@ func TestDeviceTime(t *testing.T) {
 	}
 }
 
-// next is when the task behind a task on its stream was asked for.
+// next returns when the following task on a stream was requested.
 func next(tl *timeline.Timeline, i int) int64 {
 	for j := i + 1; j < len(tl.Tasks); j++ {
 		if tl.Tasks[j].Lane == tl.Tasks[i].Lane {
@@ -144,7 +143,7 @@ func next(tl *timeline.Timeline, i int) int64 {
 	return math.MaxInt64
 }
 
-// The ids of the task that a call has made are the task's own, with events around it.
+// A call's task ids are the task's own, not those of the events around it.
 func TestDeviceTimeTaskIDs(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
@@ -169,14 +168,14 @@ func TestDeviceTimeTaskIDs(t *testing.T) {
 	}
 }
 
-// Some tasks, chosen by number or by time, are measured, and the others are not.
+// With sampling by number or by time, only some tasks are measured.
 func TestDeviceTimeSampled(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
 	for _, c := range []struct {
 		every    int
 		gap      time.Duration
-		from, to uint64 // to: and as many for each gap that the program takes, where there are gaps
+		from, to uint64 // with gaps: to is per gap that the program takes
 	}{{10, 0, 30, 90}, {1, 200 * time.Millisecond, 1, 6}} {
 		r, _, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: c.every, DeviceTimeGap: c.gap}}, program, binary, "2")
 		measured := uint64(0)
@@ -196,7 +195,7 @@ func TestDeviceTimeSampled(t *testing.T) {
 	}
 }
 
-// A record of the shim's that the runtime refuses is nothing that the program sees. It ends the measuring.
+// If the runtime refuses one of the shim's own events, measuring ends and the program does not notice.
 func TestDeviceTimeRefused(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
@@ -207,7 +206,7 @@ func TestDeviceTimeRefused(t *testing.T) {
 		t.Setenv("REFUSE", n)
 		r, res, out := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, program, binary, "1")
 		if n >= "496" {
-			// The thread has an error that the program has not asked for: its number is kept, and its text is not.
+			// The thread has an error that the program has not queried: its number survives, and its text does not.
 			out = strings.Replace(out, "the event is null", "hostPtr is null", 1)
 		}
 		if said := r.Meta().DeviceTime; res.ExitCode != 0 || out != without || said.Refused != 1 {
@@ -216,7 +215,7 @@ func TestDeviceTimeRefused(t *testing.T) {
 	}
 }
 
-// A program that waits for nothing uses up the pairs of events; the others are counted, and nothing else happens.
+// A program that never synchronizes uses up the pairs of events. Further tasks are counted, without another effect.
 func TestDeviceTimePool(t *testing.T) {
 	t.Setenv("ACLSIM_MODEL", "instant")
 	t.Setenv("ACLSIM_KERNELS", "")

@@ -15,8 +15,8 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// What an asynchronous copy reads from pinned or registered memory is taken at the call, and the trace says that it may not be
-// what was copied: info and cat show it, and a replay that comes out otherwise names the copy.
+// The source of an asynchronous copy from pinned or registered memory is captured at the call, and marked as uncertain in the
+// trace. info and cat show the mark, and a replay with another result names the copy.
 func TestTakenEarly(t *testing.T) {
 	program := testenv.CompileC(t, "early", []string{source("early.c")})
 	for _, level := range []record.Payload{record.Full, record.Hash} {
@@ -74,7 +74,7 @@ func TestTakenEarly(t *testing.T) {
 	}
 }
 
-// The header keeps what can't be learnt later, and info shows it.
+// The header has facts that can't be collected later, and info shows them.
 func TestHeader(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "run.aclt")
@@ -120,7 +120,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// On hardware the device is named as the runtime has told the program.
+// On hardware the device has the name that the runtime reported to the program.
 func TestDeviceName(t *testing.T) {
 	dir := t.TempDir()
 	runtime, program := filepath.Join(dir, "runtime.c"), filepath.Join(dir, "program.c")

@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// pod is a job with a shared session, as the containers of a pod have it, and what fails around it.
+// pod is a job with a shared session, as in a pod with several containers, in which failures are injected.
 type pod struct {
 	t        *testing.T
 	acltrace string
@@ -34,7 +34,7 @@ type pod struct {
 	result   string // file
 	rounds   string
 	work     string
-	env      []string // of the job
+	env      []string // the job's
 	log      bytes.Buffer
 	running  []*exec.Cmd
 }
@@ -52,7 +52,7 @@ func newPod(t *testing.T) *pod {
 			_ = c.Process.Kill()
 			_ = c.Wait()
 		}
-		// What a recorder that was killed has left, and none was to salvage.
+		// Remove the session of a killed recorder.
 		begun, _ := filepath.Glob(filepath.Join(ring.DefaultDir, "acltrace-*", "collector.json"))
 		for _, path := range begun {
 			if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(root)) {
@@ -69,7 +69,7 @@ func newPod(t *testing.T) *pod {
 	return p
 }
 
-// run runs acltrace and returns what it says.
+// run runs acltrace and returns its output.
 func (p *pod) run(args ...string) string {
 	p.t.Helper()
 	out, err := exec.Command(p.acltrace, args...).CombinedOutput()
@@ -93,7 +93,7 @@ func (p *pod) start(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// collect starts a collector, and waits until it has the session where that is expected.
+// collect starts a collector. If it is expected to get the session, collect waits for that.
 func (p *pod) collect(flags ...string) *exec.Cmd {
 	p.t.Helper()
 	cmd := exec.Command(p.acltrace, append([]string{"collect", p.session, "-o", filepath.Join(p.out, "t.aclt"), "--wait", "0s"}, flags...)...)
@@ -124,7 +124,7 @@ func (p *pod) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// halfway waits until a job that is to wait there has made half of its rounds, and returns its process.
+// halfway waits until the job waits after half its rounds, and returns its process.
 func (p *pod) halfway() (pid int) {
 	p.t.Helper()
 	testenv.Wait(p.t, "the half of the job", func() bool {
@@ -142,7 +142,7 @@ func (p *pod) letGo() {
 	}
 }
 
-// recording waits until a recorder has calls of the job, and returns its session.
+// recording waits until a recorder has calls from the job, and returns its session.
 func (p *pod) recording(pid int, calls uint64) (folder string) {
 	p.t.Helper()
 	testenv.Wait(p.t, "a recording", func() bool {
@@ -156,7 +156,7 @@ func (p *pod) recording(pid int, calls uint64) (folder string) {
 	return folder
 }
 
-// traces returns how many calls the traces have, and how many they say are missing.
+// traces returns how many calls the traces have, and how many they report as missing.
 func (p *pod) traces() (calls, lost uint64) {
 	p.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(p.out, "*.aclt"))
@@ -182,20 +182,20 @@ func (p *pod) traces() (calls, lost uint64) {
 	return calls, lost
 }
 
-// A failure is something that goes wrong around a job, which is told of nothing.
+// A failure is an event during a job that the job must not notice.
 type failure struct {
 	name   string
 	before func(p *pod) // before the job starts
 	during func(p *pod) // while it runs
 	after  func(p *pod) // when it has ended
-	record []string     // flags of acltrace record, where that starts the job; nil: collectors
-	root   bool         // it takes root
-	plain  bool         // there is no acltrace at all
+	record []string     // flags if acltrace record starts the job; nil for collectors
+	root   bool         // needs root
+	plain  bool         // runs without acltrace
 }
 
 var noAcltrace = &failure{name: "none, and no acltrace", plain: true}
 
-var collector *exec.Cmd // of the pod at hand
+var collector *exec.Cmd // the current pod's
 
 func withCollector(flags ...string) func(*pod) {
 	return func(p *pod) {
@@ -219,7 +219,7 @@ func whole(p *pod) {
 
 var failures = []failure{
 	{name: "no collector", before: func(p *pod) { p.install() }, after: func(p *pod) {
-		// It comes when all is over, and finds everything, unless that is more than the rings hold.
+		// It comes after the job, and finds all calls that the rings had room for.
 		p.end(p.collect())
 		if _, lost := p.traces(); lost != 0 && p.work == "0" {
 			p.t.Errorf("%d calls are lost", lost)
@@ -319,7 +319,7 @@ var failures = []failure{
 
 func kill(*pod) { _ = collector.Process.Kill(); _ = collector.Wait() }
 
-// mount puts a small file system into a folder.
+// mount mounts a small file system on a folder.
 func (p *pod) mount(dir, options string) {
 	p.t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -387,7 +387,7 @@ func (p *pod) ended() (result string) {
 	return result
 }
 
-// times are those of a job: of the processor, by the clock, and by the clock without those in which it was ready and had no core.
+// times are a job's processor time, wall time, and wall time without waiting for a core.
 type times [3]time.Duration
 
 func (p *pod) took() (d times) {
@@ -411,11 +411,10 @@ func TestFailuresLeaveTheJobAlone(t *testing.T) {
 	}
 }
 
-// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace. Runs of both follow
-// each other, a failure after the other with a run without acltrace between each five, again and again until it is
-// known of each whether it costs more than allowed, or it has been enough. ACLTRACE_FAILURES, a regular expression,
-// chooses failures by the beginnings of their names, so that they can be measured in parts; ACLTRACE_ROUNDS says how
-// often they are run at most, ACLTRACE_JOB how long the job is, in rounds of its own.
+// TestSoakFailures measures how much time failures cost the job, compared with the same job without acltrace. It runs all failures
+// in turn, with a run without acltrace after every five, until each result is certain or the rounds are used up.
+// ACLTRACE_FAILURES, a regular expression, selects failures by the beginnings of their names. ACLTRACE_ROUNDS limits the rounds,
+// and ACLTRACE_JOB is the length of the job in its own rounds.
 func TestSoakFailures(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("measures, which takes minutes: make soak")
@@ -499,8 +498,8 @@ const (
 	notShown    = "not shown"
 )
 
-// verdict says whether a failure costs at most what is allowed, where the medians are twice as far from that as they
-// may be off. That a thread waits for a core may be due to the recorder as to anything else on the machine.
+// verdict returns whether a failure costs at most the allowed time, if the medians are twice as far from it as their error. A
+// thread may wait for a core because of the recorder or of any other program.
 func verdict(v [len(times{})][]float64) string {
 	const allowed = 2 // percent
 	within := func(what int) string {
@@ -547,7 +546,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// middle returns the median, and how far it may be off: the standard error that normal values of the same median deviation have.
+// middle returns the median and its error: the standard error of normally distributed values with the same median deviation.
 func middle(v []float64) (median, off float64) {
 	half := func(v []float64) float64 {
 		v = slices.Sorted(slices.Values(v))

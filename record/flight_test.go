@@ -25,9 +25,8 @@ func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 	return flown(t, &Options{Ring: ring, Limits: Limits{Block: true}}, nil, args...)
 }
 
-// flown records testdata/flight.c. Where meanwhile is given, the program goes through its launches three times, and
-// waits for the files that meanwhile is told of. It waits for a recorder that gets no core for half a second and no
-// more: a run that has lost calls by that is made again.
+// flown records testdata/flight.c. If meanwhile is not nil, the program repeats its launches three times, and waits for the files
+// that meanwhile creates. It waits for a recorder without a core for at most half a second: a run that has lost calls is repeated.
 func flown(t *testing.T, o *Options, meanwhile func(first, second string), args ...string) (*Result, string) {
 	t.Helper()
 	for range 5 {
@@ -77,8 +76,7 @@ func flownOnce(t *testing.T, o Options, args ...string) (*Result, string) {
 	return res, out
 }
 
-// sealed checks a trace of a flight recorder: sound, with the newest calls, and understandable: everything that its
-// calls name was made in it.
+// sealed checks a flight recorder's trace: it is sound, has the newest calls, and creates all objects that its calls use.
 func sealed(t *testing.T, path string, seen uint64) (r *format.Reader, gap format.Gap) {
 	t.Helper()
 	if rep, err := format.Check(path, nil); err != nil || len(rep.Problems) > 0 {
@@ -118,7 +116,7 @@ func sealed(t *testing.T, path string, seen uint64) (r *format.Reader, gap forma
 
 func TestFlightRecorder(t *testing.T) {
 	was := flight.LeastPast
-	flight.LeastPast = 1 // what has ended is cleared away each time
+	flight.LeastPast = 1 // remove ended objects each time
 	defer func() { flight.LeastPast = was }()
 	res, out := fly(t, &Ring{Bytes: 1 << 18}, "60000")
 	if len(res.Sealed) != 1 || res.Sealed[0] != out {
@@ -134,7 +132,7 @@ func TestFlightRecorder(t *testing.T) {
 	if st, err := os.Stat(out); err != nil || st.Size() > 1<<20 {
 		t.Errorf("%v, %v", st.Size(), err)
 	}
-	// The graph that was captured before everything that has left the ring has its tasks.
+	// The graph that was captured before the calls that left the ring has its tasks.
 	tasks, runs := 0, 0
 	w := timeline.NewWalk(r, acl.Model, nil)
 	if err := w.FindSteps(); err != nil {
@@ -157,7 +155,7 @@ func TestFlightRecorder(t *testing.T) {
 	}
 }
 
-// TestFlightSeals has a synchronization fail on the way: there is a trace of what led to it, and of the end one of its own.
+// If a synchronization fails, the calls before it become one trace, and the calls until the end another one.
 func TestFlightSeals(t *testing.T) {
 	res, out := fly(t, &Ring{Bytes: 1 << 18, After: 1}, "30000", "fail")
 	if len(res.Sealed) != 2 || res.Sealed[0] != out || res.Sealed[1] != strings.TrimSuffix(out, ".aclt")+"-2.aclt" {
@@ -186,7 +184,7 @@ func TestFlightTime(t *testing.T) {
 	}
 }
 
-// TestArmed switches a recording on and off that begins with nothing: what is made in between, and only that, is in the trace.
+// An armed recording is switched on and off: the trace has the calls in between, and no others.
 func TestArmed(t *testing.T) {
 	const launches = 500
 	touch := func(path string) {
@@ -209,7 +207,7 @@ func TestArmed(t *testing.T) {
 		if _, err := session.Ask(mine, &session.Request{Do: session.ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
 			t.Errorf("a snapshot without a ring: %v", err)
 		}
-		time.Sleep(100 * time.Millisecond) // the first launches are over, or will be recorded too: either will do
+		time.Sleep(100 * time.Millisecond) // the first launches have ended, or will be recorded, too
 		if st, err = session.Ask(mine, &session.Request{Do: session.ActStart}); err != nil || !st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}
@@ -228,8 +226,8 @@ func TestArmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	// A launch, an allocation and its end each time, and a synchronization after 50. The first round is there too where
-	// the machine was slow.
+	// A launch, an allocation and its end each time, and a synchronization after 50. On a slow machine the first round is there,
+	// too.
 	want := uint64(3*launches + launches/50)
 	if res.Calls < want || res.Calls >= 2*want+20 {
 		t.Errorf("%d calls, want %d", res.Calls, want)
@@ -245,7 +243,7 @@ func TestArmed(t *testing.T) {
 	}
 }
 
-// session waits for the recording that this process makes.
+// ownSession waits until this process records.
 func ownSession() (mine string, err error) {
 	if !testenv.Await(func() bool {
 		for _, dir := range session.List("") {
@@ -260,7 +258,7 @@ func ownSession() (mine string, err error) {
 	return mine, err
 }
 
-// pass lets testdata/flight.c go on when nothing is recorded any more.
+// pass lets testdata/flight.c go on when recording has stopped.
 func pass(first, second string) {
 	if mine, err := ownSession(); err == nil {
 		testenv.Await(func() bool {
@@ -272,7 +270,7 @@ func pass(first, second string) {
 	_ = os.WriteFile(second, nil, 0o600)
 }
 
-// Behind the steps that are wanted recording stops.
+// After the selected steps recording stops.
 func TestStepsStop(t *testing.T) {
 	was := stepsGrace
 	stepsGrace = time.Millisecond
@@ -283,14 +281,14 @@ func TestStepsStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	// Steps are of 50 launches, each with an allocation and its end.
+	// A step has 50 launches, each with an allocation and its end.
 	off := slices.ContainsFunc(r.Gaps(), func(g format.Gap) bool { return g.Calls == 0 && g.Reason == format.Detached })
 	if res.Calls < 300 || res.Calls > 3000 || !off {
 		t.Errorf("%d calls, gaps %+v", res.Calls, r.Gaps())
 	}
 }
 
-// TestFor records the beginning of a program that waits before it goes on.
+// For ends a recording before the program ends.
 func TestFor(t *testing.T) {
 	const launches = 200
 	var res *Result
@@ -308,7 +306,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestFlightReasons has each reason to seal a ring come, and nothing but it.
+// Each reason to seal a ring works alone.
 func TestFlightReasons(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
@@ -327,7 +325,7 @@ func TestFlightReasons(t *testing.T) {
 		"code":         {launches, "aclrtMalloc:50=207001", Ring{Codes: []int32{207002, 207001}}, "aclrtMalloc returned ACL_ERROR_RT_MEMORY_ALLOCATION (207001)"},
 		"device error": {launches, "kernel:20=507015", Ring{}, "aclrtSynchronizeStream returned ACL_ERROR_RT_AICORE_EXCEPTION (507015)"},
 		"crash":        {[]string{job, filepath.Join(t.TempDir(), "result"), "10", "0", "crash"}, "", Ring{}, "the program was ended by signal 11"},
-		"slow call":    {launches, "", Ring{Slow: 1}, "aclInit "}, // whether it has returned or not
+		"slow call":    {launches, "", Ring{Slow: 1}, "aclInit "}, // finished or not
 		"no slow call": {launches, "", Ring{Slow: time.Hour}, "the program ended with code 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +352,7 @@ func TestFlightReasons(t *testing.T) {
 	}
 }
 
-// TestSnapshot seals a ring when somebody asks for it, and goes on.
+// A request seals the ring, and recording goes on.
 func TestSnapshot(t *testing.T) {
 	const launches = 500
 	res, out := flown(t, &Options{Ring: &Ring{}, Limits: Limits{Block: true}}, func(first, second string) {

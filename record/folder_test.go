@@ -31,7 +31,7 @@ func TestOutputName(t *testing.T) {
 	}
 }
 
-// A shim of another build is not loaded into programs, where it would record nothing: the recording does not begin.
+// A shim from another build would record nothing: the recording does not begin.
 func TestOtherBuild(t *testing.T) {
 	shim := testenv.Built(t, "lib/libacltrace.so")
 	b, err := os.ReadFile(shim)

@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 )
 
-// To guess the runtime of a running process, attach ran the loader that its program names, as root: another user's code.
+// To guess a running process's runtime, attach ran the loader that its program names: another user's code, as root.
 func TestRuntimeOfRunsNoLoaderOfTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	loader, pwned := filepath.Join(dir, "loader"), filepath.Join(dir, "pwned")
@@ -72,7 +72,7 @@ func TestRuntimeOfRunsNoLoaderOfTheProcess(t *testing.T) {
 	}
 }
 
-// A file that a process names was opened whatever it was: a pipe in its place stopped the recorder.
+// A file that a process names was opened without a look at its type: a pipe stopped the recorder.
 func TestFolderProgramIsRegular(t *testing.T) {
 	lib := testenv.Pipe(t, t.TempDir(), acl.Model.Layers[0].Libraries[0])
 	testenv.Within(t, lib, func() {

@@ -14,8 +14,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A disk that is full is the recorder's trouble alone: the program runs to its end, what was written can be read, and a
-// gap says from when on nothing is there.
+// A full disk does not affect the program. The written calls can be read, and a gap shows since when calls are missing.
 func TestFullDisk(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	output := filepath.Join(tmpfs(t, "1m"), "run.aclt")

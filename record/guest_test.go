@@ -14,12 +14,12 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// guests are ways in which a program is hard to be a guest in.
+// guests are programs that are hard to record.
 var guests = []struct {
 	mode  string
-	flags []string // of the compiler
-	disk  string   // size of the file system for the trace, "" for enough
-	some  bool     // of the calls are lost without a count, and that is said
+	flags []string // for the compiler
+	disk  string   // size of the trace's file system, "" for enough
+	some  bool     // some calls are lost without a count, and this is reported
 }{
 	{mode: "plain"},
 	{mode: "killed"},
@@ -34,10 +34,10 @@ var guests = []struct {
 	{mode: "plain", flags: []string{"-fsanitize=thread"}},
 }
 
-// TestGuests compares a recorded program with the same program unrecorded: how it ends, what it writes, and its own count of calls.
+// TestGuests compares a recorded program with the same program unrecorded: its end, its output, and its own count of calls.
 func TestGuests(t *testing.T) { compareGuests(t, 1) }
 
-// TestSoakGuests does so many times.
+// TestSoakGuests repeats TestGuests.
 func TestSoakGuests(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")

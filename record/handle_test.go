@@ -14,14 +14,13 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A launch by the handle of a binary and a number has the name of the kernel, from the binary that the trace holds, and what the
-// binary says of the arguments.
+// A launch by a binary's handle and a number has the kernel's name and its arguments' layout, from the binary in the trace.
 func TestLaunchByHandle(t *testing.T) {
 	include := "-I" + filepath.Join(testenv.Root(t), "probe/shim")
 	src := []string{source("handle.c")}
 	kernels := testenv.CompileC(t, "kernels.o", src, "-DKERNELS", "-c")
 	lib := testenv.CompileC(t, "libruntime.so", src, "-DRUNTIME", "-shared", "-fPIC", include, "-Wl,-soname,libruntime.so")
-	// The old kind of path comes before the simulator's, which has a library of that name too.
+	// The old kind of path precedes the simulator's folder, which has a library with that name, too.
 	program := testenv.CompileC(t, "program", append(src, lib), include, "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
 	r, res, _ := run(t, record.Options{}, program, kernels)
 	if res.ExitCode != 0 {
@@ -46,7 +45,7 @@ func TestLaunchByHandle(t *testing.T) {
 	if n := strings.Count(text.String(), " [mul_f32] of ffts, input(64), output(64), tiling(24)"); n != 2 {
 		t.Errorf("shown %d times:\n%s", n, text.String())
 	}
-	// Descriptors with what they lead to on the host, and the block of a list of arguments as it is at the launch.
+	// Descriptors have the host memory behind their pointers, and an argument list has its block as at the launch.
 	var got []string
 	for _, c := range calls(t, r) {
 		name := r.Schema().FuncName(c.Func)

@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// collectives builds the program with collectives and its library, both for the simulator.
+// collectives builds a program with collectives and its library, both for the simulator.
 func collectives(t *testing.T) (program, lib string) {
 	t.Helper()
 	root := testenv.Root(t)
@@ -27,8 +27,8 @@ func collectives(t *testing.T) (program, lib string) {
 	return testenv.CompileC(t, "program", []string{source("hccl.c"), lib}, "-I"+filepath.Join(root, "probe/shim"), "-Wl,-rpath,"+filepath.Dir(lib)), lib
 }
 
-// named returns the names of the calls of a trace in the order of their beginnings, those of the runtime that lie inside a
-// call of HCCL in brackets behind it.
+// named returns a trace's calls by name, in the order in which they begin. Runtime calls inside an HCCL call are in brackets after
+// it.
 func named(t *testing.T, r *format.Reader) []string {
 	t.Helper()
 	var names []string
@@ -46,7 +46,7 @@ func named(t *testing.T, r *format.Reader) []string {
 	return names
 }
 
-// A collective is a call that encloses the runtime's calls made inside it, each recorded once, with what it was given.
+// A collective encloses the runtime calls that it makes. Each is recorded once, with its arguments.
 func TestCollectives(t *testing.T) {
 	program, _ := collectives(t)
 	r, res, _ := run(t, record.Options{}, program)
@@ -118,7 +118,7 @@ func TestCollectives(t *testing.T) {
 			}
 		}
 	}
-	// The text for people, with names for what the arguments are.
+	// The text form names constants.
 	var text bytes.Buffer
 	if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Funcs: []string{"HcclAllReduce"}}); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestCollectives(t *testing.T) {
 		!strings.Contains(lines[1], "= 5 HCCL_E_NOT_SUPPORT") {
 		t.Errorf("shown as %q", lines)
 	}
-	// The tasks are those of the runtime's calls.
+	// The tasks belong to the runtime calls.
 	tl, err := timeline.Load(r, acl.Model)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// What is replayed of a collective are the runtime's calls made inside it, and the report says so.
+// A replay makes the runtime calls inside a collective, and the report says so.
 func TestCollectivesReplayed(t *testing.T) {
 	program, _ := collectives(t)
 	r, _, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
@@ -162,8 +162,8 @@ func TestCollectivesReplayed(t *testing.T) {
 	}
 }
 
-// A collective that never returns is in the trace, with the runtime's calls made before that; a thread that jumps out of one
-// goes on; one with more calls inside than a ring holds is whole.
+// A collective that never returns is in the trace, with its runtime calls so far. A thread may leave one by longjmp. A collective
+// with more calls inside than a ring holds is complete.
 func TestCollectivesThatAreLeft(t *testing.T) {
 	program, _ := collectives(t)
 	r, res, _ := run(t, record.Options{}, program, "jump")

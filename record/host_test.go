@@ -13,8 +13,8 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// Each run of a function of the program's that a stream calls is recorded on the thread on which it was, with its time and around the
-// calls that it makes, and a replay that keeps the time is told of it.
+// Each run of a host function is recorded on its thread, with its time and with the calls that it makes inside. A replay in real
+// time keeps that time.
 func TestHostFunctions(t *testing.T) {
 	program := testenv.CompileC(t, "program", []string{source("host.c")})
 	r, res, out := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
@@ -23,7 +23,7 @@ func TestHostFunctions(t *testing.T) {
 	}
 	const each = 3e6 // nanoseconds that a run takes at least
 	want := strings.Split(strings.TrimSpace(out), "\n")
-	names := map[uint64]string{} // by what the function was given
+	names := map[uint64]string{} // by the function's argument
 	var got []string
 	var until int64
 	inside := 0

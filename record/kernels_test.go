@@ -17,8 +17,8 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// A recording named the kernel libraries of the program's environment, those included that the simulator never loaded, and none
-// that it found by itself.
+// A recording named the kernel libraries in the program's environment, including libraries that the simulator never loaded, and
+// no library that the simulator found by itself.
 func TestRecordingNamesLoadedKernelLibraries(t *testing.T) {
 	hello, program := testenv.Example(t, "hello"), testenv.Example(t, "vector_add")
 	library, other := testenv.Built(t, "bin/examples/vector_kernels.so"), testenv.Built(t, "lib/aclsim_kernels.so")
@@ -50,7 +50,7 @@ func loaded(t *testing.T, m *format.Meta, libraries ...string) {
 	}
 }
 
-// A replay could not know which kernel libraries are the user's own, and loaded all that a trace names.
+// A replay loaded all kernel libraries that a trace names, since it did not know the user's own ones.
 func TestRecordingRemembersLoadedKernelLibraries(t *testing.T) {
 	hello, program := testenv.Example(t, "hello"), testenv.Example(t, "vector_add")
 	library, other := testenv.Built(t, "bin/examples/vector_kernels.so"), testenv.Built(t, "lib/aclsim_kernels.so")
@@ -89,7 +89,7 @@ func TestRecordingRemembersLoadedKernelLibraries(t *testing.T) {
 	}
 }
 
-// A trace named the file of a cost model, which a replay then opened.
+// A trace named a cost model's file, which a replay then opened.
 func TestRecordedModelIsContent(t *testing.T) {
 	program := testenv.Example(t, "hello")
 	m, err := model.Load("h100")

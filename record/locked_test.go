@@ -13,16 +13,16 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A program that has itself killed for system calls that it does not know was killed by the shim: by the first call of a thread, which made a
-// ring, and by calls of old threads.
+// A program whose seccomp filter kills it for unknown system calls was killed by the shim: by a thread's first call, which created
+// a ring, and by calls on old threads.
 func TestProgramsThatLockThemselvesIn(t *testing.T) {
 	program := testenv.CompileC(t, "locked", []string{source("locked.c")})
 	env := fake(t)
-	const before, work, waiting = 4 + 4, 4, 3 * 5 // calls before the filter, of work, and rounds of it by threads that have waited
+	const before, work, waiting = 4 + 4, 4, 3 * 5 // calls before the filter, calls for work, and rounds by threads that have waited
 	type run struct {
 		how, what         string
-		calls, unread     int // that are recorded, 0 for all; payloads that no system call may read
-		threads, children int // that are not recorded
+		calls, unread     int // recorded calls, 0 for all; payloads that no system call may read
+		threads, children int // not recorded
 	}
 	runs := []run{
 		{how: "prctl", what: "all", unread: waiting + 1},
@@ -30,7 +30,7 @@ func TestProgramsThatLockThemselvesIn(t *testing.T) {
 		{how: "before", what: "all", unread: waiting + 2},
 		{how: "prctl", what: "threads"},
 		{how: "syscall", what: "child", calls: before, children: 1},
-		// The shim learns of this filter too late to have rings made.
+		// The shim notices this filter too late to have rings created.
 		{how: "raw", what: "all", calls: before + work, unread: 1, threads: 3},
 		{how: "raw", what: "threads", calls: before, threads: 8},
 	}
@@ -41,7 +41,7 @@ func TestProgramsThatLockThemselvesIn(t *testing.T) {
 		t.Run(c.how+" "+c.what, func(t *testing.T) {
 			var out *outcome
 			made := 0
-			for ms := 400; ms < 60_000; ms *= 4 { // a busy recorder looks later, and makes rings later
+			for ms := 400; ms < 60_000; ms *= 4 { // a busy recorder creates rings later
 				out = wild(t, record.Options{Env: env, Limits: record.Limits{RingBytes: 1 << 20}, Capture: record.Capture{Payload: record.Full}}, program, c.how, c.what, strconv.Itoa(ms))
 				made, _ = strconv.Atoi(strings.TrimSpace(out.stdout))
 				if c.how != "raw" && c.what != "threads" || out.ExitCode == 5 && (c.how == "raw" || len(out.calls)+int(out.Lost) == made) {

@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/replay/compile"
 )
 
-// lower builds the job that launches by the lower library only, and its kernels, and returns its command.
+// lower builds a job that launches by the lower library only, and its kernels, and returns its command.
 func lower(t *testing.T) []string {
 	t.Helper()
 	data := filepath.Join(testenv.Root(t), "sim/libascendcl/test/testdata")
@@ -22,8 +22,8 @@ func lower(t *testing.T) []string {
 	return []string{program, binary}
 }
 
-// A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
-// recorder sees every launch, with the names of the kernels.
+// A job launches by the lower library only, opened by name, as frameworks on CANN 8 do. Its kernels run on the simulator, and every
+// launch is recorded with its kernel's name.
 func TestLowerLibrary(t *testing.T) {
 	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, lower(t)...)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
@@ -48,7 +48,7 @@ func TestLowerLibrary(t *testing.T) {
 	}
 }
 
-// Such a job's tasks are measured by the lower library's functions, and its own calls are what they were.
+// Such a job's tasks are measured by the lower library's functions, and its own calls do not change.
 func TestLowerDeviceTime(t *testing.T) {
 	r, res, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, lower(t)...)
 	if d := r.Meta().DeviceTime; res.ExitCode != 0 || d.Measured < 100 || d.Refused+d.Unsound != 0 {

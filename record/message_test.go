@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// What the program fetches of the runtime's messages is in the trace, and recording has not taken it from the program.
+// Messages that the program fetches from the runtime are in the trace, and recording does not take them from the program.
 func TestMessage(t *testing.T) {
 	out := wild(t, record.Options{Sim: true}, testenv.CompileC(t, "message", []string{source("message.c")}))
 	if out.ExitCode != 0 || out.stdout == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Ranges that a program names are recorded however it reaches the functions for that: linked, by dlsym, or compiled in; alone,
-// or with a tool that gets them as well.
+// Ranges that a program names are recorded if their functions are linked, found by dlsym, or compiled in, with and without a
+// tool that also receives them.
 func TestRanges(t *testing.T) {
 	include := "-I" + filepath.Join(testenv.Root(t), "probe/shim")
 	build := func(out string, args ...string) string {
@@ -64,7 +64,7 @@ func TestRanges(t *testing.T) {
 				if len(tl.Ranges) != 4 || one.Open || one.Thread == one.EndThread || one.Stream == nil || one.Domain != "" || two.To != tl.End || !two.Open || !half.Mark || half.From < one.From || half.To > one.To {
 					t.Errorf("ranges %+v", tl.Ranges)
 				}
-				// A tool without domains leaves them to the recorder.
+				// A tool without domain functions leaves domains to the recorder.
 				if load.Domain != "data" || load.Open || load.From < one.From || load.To > one.To || load.Thread != load.EndThread {
 					t.Errorf("range of a domain: %+v", load)
 				}

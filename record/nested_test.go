@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// Calls of a signal's handler that interrupted another call were neither recorded nor counted.
+// Calls from a signal handler that interrupted another call were neither recorded nor counted.
 func TestCallsOfHandlersThatInterruptCalls(t *testing.T) {
 	program := testenv.CompileC(t, "interrupted", []string{source("interrupted.c")})
 	var out *outcome

@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// offload compiles a program for GCC's own runtime of NVIDIA's GPUs, and its kernels for the fake driver, which then has them.
+// offload compiles a program for GCC's runtime for NVIDIA GPUs, and its kernels for the fake driver.
 func offload(t *testing.T, name, language string) (program string) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace-cuda.so")
@@ -33,9 +33,9 @@ func offload(t *testing.T, name, language string) (program string) {
 	return program
 }
 
-// OpenMP's programs are those of a compiler's runtime, which nobody here wrote: it loads the driver by itself, links what was compiled with a library of
-// its own, gives kernels lists of addresses, and brings its tasks to the device from several threads. What the device computed is right, measured or
-// not, of one process or of several, and a replay comes to the same, at other addresses too.
+// OpenMP programs use the compiler's runtime, which is third-party code. It loads the driver by itself, links binaries with its own
+// library, passes lists of addresses to kernels, and launches from several threads. Results are right, with and without device
+// times, in one process and in several. The replay is identical, at other addresses, too.
 func TestOffloadOpenMP(t *testing.T) {
 	program := offload(t, "offload.c", "-fopenmp")
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestOffloadOpenMP(t *testing.T) {
 	}
 }
 
-// OpenACC's queues are streams that wait for each other, and what the runtime does behind them it does in functions that they call.
+// OpenACC queues are streams that wait for each other. The compiler's runtime cleans up in host functions on them.
 func TestOffloadOpenACC(t *testing.T) {
 	program := offload(t, "offload_acc.c", "-fopenacc")
 	r, res, _ := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Replayable: true}}, program)
@@ -99,7 +99,8 @@ func TestOffloadOpenACC(t *testing.T) {
 	}
 }
 
-// provedButForStubs reports whether all results are proved but those that depend on host functions of the program's own, which a replay lacks.
+// provedButForStubs reports whether all results are proved, except those that depend on the program's host functions, which a replay
+// lacks.
 func provedButForStubs(r *replay.Report) bool {
 	return r.DifferingTotal == 0 && !slices.ContainsFunc(r.Unverified, func(u compile.Unverified) bool { return u.Code != verify.HostFunction })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/probe/ring"
 )
 
-// A program whose recorder was killed and whose session was removed went on to write records that nobody reads, and to count lost calls.
+// A program whose recorder was killed and whose session was removed went on writing records, and counting lost calls.
 func TestProgramsWithoutASessionRecordNothing(t *testing.T) {
 	program := testenv.CompileC(t, "orphan", []string{source("orphan.c")})
 	shim := testenv.Built(t, "lib/libacltrace.so")

@@ -19,7 +19,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// into records a command into a file, which may be there.
+// into records a command into a file, which may exist.
 func into(t *testing.T, output string, o record.Options, command ...string) *record.Result {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -41,7 +41,7 @@ func callsIn(t *testing.T, path string) uint64 {
 	return counts.Calls
 }
 
-// names lists the files of a folder.
+// names lists the files in a folder.
 func names(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -58,8 +58,8 @@ func threadsProgram(t *testing.T) string {
 	return testenv.CompileC(t, "threads", []string{source("threads.c")})
 }
 
-// A supervisor that restarted a crashed program had the crash's trace overwritten by the restart's: the newest trace has the name, older
-// ones count up, and as many stay as are to be kept.
+// After a supervisor had restarted a crashed program, the restart's trace replaced the crash's. Now the newest trace has the name,
+// older ones have numbers, and Options.Keep limits them.
 func TestRestartKeepsOlderTraces(t *testing.T) {
 	program := threadsProgram(t)
 	for _, o := range []record.Options{{Keep: 2}, {Keep: 2, Ring: &record.Ring{}}} {
@@ -86,7 +86,7 @@ func TestRestartKeepsOlderTraces(t *testing.T) {
 	}
 }
 
-// A restart that makes no call replaced the trace of the crash by an empty one: it replaces nothing, and leaves nothing.
+// A restart without a call replaced the crash's trace by an empty one. Now it replaces nothing, and leaves nothing.
 func TestRecordingWithoutCallReplacesNothing(t *testing.T) {
 	program := threadsProgram(t)
 	for _, o := range []record.Options{{}, {Ring: &record.Ring{}}, {BlobFile: "payloads"}} {
@@ -107,7 +107,7 @@ func TestRecordingWithoutCallReplacesNothing(t *testing.T) {
 	}
 }
 
-// With Overwrite a trace is written over, and a recording that had to choose another name for its payloads made older ones unreadable.
+// Overwrite replaces a trace. A recording that chose another name for its payloads made older traces unreadable.
 func TestOverwrite(t *testing.T) {
 	program := threadsProgram(t)
 	dir := t.TempDir()
@@ -126,15 +126,15 @@ func TestOverwrite(t *testing.T) {
 			t.Errorf("the payloads of %s: %+v", path, b)
 		}
 	}
-	// What is removed takes its payloads along.
+	// A trace is removed with its payloads.
 	into(t, output, record.Options{BlobFile: blobs, Keep: 1}, program, "1", "13")
 	if got := names(t, dir); !slices.Equal(got, []string{"payloads-2", "payloads-3", "run.2.aclt", "run.aclt"}) {
 		t.Errorf("files %v", got)
 	}
 }
 
-// Two recorders of one name would write one file: the second is refused, also while the first has no call yet and the name is still that
-// of an older trace.
+// Two recorders with one name would write one file. The second is refused, even while the first has no call yet and an older trace
+// still has the name.
 func TestOutputOfAnotherRecorder(t *testing.T) {
 	program := threadsProgram(t)
 	dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestOutputOfAnotherRecorder(t *testing.T) {
 	}
 }
 
-// A trace whose name has the process's number in it was given the name of another: what had the recorder's number stays.
+// A trace with %p in its name replaced a file that has the recorder's PID in its name.
 func TestOutputWithProcess(t *testing.T) {
 	program := threadsProgram(t)
 	dir := t.TempDir()
@@ -189,7 +189,7 @@ func TestOutputWithProcess(t *testing.T) {
 	}
 }
 
-// The folder of the trace was removed while it was recorded, and the recording said how many calls a file had that was not there.
+// The trace's folder was removed during the recording, which then reported calls in a file that did not exist.
 func TestRemovedFolder(t *testing.T) {
 	program := threadsProgram(t)
 	for _, c := range []struct {
@@ -218,7 +218,7 @@ func TestRemovedFolder(t *testing.T) {
 	}
 }
 
-// A disk with less room than the trace's header needs had "no call was seen" said of a program with calls.
+// On a disk without room for the trace's header, a recording reported "no call was seen" for a program with calls.
 func TestDiskWithoutRoomForCalls(t *testing.T) {
 	program := threadsProgram(t)
 	dir := tmpfs(t, "330k")
@@ -232,7 +232,7 @@ func TestDiskWithoutRoomForCalls(t *testing.T) {
 	}
 }
 
-// On a full disk a recording said that it had calls which the file did not have: both have the same number, and the rest is counted.
+// On a full disk a recording reported more calls than the file has. Now both agree, and the rest is counted.
 func TestCallsOnFullDisk(t *testing.T) {
 	program := threadsProgram(t)
 	output := filepath.Join(tmpfs(t, "700k"), "run.aclt")
@@ -256,8 +256,8 @@ func TestCallsOnFullDisk(t *testing.T) {
 	}
 }
 
-// A recorder was killed before the next recording of the same name, whose file took the place of its own: what it had written is found where
-// that was moved.
+// A recorder was killed, and the next recording with the same name moved its file aside. The written calls are found in the moved
+// file.
 func TestSalvageOfMovedTrace(t *testing.T) {
 	program := threadsProgram(t)
 	acltrace := testenv.Built(t, "bin/acltrace")

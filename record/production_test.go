@@ -26,7 +26,7 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// A job and a collector in namespaces of processes of their own, which see nothing of each other, as two users with one group in common.
+// A job and a collector run in separate PID namespaces, as two users with a common group.
 func TestContainers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces of processes and other users take root")
@@ -52,13 +52,13 @@ func TestContainers(t *testing.T) {
 	collector := within("1001", "umask 077; "+p.acltrace+" collect "+p.session+" -o "+p.out+"/r%r.aclt --until-gone 1s")
 	collector.Stderr = &p.log
 	p.start(collector)
-	// As pods have it, both jobs have the same numbers of processes.
+	// As in pods, both jobs have the same PIDs.
 	var jobs []*exec.Cmd
 	for _, n := range []string{"1", "2"} {
 		job := within("1002", `eval "$(`+p.acltrace+" env "+p.session+`)"; umask 077; `+p.job+" "+p.result+n+" 100 0 wait")
 		jobs = append(jobs, p.start(job))
 	}
-	// The collector goes when nobody is there for a second: neither ends before both are.
+	// The collector ends when there has been no process for a second: no job ends before both have begun.
 	for _, do := range []func(*pod){func(p *pod) { p.halfway() }, (*pod).letGo} {
 		for _, n := range []string{"1", "2"} {
 			at := *p
@@ -99,7 +99,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// world has all users reach the program and what it needs, which lie in the test's own folder and in that of the build, and returns where.
+// world copies the program and its files to a folder that all users can access, and returns the folder.
 func (p *pod) world() string {
 	p.t.Helper()
 	root, lib := filepath.Dir(p.session), filepath.Dir(testenv.Built(p.t, "lib/libascendcl.so"))
@@ -118,7 +118,7 @@ func (p *pod) must(commands [][]string) {
 	}
 }
 
-// With --any-user programs of users who have nothing in common are recorded into one session, and without it they run on unrecorded.
+// With --any-user, programs of unrelated users are recorded into one session. Without it they run unrecorded.
 func TestAnyUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("other users take root")
@@ -148,7 +148,7 @@ func TestAnyUser(t *testing.T) {
 			}
 		}
 		if flags == nil {
-			_ = c.Process.Signal(syscall.SIGTERM) // it has seen nobody
+			_ = c.Process.Signal(syscall.SIGTERM) // no process has come
 		}
 		if err := c.Wait(); err != nil {
 			t.Errorf("%v %s", err, p.log.String())
@@ -160,7 +160,7 @@ func TestAnyUser(t *testing.T) {
 	}
 }
 
-// asked asks the recording of the pod's session.
+// asked sends a request to the pod's recording.
 func (p *pod) asked(do session.Action) *session.Status {
 	p.t.Helper()
 	st, err := session.Ask(p.session, &session.Request{Do: do})
@@ -170,8 +170,8 @@ func (p *pod) asked(do session.Action) *session.Status {
 	return st
 }
 
-// A session that is armed records nothing before somebody asks for it, whether a collector is there or not, and one
-// that comes in the place of another goes on as that was told.
+// An armed session records nothing before a request, with or without a collector. A second collector continues in the state that
+// requests have set on the first.
 func TestArmedSession(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "50"
@@ -214,7 +214,7 @@ func TestArmedSession(t *testing.T) {
 	}
 }
 
-// What the session was made with holds for its collector, as that tasks are measured by the device's clock.
+// Options of Install, such as device times, apply to the collector.
 func TestCollectDeviceTime(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
@@ -257,8 +257,7 @@ func recordJob(t *testing.T, p *pod, o *record.Options, args ...string) *record.
 	return res
 }
 
-// The crash guard of record knew a program by the first word of its command, and kept every program of that wrapper from being recorded
-// after a crash: record has none.
+// After a crash the crash guard kept record from recording every program with the same wrapper. Now record has no guard.
 func TestRecordAfterCrash(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "20"
@@ -270,7 +269,7 @@ func TestRecordAfterCrash(t *testing.T) {
 	}
 }
 
-// What a program had mapped that ended before anybody looked is known from itself.
+// The libraries of a program that ended early are known from its own report.
 func TestLibrariesOfOneThatEnded(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "5"
@@ -285,8 +284,8 @@ func TestLibrariesOfOneThatEnded(t *testing.T) {
 	}
 }
 
-// A program that crashes soon is not recorded at its next start; one that does so then too is, at the start after that. Nobody tells the
-// collector how a program ends.
+// A program that crashes soon is not recorded at its next start. If it crashes then too, it is recorded again. The collector
+// detects the crash by itself.
 func TestGuardShared(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "20"
@@ -323,8 +322,8 @@ func TestGuardShared(t *testing.T) {
 	}
 }
 
-// The crash guard of a collector goes by the program that runs, not by the wrapper: after a crash in a wrapper another program in the same
-// wrapper is recorded, and the one that has crashed is not in any other.
+// The crash guard identifies the program, not its wrapper: after a crash, another program in the same wrapper is recorded, and the
+// crashed program is not recorded in another wrapper.
 func TestGuardKnowsProgram(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "4"
@@ -364,10 +363,10 @@ func TestGuardKnowsProgram(t *testing.T) {
 	}
 }
 
-// How programs end that somebody else has started: with which code they say themselves, and by a crash they can't.
+// A program that was started elsewhere reports its own exit code, and a crash has none.
 func TestEndsOfShared(t *testing.T) {
 	for _, c := range []struct {
-		how   []string // of each job, "" for one that returns from main
+		how   []string // how each job ends, "" for a return from main
 		code  int
 		ended string
 	}{
@@ -393,8 +392,7 @@ func TestEndsOfShared(t *testing.T) {
 	}
 }
 
-// A collector that is to go when nobody is there any more goes as well where all that came is not recorded, and says
-// why its ring is sealed.
+// A collector with --until-gone also ends if no process was recorded, and its ring has the reason for the seal.
 func TestCollectorGoes(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "4"
@@ -430,7 +428,7 @@ func TestCollectorGoes(t *testing.T) {
 	}
 }
 
-// goWhenOff lets a job go on that waits at its half, once this process has stopped recording it, and tells when that was.
+// goWhenOff waits until this process has stopped recording a job, lets the job go on from its half, and returns the time.
 func (p *pod) goWhenOff() <-chan int64 {
 	went := make(chan int64, 1)
 	go func() {
@@ -451,13 +449,13 @@ func (p *pod) goWhenOff() <-chan int64 {
 	return went
 }
 
-// A recording ends when its file has its size, and the program goes on.
+// A recording ends when its file has the maximum size, and the program goes on.
 func TestMaxSize(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "2500"
 	p.goWhenOff()
 	res := recordJob(t, p, &record.Options{Limits: record.Limits{MaxSize: 1 << 20}}, "wait")
-	// What is on its way to the file comes too.
+	// Buffered calls are written, too.
 	if !res.File.Full || res.ExitCode != 0 || res.Calls > 4*2500/2+8 {
 		t.Errorf("%+v", res)
 	}
@@ -466,8 +464,8 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// killedRing records the job with a ring and kills the recorder, waits until the job has ended, and returns the
-// session's folder. Until release is called nobody salvages it.
+// killedRing records the job with a ring, kills the recorder, waits until the job has ended, and returns the session's folder.
+// The session is not salvaged before release is called.
 func killedRing(t *testing.T, p *pod) (folder string, release func()) {
 	t.Helper()
 	return killed(t, p, "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"))
@@ -480,7 +478,7 @@ func killed(t *testing.T, p *pod, flags ...string) (folder string, release func(
 	p.start(cmd)
 	folder = p.recording(cmd.Process.Pid, 400)
 	job := p.halfway()
-	user := exec.Command("sleep", "3600") // a process of the folder
+	user := exec.Command("sleep", "3600") // uses the session
 	user.Env = []string{"ACLTRACE_SESSION=" + folder}
 	p.start(user)
 	_ = cmd.Process.Kill()
@@ -489,7 +487,7 @@ func killed(t *testing.T, p *pod, flags ...string) (folder string, release func(
 	p.ended()
 	testenv.Wait(t, "the end of the job's process", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", job))
-		return err != nil || strings.Contains(string(b), ") Z ") // nobody may ask for how it ended
+		return err != nil || strings.Contains(string(b), ") Z ") // a zombie may not be reaped
 	})
 	return folder, func() {
 		_ = user.Process.Kill()
@@ -497,7 +495,7 @@ func killed(t *testing.T, p *pod, flags ...string) (folder string, release func(
 	}
 }
 
-// checkSalvaged checks that a trace has what a ring held, and says what it does not have, and that nothing else is left.
+// checkSalvaged checks that a trace has a ring's calls, that it reports missing calls, and that the session is gone.
 func checkSalvaged(t *testing.T, path, folder string) {
 	t.Helper()
 	r := open(t, path)
@@ -517,7 +515,7 @@ func checkSalvaged(t *testing.T, path, folder string) {
 	}
 }
 
-// What the ring of a recorder that was killed held becomes a trace.
+// A killed recorder's ring becomes a trace.
 func TestSalvage(t *testing.T) {
 	for tries := 1; ; tries++ {
 		p := newPod(t)
@@ -536,7 +534,7 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// A recorder of everything that was killed lost what lay in the rings, and its session stayed in memory for ever.
+// After a recorder without a ring was killed, unread calls were lost, and its session stayed in memory for ever.
 func TestSalvageFile(t *testing.T) {
 	p := newPod(t)
 	begun := filepath.Join(p.out, "all.aclt")
@@ -563,7 +561,7 @@ func TestSalvageFile(t *testing.T) {
 	}
 }
 
-// So it does when something is recorded next, whatever that is, once no program uses it.
+// The next recording of any program salvages a session that no program uses.
 func TestSalvageByTheNext(t *testing.T) {
 	p := newPod(t)
 	folder, release := killedRing(t, p)
@@ -575,7 +573,7 @@ func TestSalvageByTheNext(t *testing.T) {
 		t.Errorf("it is salvaged while a program uses it: %s", said)
 	}
 	release()
-	// Another test may record just then, and salvage it, or be at it for a while.
+	// A recording of another test may salvage it first.
 	testenv.Wait(t, "somebody to salvage "+folder, func() bool {
 		next()
 		_, err := os.Stat(folder)
@@ -584,7 +582,7 @@ func TestSalvageByTheNext(t *testing.T) {
 	checkSalvaged(t, out, folder)
 }
 
-// Where the folder of its trace is gone, what a ring held stays as it is, whoever records next, and can be salvaged elsewhere.
+// If the trace's folder is gone, later recordings leave the ring alone, and it can be salvaged to another folder.
 func TestSalvageElsewhere(t *testing.T) {
 	p := newPod(t)
 	folder, release := killedRing(t, p)
@@ -612,14 +610,14 @@ func TestSalvageElsewhere(t *testing.T) {
 	checkSalvaged(t, out, folder)
 }
 
-// What a ring held when the disk was full is kept, whoever records next, until a trace is made of it elsewhere.
+// If the disk was full, later recordings leave the ring alone until it is salvaged to another disk.
 func TestRingFullDisk(t *testing.T) {
 	p := newPod(t)
 	root(t)
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		t.Skipf("no mount namespace can be made here: %v", err)
 	}
-	dir := t.TempDir() // the pod's are in the memory that the script hides
+	dir := t.TempDir() // the script hides the pod's folder
 	disk, saved := filepath.Join(dir, "disk"), filepath.Join(dir, "saved.aclt")
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
@@ -655,7 +653,7 @@ test -z "$(ls /dev/shm)"
 	}
 }
 
-// The time of a recording ends that of its ring too, which is sealed at the end with what it held; a size of the file is of no ring.
+// A time limit also ends a recording with a ring, which is sealed at the end. A size limit excludes a ring.
 func TestRingLimits(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "400"
@@ -694,7 +692,7 @@ func TestRingLimits(t *testing.T) {
 	}
 }
 
-// What env prints for a cluster is YAML with what the shell form has.
+// The YAML of env --k8s has the variables of the shell form.
 func TestEnvForms(t *testing.T) {
 	p := newPod(t)
 	var pod struct {
@@ -732,14 +730,14 @@ func TestEnvForms(t *testing.T) {
 			t.Errorf("%+v %+v\n%s\n%s", e, v, docker, shell)
 		}
 	}
-	// The pod's own commands, with its folder here.
+	// The pod's own commands, with a local folder.
 	p.run(append(strings.Split(strings.ReplaceAll(strings.Join(pod.InitContainers[0].Command[1:], " "), "/acltrace", p.session), " "), "--any-user")...)
 	if flags, err := record.StoredFlags(p.session); err != nil || flags["ring"] != "64M" || flags["payload"] != "none" {
 		t.Errorf("%v %v", flags, err)
 	}
 }
 
-// The manifests of the documentation are YAML that has the commands' names right.
+// The manifests in the documentation are valid YAML with valid commands.
 func TestProductionManifests(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
 	if err != nil {

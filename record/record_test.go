@@ -25,7 +25,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// run records a command and returns the trace, the result and what the program wrote to stdout.
+// run records a command and returns the trace, the result and the program's standard output.
 func run(t *testing.T, o record.Options, command ...string) (*format.Reader, *record.Result, string) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -85,7 +85,7 @@ func count(cs []*format.Call, r *format.Reader) map[string]int {
 
 func source(name string) string { return filepath.Join("testdata", name) }
 
-// Every example runs as it does without the recorder, and its trace is whole and sound.
+// Every example runs as it does without the recorder, and its trace is complete and sound.
 func TestExamples(t *testing.T) {
 	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// A launch of tiny_decoder holds its arguments; the number of launches is the one that the program says it made.
+// Launches of tiny_decoder have their arguments, and their number is the one that the program prints.
 func TestLaunches(t *testing.T) {
 	r, _, out := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--tokens", "5")
 	n := 0
@@ -136,7 +136,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// Each launch has the ids that the runtime gave its task: one stream, ascending by one.
+// Each launch has its task's ids from the runtime: one stream, ascending by one.
 func TestTaskIDs(t *testing.T) {
 	r, _, _ := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
 	var last uint64
@@ -158,7 +158,7 @@ func TestTaskIDs(t *testing.T) {
 	if n != 1200 {
 		t.Errorf("%d launches", n)
 	}
-	// A thread whose first asynchronous copy the runtime does itself has made no task yet.
+	// The runtime does a thread's first asynchronous copy without a task.
 	r, _, _ = run(t, record.Options{}, testenv.Example(t, "matmul_pipeline"))
 	of := map[string]int{}
 	for _, c := range calls(t, r) {
@@ -182,7 +182,7 @@ func TestTaskIDs(t *testing.T) {
 	}
 }
 
-// The stack of each call, by name, and its addresses once for each way to it.
+// Each call has its stack by name. Each different stack is stored once.
 func TestStacks(t *testing.T) {
 	program := testenv.CompileC(t, "stack", []string{source("stack.c")}, "-fno-omit-frame-pointer", "-fno-inline", "-rdynamic")
 	r, _, _ := run(t, record.Options{Capture: record.Capture{Stacks: 16}}, program)
@@ -258,7 +258,7 @@ func TestRingsAreReused(t *testing.T) {
 	}
 }
 
-// A program may have many events, and each of them tells of a result.
+// Results are captured with very many events.
 func TestManyEvents(t *testing.T) {
 	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
 	there := 0
@@ -276,7 +276,7 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
-// A result that two threads wait for is what the copy has brought, whatever the first of them to return does with the memory.
+// A result that two threads wait for is the copied data, even if the first thread overwrites the memory.
 func TestBothWait(t *testing.T) {
 	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{Replayable: true}}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
 	want, there := bytes.Repeat([]byte{7}, 32<<20), 0
@@ -297,8 +297,8 @@ func TestBothWait(t *testing.T) {
 	}
 }
 
-// A thread whose ring is no use any more, since the program has written over it, does not wait for room there, and what it calls from then on
-// is lost and counted. The other threads are recorded.
+// A thread whose ring the program has overwritten does not wait for room in it, and its later calls are lost and counted. Other
+// threads are recorded.
 func TestRingWrittenOver(t *testing.T) {
 	program := testenv.CompileC(t, "scribble", []string{"testdata/scribble.c"}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
 	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true, RingBytes: 64 << 10}}, program)
@@ -315,8 +315,8 @@ func TestRingWrittenOver(t *testing.T) {
 	}
 }
 
-// A child that is forked before its parent has used the runtime works and is recorded as a process of its own. So is
-// one that is forked after, whose calls the simulator refuses.
+// A child that is forked before its parent uses the runtime is recorded as its own process. A child that is forked later is, too,
+// and the simulator refuses its calls.
 func TestForks(t *testing.T) {
 	program := testenv.CompileC(t, "forks", []string{source("forks.c")})
 	r, res, _ := run(t, record.Options{}, program)
@@ -329,7 +329,7 @@ func TestForks(t *testing.T) {
 	}
 }
 
-// A program that dies leaves all its calls.
+// A program that crashes leaves all its calls.
 func TestAbort(t *testing.T) {
 	r, res, _ := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--crash-after", "777")
 	n := count(calls(t, r), r)
@@ -349,7 +349,7 @@ func hang(t *testing.T) []string {
 	return []string{testenv.CompileC(t, "hang", []string{source("hang.c")}), object}
 }
 
-// A program that is killed leaves every finished call, and the one that it died in.
+// A killed program leaves every finished call, and the unfinished one.
 func TestKilled(t *testing.T) {
 	command := hang(t)
 	acltrace := testenv.Built(t, "bin/acltrace")
@@ -366,7 +366,7 @@ func TestKilled(t *testing.T) {
 	if _, err := fmt.Fscanf(out, "waiting %d\n", &pid); err != nil {
 		t.Fatal(err)
 	}
-	// It sleeps in nothing but the call by then.
+	// It sleeps only in the call.
 	testenv.Wait(t, "the program in its call", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(b), ") S ")
@@ -395,7 +395,7 @@ func TestKilled(t *testing.T) {
 	loaded(t, r.Meta(), os.Getenv("ACLSIM_KERNELS")) // the simulator reports a library when it loads it
 }
 
-// A recorder that is killed or stopped costs data, never the program. What it had written is readable.
+// A recorder that is killed or stopped costs data, never the program. Its written data is readable.
 func TestRecorderGone(t *testing.T) {
 	program := testenv.Example(t, "tiny_decoder")
 	acltrace := testenv.Built(t, "bin/acltrace")
@@ -412,7 +412,7 @@ func TestRecorderGone(t *testing.T) {
 			testenv.Wait(t, "calls on the disk", func() bool {
 				r, err := format.Open(trace, nil)
 				if err != nil {
-					return false // not even its beginning is there
+					return false // no header yet
 				}
 				defer r.Close()
 				c, err := r.Counts()
@@ -496,8 +496,8 @@ func TestDropIsCounted(t *testing.T) {
 	}
 }
 
-// The results of asynchronous copies are what the program had when it had waited for them, and where it never did, or
-// gave the memory back before, the trace says so.
+// Results of asynchronous copies are captured when the program has waited for them. If it never waits, or frees the memory before,
+// the trace has the reason.
 func TestResults(t *testing.T) {
 	program := testenv.CompileC(t, "result", []string{source("result.c")})
 	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
@@ -540,7 +540,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Why a result of an asynchronous copy was not captured stands in the trace, and what can be captured after that is.
+// If a result was not captured, the trace has the reason. Later results are captured.
 func TestResultsNotCaptured(t *testing.T) {
 	program := testenv.CompileC(t, "pending", []string{source("pending.c")})
 	for way, want := range map[string]map[format.Reason]int{
@@ -579,8 +579,8 @@ func TestResultsNotCaptured(t *testing.T) {
 	}
 }
 
-// A wait for an event is for the record before it, and not for one that another thread makes meanwhile: its results are
-// taken later, when they are there.
+// A wait for an event covers the record before the wait, not one that another thread makes meanwhile. Later results are captured
+// when they are there.
 func TestResultsBesideWait(t *testing.T) {
 	src := []string{source("beside.c")}
 	lib := testenv.CompileC(t, "libascendcl.so", src, "-DRUNTIME", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
@@ -625,7 +625,7 @@ func TestPayloadLevels(t *testing.T) {
 	hashed, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Hash}, Limits: record.Limits{Block: true}}, program)
 	small, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Small}, Limits: record.Limits{Block: true}}, program)
 	a, b := payloads(t, full, format.Whole), payloads(t, hashed, format.HashOnly)
-	// At the level small the program's own thread hashes what is large, at the level hash the recorder does.
+	// At the level small the program's own thread hashes large payloads, at the level hash the recorder does.
 	c := payloads(t, small, format.HashOnly)
 	if len(a) == 0 || !slices.Equal(a, b) || !slices.Equal(a, c) {
 		t.Errorf("hashes of whole payloads %x, hashed by the recorder %x, by the shim %x", a, b, c)
@@ -635,7 +635,7 @@ func TestPayloadLevels(t *testing.T) {
 	}
 }
 
-// Small copies are left out on request: nothing that the program has copied below 4 KiB is in the file.
+// With NoSmall, no copy below 4 KiB is in the file.
 func TestNoSmallCopies(t *testing.T) {
 	r, _, _ := run(t, record.Options{Capture: record.Capture{Replayable: true, NoSmall: true}}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
 	if r.Meta().Replayable {
@@ -664,7 +664,7 @@ func TestNoSmallCopies(t *testing.T) {
 	}
 }
 
-// payloads returns the hashes of the large copies.
+// payloads returns the hashes of large copies.
 func payloads(t *testing.T, r *format.Reader, want format.Status) [][16]byte {
 	t.Helper()
 	var hashes [][16]byte
@@ -700,7 +700,7 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// Nothing stays behind in the shared memory: neither the session nor the shim.
+// Neither the session nor the shim stays in shared memory.
 func TestNothingLeftBehind(t *testing.T) {
 	program := testenv.Example(t, "hello")
 	_, _, out := run(t, record.Options{}, "/bin/sh", "-c", "echo $ACLTRACE_SESSION $LD_PRELOAD; "+program)

@@ -14,9 +14,9 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// AddressSanitizer's shared runtime ended each recorded program, since the shim was loaded before it. A program with a sanitizer, shared or
-// static, ends as it does alone, also if a script starts it or the runtime is in LD_PRELOAD already, and the sanitizer still reports. The
-// simulator's memory lay in ThreadSanitizer's shadow, which ended the program.
+// AddressSanitizer's shared runtime ended each recorded program, since the shim was loaded before it. A program with a shared or
+// static sanitizer now ends as it does alone, even if a script starts it or the sanitizer is in LD_PRELOAD already, and the sanitizer
+// still reports. The simulator's memory was in ThreadSanitizer's shadow, which ended the program.
 func TestSanitizedProgramsEndAsAlone(t *testing.T) {
 	t.Setenv("TSAN_OPTIONS", "atexit_sleep_ms=0")
 	for _, s := range []struct{ name, compiler, flags, preload string }{
@@ -68,7 +68,7 @@ func TestSanitizedProgramsEndAsAlone(t *testing.T) {
 	}
 }
 
-// The options of AddressSanitizer that a user sets come after the recorder's.
+// The user's ASAN_OPTIONS come after the recorder's.
 func TestSanitizerOptionsAreKept(t *testing.T) {
 	o := wild(t, record.Options{Env: append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0")}, "/bin/sh", "-c", "echo $ASAN_OPTIONS")
 	if o.stdout != "verify_asan_link_order=0:detect_leaks=0\n" {
@@ -76,7 +76,7 @@ func TestSanitizerOptionsAreKept(t *testing.T) {
 	}
 }
 
-// sanitized compiles testdata/sanitized.c; the test is skipped if the compiler has not got the sanitizer.
+// sanitized compiles testdata/sanitized.c. It skips the test if the compiler does not have the sanitizer.
 func sanitized(t *testing.T, compiler string, flags ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(compiler); err != nil {

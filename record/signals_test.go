@@ -19,22 +19,22 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// recordedWithSignals records a program that writes a line for each signal. It does the steps one after the other: each must give its line, and no
-// other line may come.
+// recordedWithSignals records a program that writes a line for each signal. Each step must produce its line, and no other line may
+// appear.
 func recordedWithSignals(t *testing.T, cmd *exec.Cmd, said io.Reader, steps []signalStep) {
 	t.Helper()
 	trace := cmd.Args[slices.Index(cmd.Args, "-o")+1]
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout.(*os.File).Close() // so that the end of all who write there is seen
+	cmd.Stdout.(*os.File).Close() // to see the end of file when all writers have ended
 	defer time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() }).Stop()
 	lines := bufio.NewScanner(said)
 	var told []string
 	await := func(line string) {
 		for lines.Scan() {
 			s := strings.TrimSpace(lines.Text())
-			if strings.HasSuffix(s, line) { // behind the terminal's echo of a key
+			if strings.HasSuffix(s, line) { // after the terminal's echo of a key
 				return
 			}
 			told = append(told, s)
@@ -70,8 +70,8 @@ type signalStep struct {
 	told string
 }
 
-// SIGINT and SIGQUIT to the recorder did not reach the program, so that a container with another stop signal than SIGTERM ended in SIGKILL; SIGUSR1
-// and SIGUSR2 ended the recorder alone.
+// SIGINT and SIGQUIT to the recorder did not reach the program, so that a container with another stop signal than SIGTERM ended in
+// SIGKILL. SIGUSR1 and SIGUSR2 ended only the recorder.
 func TestSignalsReachTheProgram(t *testing.T) {
 	program := testenv.CompileC(t, "signals", []string{source("signals.c")}, "-D_GNU_SOURCE")
 	command := func() *exec.Cmd {
@@ -109,7 +109,7 @@ func TestSignalsReachTheProgram(t *testing.T) {
 	})
 }
 
-// terminal returns the two sides of a new one.
+// terminal returns the two sides of a new terminal.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/record/session"
 )
 
-// A call that never returns showed nowhere: each command said of a recording in progress that none is unfinished.
+// A call that never returns was not shown: each command reported no unfinished call for a recording in progress.
 func TestCallsInProgress(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "hang.aclt")
@@ -39,7 +39,7 @@ func TestCallsInProgress(t *testing.T) {
 	}
 }
 
-// A slow call sealed a ring only when it returned: one that never returns did not. The trace has the call, and one seal is made of it.
+// A slow call sealed a ring only when it returned. Now a call that never returns causes one seal, and the trace has the call.
 func TestSlowCallInProgress(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "slow.aclt")
@@ -71,7 +71,7 @@ func TestSlowCallInProgress(t *testing.T) {
 	}
 }
 
-// waits starts a recorder of a program that hangs, and returns the session when the program waits.
+// waits records a program that hangs, and returns the session when the program waits.
 func waits(t *testing.T, recorder *exec.Cmd) (folder string) {
 	t.Helper()
 	recorder.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

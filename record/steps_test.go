@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// What --steps A:B keeps is what the steps of a trace of everything have, however steps are told apart.
+// --steps A:B keeps the same calls as the steps of a complete trace have, for each way to separate steps.
 func TestSteps(t *testing.T) {
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
@@ -25,7 +25,7 @@ func TestSteps(t *testing.T) {
 		processes int
 		ranges    []string
 		marker    string
-		source    step.Source // of the whole trace
+		source    step.Source // in the complete trace
 	}{
 		"ranges":                  {1, []string{"train step"}, "", step.Marked},
 		"ranges by a marker":      {1, []string{"lap"}, "lap", step.Marked},
@@ -59,7 +59,7 @@ func TestSteps(t *testing.T) {
 				}
 				got := blocks(t, r, -1, 0, 1<<62)
 				if from == 0 {
-					delete(got, 1) // with what warms up before the first step
+					delete(got, 1) // launches that warm up before the first step
 					delete(want, 1)
 				}
 				if !maps.Equal(got, want) {
@@ -81,7 +81,7 @@ func TestSteps(t *testing.T) {
 			}
 		})
 	}
-	// Steps that never come.
+	// Steps that the program does not reach.
 	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Steps: record.Steps{Range: &record.StepRange{First: 100, Last: 110}}}, program, kernels, "1", "40")
 	want := record.MissedSteps{Wanted: record.StepRange{First: 100, Last: 110}, Made: 41, By: "calls of aclrtSynchronizeStream"}
 	if res.Missed == nil || *res.Missed != want {
@@ -97,7 +97,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// blocks counts the launches of a process, of all where that is below 0, in a time by how many blocks they have.
+// blocks counts the launches of a process (of all if negative) in a time range, by their number of blocks.
 func blocks(t *testing.T, r *format.Reader, process int, from, to int64) map[uint64]int {
 	n := map[uint64]int{}
 	for _, c := range callsOf(r, calls(t, r), "aclrtLaunchKernelWithHostArgs") {

@@ -25,9 +25,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// What happens while recording is off is not forgotten where later calls mean something else by it: memory that the runtime gave out then is
-// pinned, a result that the program waited for then is not taken from what lies there later, and a list of arguments that was begun anew then
-// has no buffers of the one before.
+// Calls while recording is off may change the meaning of later calls. Memory that was allocated meanwhile is known as pinned, a
+// result that was awaited meanwhile is not captured later, and an argument list that was begun again has no old buffers.
 func TestUnseenPaused(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
@@ -112,7 +111,7 @@ func TestUnseenPaused(t *testing.T) {
 	}
 }
 
-// A stream that ends gives back the events that lie on it, and their times are records of their own beside that of the call.
+// A stream that is destroyed returns its events, and their times are records beside the call's own.
 func TestStreamLeft(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	out := filepath.Join(t.TempDir(), "l.aclt")
@@ -141,7 +140,7 @@ func TestStreamLeft(t *testing.T) {
 	}
 }
 
-// However recording is switched off and on, and whatever is lost, each result in the trace is what the copy had brought.
+// Each result in the trace is the copied data, with recording switched off and on at any time, and with losses.
 func TestUnseenToggled(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	program := testenv.CompileC(t, "toggle", []string{"testdata/toggle.c"}, "-lpthread")
@@ -162,7 +161,7 @@ func TestUnseenToggled(t *testing.T) {
 					_, _ = session.Ask(mine, &session.Request{Do: []session.Action{session.ActStart, session.ActStop}[i%2]}) // a busy recorder may not answer
 					time.Sleep(20 * time.Millisecond)
 				}
-				// However slow the machine, some results come before the end.
+				// On any machine, some results come before the end.
 				before := int64(-1)
 				testenv.Await(func() bool {
 					st, err := session.Ask(mine, &session.Request{Do: session.ActStart})
@@ -194,7 +193,7 @@ func TestUnseenToggled(t *testing.T) {
 				}
 			}
 			results := 0
-			last := map[uint32]uint64{} // of each thread, what went to the device
+			last := map[uint32]uint64{} // latest value copied to the device, by thread
 			for c, err := range r.Calls(nil) {
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +210,7 @@ func TestUnseenToggled(t *testing.T) {
 						continue
 					}
 					results++
-					// The copy to the device may be one that was not recorded.
+					// The copy to the device may not be recorded.
 					if was, ok := last[c.Thread]; !bytes.Equal(b, bytes.Repeat(b[:8], len(b)/8)) || n>>48 < 1 || n>>48 > 4 || ok && n < was {
 						t.Errorf("call %d: %x, behind a copy of %x", c.Index, b, was)
 					}
@@ -224,7 +223,7 @@ func TestUnseenToggled(t *testing.T) {
 	}
 }
 
-// content is the bytes of a payload that is in the trace.
+// content returns the bytes of a payload in the trace.
 func content(t *testing.T, r *format.Reader, d *format.Data) []byte {
 	t.Helper()
 	if d.Bytes != nil {
@@ -237,7 +236,7 @@ func content(t *testing.T, r *format.Reader, d *format.Data) []byte {
 	return b
 }
 
-// between does something while testdata/unseen.c waits at a step.
+// between runs do while testdata/unseen.c waits at a step.
 func between(step string, do func() error) error {
 	if !testenv.Await(func() bool { _, err := os.Stat(step); return err == nil }) {
 		return fmt.Errorf("the program does not reach %s", step)
@@ -248,8 +247,7 @@ func between(step string, do func() error) error {
 	return os.WriteFile(step+"go", nil, 0o600)
 }
 
-// The same of calls that there was no room for in a ring: a wait among them lets go of the results, which are not taken later from memory that
-// the program has used again.
+// The same with lost calls: a lost wait drops the pending results, which are not captured later from reused memory.
 func TestUnseenLost(t *testing.T) {
 	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Drop, RingBytes: 64 << 10, PayloadLimit: 1 << 20})
 	if err != nil {
@@ -283,8 +281,8 @@ func TestUnseenLost(t *testing.T) {
 	}
 }
 
-// A result that one thread waits for may be of another one's call that the recorder has not seen yet, of a thread that is newer than its
-// last look at the rings, or that has got the ring of one before it.
+// A thread may wait for a result of another thread's call that the recorder has not read yet: the other thread is newer than the
+// recorder's last look at the rings, or has taken over a ring.
 func TestResultOfNewThread(t *testing.T) {
 	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Block, PayloadLimit: 1 << 20})
 	if err != nil {
@@ -304,14 +302,14 @@ func TestResultOfNewThread(t *testing.T) {
 	}
 	goOn := func(step int) error { return os.WriteFile(filepath.Join(dir, strconv.Itoa(step)+"go"), nil, 0o600) }
 	for step := 0; step < 4 && err == nil; step += 2 {
-		// While the recorder is at the call before the step, the program does all that comes up to the next one.
+		// While the recorder handles the call before the step, the program runs up to the next step.
 		testenv.Wait(t, "the program at its step", there(step))
 		n.at = func() error {
 			err := goOn(step)
 			testenv.Wait(t, "the program behind its step", there(step+1))
 			return err
 		}
-		for load := ring.Pressed; load != ring.Idle && err == nil; { // and all is read before the next thread begins
+		for load := ring.Pressed; load != ring.Idle && err == nil; { // read everything before the next thread begins
 			load, err = s.Drain(&n)
 		}
 		if n.at != nil {
@@ -339,10 +337,10 @@ func TestResultOfNewThread(t *testing.T) {
 	}
 }
 
-// newer gathers calls by thread and number, and the results.
+// newer collects calls by thread and number, and results.
 type newer struct {
 	t        *testing.T
-	at       func() error // is called once, at a call of aclrtGetDevice
+	at       func() error // called once, at a call to aclrtGetDevice
 	calls    map[[2]uint64]string
 	payloads []newResult
 }
@@ -377,7 +375,7 @@ func (n *newer) Payload(p *probe.Payload) error {
 	return nil
 }
 
-// results gathers what a session tells of the results of copies.
+// results collects the results of copies that a session reports.
 type results struct {
 	probe.Sink
 	got  []string

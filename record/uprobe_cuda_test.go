@@ -15,20 +15,20 @@ import (
 	"github.com/acltrace/acltrace/replay/compile"
 )
 
-// The uprobes are not AscendCL's own: they see the same calls of the CUDA driver as the shim, in the same order on each thread, with the
-// same arguments and memory, but for what a tag in a structure makes of a function.
+// Uprobes also record the CUDA driver: the same calls as the shim, in the same order on each thread, with the same arguments and
+// memory, except for functions that depend on a tag in a structure.
 func TestUprobesOfCUDA(t *testing.T) {
 	uprobesOfCUDA(t, cudaDriver(t), 50)
 }
 
-// Binaries tell their own size, and members of structures what rows a copy has.
+// Binaries have their own size, and structures describe the rows of a copy.
 func TestUprobesOfCUDASizes(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
 	uprobesOfCUDA(t, testenv.CompileC(t, "sizes", []string{source("cuda_sizes.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda"), 30)
 }
 
-// uprobesOfCUDA compares what the shim and the uprobes see of a program, which makes at least so many calls on its first thread.
+// uprobesOfCUDA compares the traces from the shim and the uprobes for a program with at least so many calls on its first thread.
 func uprobesOfCUDA(t *testing.T, program string, least int) {
 	t.Helper()
 	a, _, _ := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}}, program)
@@ -39,8 +39,8 @@ func uprobesOfCUDA(t *testing.T, program string, least int) {
 		t.Errorf("%+v", res)
 	}
 	b := open(t, o.Output)
-	// Functions of the program that the driver calls are what uprobes don't see, on a thread of the driver's. How often the program asks
-	// before something is done is not the same in two runs.
+	// Uprobes don't see host functions that the driver calls on its own thread. The number of queries before a task is done differs
+	// between two runs.
 	const notReady = 600
 	threads := func(r *format.Reader) [][]*format.Call {
 		by := make([][]*format.Call, len(r.Threads()))
@@ -63,7 +63,7 @@ func uprobesOfCUDA(t *testing.T, program string, least int) {
 		for j, c := range as[i] {
 			d := bs[i][j]
 			if name, _, form := strings.Cut(a.Schema().FuncName(c.Func), ":"); form {
-				// A probe is at the function, and tells no form of it.
+				// A probe is on the function, and does not know its forms.
 				if got := b.Schema().FuncName(d.Func); got != name || d.Ret != c.Ret {
 					t.Errorf("call %d: %s, %d, and %s, %d", c.Index, name, c.Ret, got, d.Ret)
 				}
@@ -82,7 +82,7 @@ func uprobesOfCUDA(t *testing.T, program string, least int) {
 	}
 }
 
-// A program that ends before anybody can look at it has its library probed all the same, and is not said to lack it.
+// A program that ends at once has its library probed nevertheless, and is not reported as unrecorded.
 func TestUprobesOfShortPrograms(t *testing.T) {
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
 	program := testenv.CompileC(t, "binaries", []string{source("cuda_binaries.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
@@ -96,8 +96,8 @@ func TestUprobesOfShortPrograms(t *testing.T) {
 	}
 }
 
-// What uprobes record of a program is replayed, wherever its memory comes to lie: the arguments of its kernels are in the trace, of each
-// form of launch and of nodes, those of the very first launch too.
+// A uprobe recording can be replayed at other addresses: the trace has the arguments of kernels for each kind of launch and node,
+// including the first launch.
 func TestUprobesOfCUDAReplay(t *testing.T) {
 	program := cudaDriver(t)
 	cases := []string{"load-ptx", "load-options", "load-fat", "load-library", "packed", "many-arguments", "cooperative", "attribute-cooperative",

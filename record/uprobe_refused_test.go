@@ -16,8 +16,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// Functions that begin with a LOCK or segment prefix were counted as hooked, and none of their calls was recorded: the kernel puts no
-// uprobe on them. They are named and not counted, and a library of such functions alone is refused.
+// Functions that begin with a LOCK or segment prefix were counted as hooked, and their calls were not recorded, since the kernel puts
+// no uprobe on them. Now they are listed and not counted, and a library with only such functions is refused.
 func TestUprobesThatTheKernelRefuses(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("prefixes are those of amd64")
@@ -45,14 +45,14 @@ func TestUprobesThatTheKernelRefuses(t *testing.T) {
 	}
 }
 
-// eBPF with --policy block lost calls, and advised --policy block: a probe in the kernel can't wait, and the pair is refused.
+// eBPF with --policy block lost calls, and recommended --policy block. A probe in the kernel can't wait: the combination is refused.
 func TestUprobesDoNotBlock(t *testing.T) {
 	o := record.Options{Model: acl.Model, Capture: record.Capture{Probe: "ebpf"}, Limits: record.Limits{Block: true}, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
 	var conflict *record.OptionError
 	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.As(err, &conflict) || conflict.Conflict != record.BlockWithoutShim {
 		t.Errorf("%v", err)
 	}
-	o.Limits.Block, o.Capture.Replayable = false, true // which asks for as much as can be had
+	o.Limits.Block, o.Capture.Replayable = false, true // does not imply Block with eBPF
 	_, err := record.Run(context.Background(), &o)
 	testenv.Uprobes(t, err)
 	if policy := open(t, o.Output).Meta().Policy; policy != "drop" {

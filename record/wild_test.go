@@ -22,12 +22,12 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// outcome is what a recording has left: the trace, and what the program wrote.
+// outcome is a recording's result: the trace and the program's output.
 type outcome struct {
 	*record.Result
 	r              *format.Reader
 	calls          []*format.Call
-	by             map[string]int // calls of each function
+	by             map[string]int // calls by function
 	stdout, stderr string
 }
 
@@ -65,7 +65,7 @@ func wild(t *testing.T, o record.Options, command ...string) *outcome {
 	return out
 }
 
-// fake compiles the runtime of a few functions and returns an environment in which programs find it.
+// fake compiles a runtime with few functions and returns an environment in which programs find it.
 func fake(t *testing.T) []string {
 	t.Helper()
 	lib := testenv.CompileC(t, "libascendcl.so", []string{filepath.Join(testenv.Root(t), "probe/shim/arm64test/runtime.c")},
@@ -80,7 +80,7 @@ func root(t *testing.T) {
 	}
 }
 
-// tmpfs mounts a file system of some size for the time of a test.
+// tmpfs mounts a file system with a size limit during a test.
 func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	root(t)
@@ -96,8 +96,8 @@ func tmpfs(t *testing.T, size string) string {
 	return dir
 }
 
-// Processes that are made in every way, change their program, or outlive the one that was started: every call is in the
-// trace, each with its process.
+// Processes are created in every way, execute other programs, or outlive the started one. Every call is in the trace, with its
+// process.
 func TestWildProcesses(t *testing.T) {
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	empty := t.TempDir()
@@ -135,7 +135,7 @@ func TestWildProcesses(t *testing.T) {
 			}
 		})
 	}
-	// By uprobes the recording ends with the program, and says what goes on.
+	// With uprobes the recording ends with the program, and lists processes that go on.
 	t.Run("daemon by uprobes", func(t *testing.T) {
 		until, told, err := os.Pipe()
 		if err != nil {
@@ -150,8 +150,8 @@ func TestWildProcesses(t *testing.T) {
 			t.Errorf("%+v", res)
 		}
 	})
-	// In an empty root there is neither the simulator nor the session: programs work with what is mapped already. Another user may
-	// not open the session.
+	// In an empty root there is neither the simulator nor the session: programs work with libraries that they map already. Another
+	// user may not open the session.
 	for _, c := range []struct {
 		mode           string
 		calls, refused int
@@ -192,8 +192,7 @@ func TestWildProcesses(t *testing.T) {
 	})
 }
 
-// What a program has done before an exec keeps its own numbers, when the next program has the same thread's number and
-// nobody has read the first one's calls before the second one's.
+// Calls before an exec keep their own sequence numbers if the next program has the same TID and the recorder reads both together.
 func TestWildExecKeepsCallsApart(t *testing.T) {
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	shim := testenv.Built(t, "lib/libacltrace.so")
@@ -237,7 +236,7 @@ func TestWildThreads(t *testing.T) {
 			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
 		}
 	})
-	// The kernel would end a program by a signal that makes a file larger than it may be.
+	// The kernel ends a program by a signal if a file exceeds the limit.
 	for what, blocks := range map[string]string{"rings": "100", "any file": "0"} {
 		t.Run("limit of file size for "+what, func(t *testing.T) {
 			out := wild(t, small, "/bin/sh", "-c", "ulimit -f "+blocks+"; exec "+program+" errno")
@@ -273,7 +272,7 @@ func TestWildThreads(t *testing.T) {
 		if out.ExitCode != 0 || out.Unfinished != 0 || handled < 2 {
 			t.Fatalf("%+v, %s, handled %d", out.Result, out.stderr, handled)
 		}
-		// A handler's call within another call is counted.
+		// A handler's call inside another call is counted.
 		if g := out.by["aclrtGetDevice"]; g < n || g+int(out.Lost) != n+handled+1 || /* the first one calls twice */ out.by["aclrtSynchronizeStream"] != 1 || out.by["aclInit"] != 1 {
 			t.Errorf("calls %v, %d handled", out.by, handled)
 		}
@@ -297,13 +296,13 @@ func TestWildThreads(t *testing.T) {
 		if n := out.by["aclrtSetDevice"] + out.by["aclrtLaunchKernelWithHostArgs"]; n != stepped || out.by["aclrtGetDevice"] != stepped {
 			t.Errorf("calls %v, want %d that were stopped in and as many others", out.by, stepped)
 		}
-		// Some of the handler's calls come before the other has begun, or after its end. The rest is counted.
+		// Some of the handler's calls come before the other call has begun, or after its end. The rest is counted.
 		if n := out.by["aclrtMalloc"]; n < 3 || n >= stepped || n+int(out.Lost) != stepped-1 {
 			t.Errorf("%d calls of the handler, of %d", n, stepped)
 		}
 	})
-	// A call that is left by a jump never ends, and the shim takes what the thread calls later for a part of it. The
-	// program goes on.
+	// A call that is left by longjmp never ends, and the shim takes the thread's later calls for a part of it. The program goes
+	// on.
 	t.Run("left by longjmp", func(t *testing.T) {
 		out := wild(t, small, program, "longjmp")
 		if out.ExitCode != 0 || out.Unfinished != 1 || out.by["aclrtSynchronizeStream"] != 1 || out.by["aclrtGetDevice"] != 10 {
@@ -318,7 +317,7 @@ func TestWildThreads(t *testing.T) {
 	})
 }
 
-// A crash inside the runtime ends the program as it does without the recorder, and leaves every call.
+// A crash inside the runtime ends the program as without the recorder, and leaves every call.
 func TestWildCrashInside(t *testing.T) {
 	object := testenv.CompileC(t, "crash.o", []string{source("wild_crash_kernel.c")}, "-c")
 	t.Setenv("ACLSIM_KERNELS", testenv.CompileC(t, "crash.so", []string{source("wild_crash_kernel.c")}, "-shared", "-fPIC"))
@@ -338,7 +337,7 @@ func TestWildCrashInside(t *testing.T) {
 	}
 }
 
-// Arguments that the runtime would not read are not what the program ends by.
+// Invalid arguments that the runtime does not read do not crash the program.
 func TestWildArguments(t *testing.T) {
 	out := wild(t, record.Options{Sim: true}, testenv.CompileC(t, "arguments", []string{source("arguments.c")}))
 	if out.ExitCode != 0 || out.stdout != "refused\n" || out.by["aclrtLaunchKernelWithHostArgs"] != 1 || out.Failed != 1 {
@@ -346,7 +345,7 @@ func TestWildArguments(t *testing.T) {
 	}
 }
 
-// What can be read but once is not read again: the program would wait for ever.
+// A pipe is not read a second time, since the program would wait for ever.
 func TestWildPipe(t *testing.T) {
 	program := testenv.CompileC(t, "pipe", []string{source("pipe.c")})
 	out := wild(t, record.Options{Sim: true}, program, filepath.Join(t.TempDir(), "pipe"), testenv.Built(t, "lib/aclsim_kernels.o"))
@@ -355,7 +354,7 @@ func TestWildPipe(t *testing.T) {
 	}
 }
 
-// A runtime that is unloaded and loaded again at another place is called there.
+// A runtime that is unloaded and loaded again at another address is called there.
 func TestWildUnload(t *testing.T) {
 	env := fake(t)
 	lib := strings.TrimPrefix(env[len(env)-1], "LD_LIBRARY_PATH=")
@@ -366,7 +365,7 @@ func TestWildUnload(t *testing.T) {
 	}
 }
 
-// A program that runs with more rights than its caller works, and nothing of it is recorded, even if it is linked to the shim.
+// A program that gains rights works, and is not recorded, even if it is linked to the shim.
 func TestWildSetuid(t *testing.T) {
 	root(t)
 	env := fake(t)
@@ -397,7 +396,7 @@ func TestWildSetuid(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
-	// The program opens the session by itself, as it is linked to the shim: nothing but the shim keeps it from that.
+	// The program is linked to the shim: only the shim itself keeps it from opening the session.
 	session := func(args ...string) (string, sink) {
 		s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
 		if err != nil {
@@ -429,7 +428,7 @@ func TestWildSetuid(t *testing.T) {
 	if out != "65534 0\n" || n.calls != 0 || n.processes != 0 {
 		t.Errorf("set-uid: %q, %+v", out, n)
 	}
-	// Under the recorder, too; and a program that has merely given its rights away finds the shim and says nothing.
+	// The same under the recorder. A program that has only dropped rights finds the shim and prints nothing.
 	for _, p := range []string{program, start} {
 		r := wild(t, record.Options{Env: env}, start, "become-nobody", p)
 		if r.ExitCode != 0 || !strings.HasPrefix(r.stdout, "65534 ") || r.stderr != "" || len(r.calls) != 0 {
@@ -438,7 +437,7 @@ func TestWildSetuid(t *testing.T) {
 	}
 }
 
-// sink counts what a session hands on.
+// sink counts the items that a session reports.
 type sink struct {
 	calls, processes int
 	numbers          []uint64
@@ -455,7 +454,7 @@ func (n *sink) Call(c *probe.Call) error {
 	return nil
 }
 
-// On a full disk the program runs on; the file holds what could be written.
+// On a full disk the program runs on, and the file has the calls that could be written.
 func TestWildFullDisk(t *testing.T) {
 	disk := tmpfs(t, "6m")
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
@@ -482,8 +481,8 @@ func TestWildFullDisk(t *testing.T) {
 	}
 }
 
-// small runs a command line in a mount namespace of its own, whose /dev/shm has the size, and returns what it wrote to
-// stdout and stderr, its exit code, and what it left in /dev/shm and in the folder for temporary files.
+// small runs a command line in its own mount namespace, whose /dev/shm has a size. It returns the standard output and error, the
+// exit code, and the files that are left in /dev/shm and the folder for temporary files.
 func small(t *testing.T, size string, env []string, args ...string) (stdout, stderr string, code int, left string) {
 	t.Helper()
 	root(t)
@@ -491,7 +490,7 @@ func small(t *testing.T, size string, env []string, args ...string) (stdout, std
 	script := `mount -t tmpfs -o size=$1 none /dev/shm || exit 77; shift; "$@"; code=$?; find /dev/shm "$TMPDIR" -mindepth 1 >&3; exit $code`
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", size}, args...)...)
 	cmd.Env = append(env, "TMPDIR="+tmp)
-	// The mount is nobody else's to see.
+	// The mount is private.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -515,7 +514,7 @@ func small(t *testing.T, size string, env []string, args ...string) (stdout, std
 	return out.String(), errs.String(), code, string(b)
 }
 
-// A small /dev/shm costs threads, which are counted, and not the program; nothing stays behind, in it or elsewhere.
+// A small /dev/shm costs threads, which are counted, and never the program. No file is left in it or in another folder.
 func TestWildSmallMemory(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
@@ -529,7 +528,7 @@ func TestWildSmallMemory(t *testing.T) {
 		{"2m", "64K", "threads NOT RECORDED", 0},
 		{"1m", "8M", "20 threads NOT RECORDED", 0},
 		{"512k", "64K", "threads NOT RECORDED", 0},
-		{"64k", "64K", "no space left on device", 125}, // not even the table of threads
+		{"64k", "64K", "no space left on device", 125}, // too small for the table of threads
 	} {
 		t.Run(c.size, func(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "run.aclt")
@@ -544,7 +543,7 @@ func TestWildSmallMemory(t *testing.T) {
 	}
 }
 
-// Programs write the same with and without the recorder, to the byte.
+// A program's output is the same with and without the recorder, to the byte.
 func TestWildOutput(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	for _, c := range [][]string{
@@ -567,7 +566,7 @@ func TestWildOutput(t *testing.T) {
 	}
 }
 
-// A program that the recorded command has left behind finds the shim as long as it runs.
+// A program that outlives the recorded command finds the shim as long as it runs.
 func TestWildShimOutlives(t *testing.T) {
 	done := filepath.Join(t.TempDir(), "done")
 	command := fmt.Sprintf("(while [ ! -e %s.go ]; do sleep 0.02; done; /bin/true; echo end) >%s.part 2>&1 && mv %s.part %s & exit 0", done, done, done, done)
@@ -589,7 +588,7 @@ func TestWildShimOutlives(t *testing.T) {
 	}
 }
 
-// The trace gets the name of the host, the process and the rank.
+// A trace's name may have the host, the PID and the rank.
 func TestWildName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("RANK", "5")
@@ -615,7 +614,7 @@ func TestWildName(t *testing.T) {
 	}
 }
 
-// cgroup makes a cgroup with a controller for the time of a test, and says whether it is of version 2.
+// cgroup creates a cgroup with a controller during a test, and reports whether it has version 2.
 func cgroup(t *testing.T, controller string) (dir string, v2 bool) {
 	t.Helper()
 	root(t)
@@ -639,8 +638,8 @@ func cgroup(t *testing.T, controller string) (dir string, v2 bool) {
 	return dir, v2
 }
 
-// group makes a memory cgroup with a limit in bytes for the time of a test and returns its folder and the number of
-// processes that were killed in it for want of memory.
+// group creates a memory cgroup with a limit in bytes during a test. It returns its folder, and a function that counts processes
+// that were killed in it for lack of memory.
 func group(t *testing.T, limit int) (dir string, killed func() string) {
 	t.Helper()
 	dir, v2 := cgroup(t, "memory")
@@ -665,13 +664,13 @@ func group(t *testing.T, limit int) (dir string, killed func() string) {
 	}
 }
 
-// A recorder that gets a hundredth of a core costs calls, or time where the program waits for it, and never the program:
-// each call is in the trace or in one of its gaps.
+// A recorder with a hundredth of a core costs calls, or time if the program waits for it, and never the program: each call is in the
+// trace or in a gap.
 func TestWildStarvedRecorder(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	dir, v2 := cgroup(t, "cpu")
-	file, little, all := "cpu.cfs_quota_us", "1000", "-1" // of 100 ms
+	file, little, all := "cpu.cfs_quota_us", "1000", "-1" // per 100 ms
 	if v2 {
 		file, little, all = "cpu.max", "1000 100000", "max"
 	}
@@ -685,7 +684,7 @@ func TestWildStarvedRecorder(t *testing.T) {
 				t.Skipf("no cpu cgroup here: %v", err)
 			}
 			trace := filepath.Join(t.TempDir(), "run.aclt")
-			// The recorder is the program's parent. What is left to do in the end it may do at once.
+			// The recorder is the program's parent. At the end it may finish at full speed.
 			script := fmt.Sprintf(`echo $PPID >%s/cgroup.procs || exit 77; %s 2 %d; code=$?; echo %s >%s; exit $code`, dir, program, c.calls, all, quota)
 			cmd := exec.Command(acltrace, "record", "--sim", "--policy", c.policy, "--ring-size", "64K", "-o", trace, "--", "/bin/sh", "-c", script)
 			ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
@@ -713,8 +712,8 @@ func TestWildStarvedRecorder(t *testing.T) {
 	}
 }
 
-// In a memory cgroup without room for rings, the program's own or one that it shares with the recorder, threads are not
-// recorded, which is told, and nobody is killed. What is left is for the program.
+// If a memory cgroup, the program's own or a shared one, has no room for rings, threads are not recorded, which is reported, and
+// no process is killed. The free memory is left to the program.
 func TestWildMemoryCgroup(t *testing.T) {
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
 	acltrace := testenv.Built(t, "bin/acltrace")
@@ -723,7 +722,7 @@ func TestWildMemoryCgroup(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		limit    int
-		min, max int // threads that are recorded
+		min, max int // recorded threads
 	}{
 		{"none", 24 << 20, 0, 0},
 		{"some", 160 << 20, 3, 5},
@@ -752,7 +751,7 @@ func TestWildMemoryCgroup(t *testing.T) {
 	}
 }
 
-// Version 2 of cgroups, as it looks in a container: its own limit is at the top.
+// In a container, the limit of a version 2 cgroup is in the topmost folder.
 func TestWildMemoryCgroupVersion2(t *testing.T) {
 	root(t)
 	if b, _ := os.ReadFile("/proc/self/cgroup"); !bytes.Contains(b, []byte("0::/")) {
@@ -776,7 +775,7 @@ func TestWildMemoryCgroupVersion2(t *testing.T) {
 	}
 }
 
-// A recording inside another takes over what it starts: each call is in one of the traces, and the outer one names the inner.
+// A recording inside another one takes over its programs: each call is in one trace, and the outer trace names the inner one.
 func TestWildNested(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})

@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// ownLibraries makes a copy of the built libraries, so that uprobes on them see the programs of this test alone.
+// ownLibraries copies the built libraries, so that uprobes on them see only this test's programs.
 func ownLibraries(t *testing.T) string {
 	t.Helper()
 	from := filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
@@ -47,21 +47,21 @@ func ownLibraries(t *testing.T) string {
 	return to
 }
 
-// The kernel, which sees every call however the program makes it, counts what the shim has recorded: equal, function by
-// function. So it is for programs that call the lower library directly, and for collectives, which call the runtime in turn.
+// The kernel sees every call and counts the same number as the shim for each function. This includes programs that call the lower
+// library directly, and collectives, which call the runtime.
 func TestShimAgainstUprobes(t *testing.T) {
 	type job struct {
 		command   []string
-		libraries []string             // that it uses beside the runtime's
-		forget    func(map[string]int) // takes away what was counted and is no call of the program's
+		libraries []string             // besides the runtime's
+		forget    func(map[string]int) // subtracts calls that the program did not make
 	}
 	jobs := map[string]func(t *testing.T) job{
 		"lower": func(t *testing.T) job { return job{command: lower(t), forget: func(map[string]int) {}} },
 		"collectives": func(t *testing.T) job {
 			program, lib := collectives(t)
 			return job{command: []string{program}, libraries: []string{lib}, forget: func(n map[string]int) {
-				// The library asks itself for the number of ranks once, inside a call that is recorded. The other
-				// time the shim asks, once for a communicator, to know how long an array is, and the library asks the runtime in turn.
+				// The library queries the number of ranks once, inside a recorded call. The shim queries it once per
+				// communicator to know an array's length, and the library then queries the runtime.
 				if n["HcclGetRankSize"] != 2 {
 					t.Errorf("the number of ranks was asked for %d times, by the library and the shim once each is 2", n["HcclGetRankSize"])
 				}
@@ -97,8 +97,7 @@ func TestShimAgainstUprobes(t *testing.T) {
 				}
 			}
 			j.forget(witnessed)
-			// These the shim itself has called: it asks the runtime for the sizes behind an array of arguments, and for its
-			// ids of tasks.
+			// The shim's own calls: it queries argument sizes and task ids.
 			for _, own := range []string{"aclrtFunctionGetParamCount", "aclrtFunctionGetParamInfo", "aclrtGetThreadLastTaskId", "aclrtStreamGetId"} {
 				delete(witnessed, own)
 			}
@@ -109,8 +108,8 @@ func TestShimAgainstUprobes(t *testing.T) {
 	}
 }
 
-// Both probes see the same calls with the same arguments, outputs and memory, in the same order: for every example, for a program
-// that calls the lower library directly, and for one with collectives, which enclose calls of the runtime.
+// Both probes see the same calls with the same arguments, outputs and memory, in the same order. This holds for every example, for a
+// program that calls the lower library directly, and for collectives, which enclose runtime calls.
 func TestUprobesAgainstShim(t *testing.T) {
 	type job struct {
 		command []string
@@ -160,7 +159,7 @@ func TestUprobesAgainstShim(t *testing.T) {
 	}
 }
 
-// late returns the data of calls that came after them.
+// late returns data that came after its call.
 func late(t *testing.T, r *format.Reader) map[uint64][]format.Data {
 	t.Helper()
 	late := map[uint64][]format.Data{}
@@ -175,7 +174,7 @@ func late(t *testing.T, r *format.Reader) map[uint64][]format.Data {
 	return late
 }
 
-// compareData compares the memory that belongs to a call. What uprobes can't have, they say to be missing.
+// compareData compares the memory that belongs to a call. Uprobes mark memory that they can't capture as missing.
 func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Call, as, bs []format.Data) {
 	t.Helper()
 	f := m.Lookup(ra.Schema().FuncName(c.Func))
@@ -212,11 +211,11 @@ func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Ca
 		where := fmt.Sprintf("call %d %s: parameter %d, item %d", c.Index, f.Name, x.Param, x.Item)
 		switch {
 		case y == nil && f.Params[x.Param].Role == api.ArgArray && unsized(bs, x.Param) && (m == acl.Model || fileGone(t, m, rb)):
-			continue // the examples' kernels have no metadata; or the program has removed the file with them as soon as it was loaded
+			continue // the examples' kernels have no metadata, or the program has removed their file after loading it
 		case y == nil && f.Params[x.Param].Size.Stored:
 			continue // only the runtime knows the sizes
 		case y == nil && x.Item != 0 && f.Task == api.GraphRun:
-			continue // what a graph copies when it runs
+			continue // copied when a graph runs
 		case y == nil:
 			t.Errorf("%s: not in the trace of the uprobes", where)
 			continue
@@ -224,9 +223,9 @@ func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Ca
 			t.Errorf("%s: %d and %d bytes", where, x.Len, y.Len)
 			continue
 		case x.Status == format.Whole && y.Status == format.Missing && (y.Reason == format.Unawaited || y.Len == 0):
-			continue // the result of a copy that was not waited for yet
+			continue // result of a copy that was not awaited yet
 		case x.Status == format.Whole && y.Status == format.Missing && y.Reason == format.LimitReached && (x.Len > 1<<20 || f.Params[x.Param].CopyDesc != nil) && oldKernel():
-			continue // before Linux 6.0 programs of uprobes keep no more, and no rows
+			continue // before Linux 6.0 uprobes capture no more, and no rows
 		case x.Status != y.Status:
 			t.Errorf("%s: status %v and %v %v", where, x.Status, y.Status, y.Reason)
 			continue
@@ -245,14 +244,14 @@ func compareData(t *testing.T, m *api.Model, ra, rb *format.Reader, c *format.Ca
 	}
 }
 
-// unsized reports whether it is said that nothing tells how large the arguments behind a parameter are.
+// unsized reports whether data is marked as arguments with an unknown size.
 func unsized(ds []format.Data, param uint8) bool {
 	return slices.ContainsFunc(ds, func(d format.Data) bool {
 		return d.Param == param && d.Item == 0 && d.Status == format.Missing && d.Reason == format.Unreadable
 	})
 }
 
-// fileGone reports whether a file was not there any more when the recorder looked.
+// fileGone reports whether a file was already removed when the recorder looked.
 func fileGone(t *testing.T, m *api.Model, r *format.Reader) bool {
 	t.Helper()
 	ds := late(t, r)
@@ -272,7 +271,7 @@ func oldKernel() bool {
 	return err == nil && version < 6<<16
 }
 
-// compare compares what two runs of a program must agree in: all but handles and addresses of the host's memory.
+// compare compares two runs, except handles and host addresses.
 func compare(t *testing.T, m *api.Model, r *format.Reader, a, b *format.Call) {
 	t.Helper()
 	f := m.Lookup(r.Schema().FuncName(a.Func))
@@ -296,7 +295,7 @@ func compare(t *testing.T, m *api.Model, r *format.Reader, a, b *format.Call) {
 	}
 }
 
-// A program that runs already is recorded from the moment of attaching, and runs on after it.
+// A running program is recorded from the moment of attaching, and runs on afterwards.
 func TestAttach(t *testing.T) {
 	program := testenv.Example(t, "tiny_decoder")
 	lib := ownLibraries(t)
@@ -314,7 +313,7 @@ func TestAttach(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	testenv.Wait(t, "a program in the middle of its work", func() bool { return ran(cmd.Process.Pid) > 20 })
-	// It stands still until the probes are there, and again from when there are enough calls until they are gone.
+	// It is stopped until the probes are attached, and again after enough calls until they are removed.
 	stand := func(still bool) {
 		sig := syscall.SIGCONT
 		if still {
@@ -330,7 +329,7 @@ func TestAttach(t *testing.T) {
 		launching(t, 1)(l)
 		stand(true)
 	})
-	// A recording that is to take a while ends by itself.
+	// A recording with a time limit ends by itself.
 	if _, err := record.Attach(t.Context(), &record.AttachOptions{PID: cmd.Process.Pid, Options: record.Options{Limits: record.Limits{For: time.Millisecond}, Model: acl.Model, Output: filepath.Join(t.TempDir(), "for.aclt")}}); err != nil {
 		t.Error(err)
 	}

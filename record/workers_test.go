@@ -16,7 +16,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A worker that died of a signal inside a recorded server showed nowhere.
+// A worker that was killed by a signal inside a recorded server was not reported.
 func TestHowWorkersEnd(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	program := testenv.CompileC(t, "workers", []string{"testdata/workers.c"})
@@ -65,7 +65,7 @@ func TestHowWorkersEnd(t *testing.T) {
 	}
 }
 
-// statusKnown reports whether this kernel tells how processes have ended whose parent has asked: Linux 6.15 and later do.
+// statusKnown reports whether this kernel returns the exit status of reaped processes, as Linux 6.15 and later do.
 func statusKnown() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
