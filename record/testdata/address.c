@@ -1,6 +1,6 @@
 /*
- * A program that gets memory where its address does not tell what it is and, with -DLIBRARY, the little of a runtime that gives it out:
- * pinned memory among the addresses of the device, and device memory, which nobody can read, far from there.
+ * A program with allocations whose address does not show their kind: pinned memory inside the device's address window, and unreadable
+ * device memory outside it. With -DLIBRARY: a minimal runtime that returns such memory.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -56,7 +56,7 @@ int main(void)
 	MUST(aclrtMemcpyAsync(pinned, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
 	MUST(aclrtSynchronizeStream(NULL));
 	MUST(aclrtReleaseMemAddress(device));
-	/* What was device memory is the program's own now. */
+	/* Former device memory belongs to the program now. */
 	again = mmap(RESERVED, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (again != RESERVED)
 		return 1;

@@ -1,4 +1,4 @@
-/* arguments: a launch with a size of its arguments that goes far beyond the memory that is there. The runtime refuses it by its kernel. */
+/* arguments: a launch whose arguments' size exceeds the mapped memory by far. The runtime refuses it because of its kernel. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * A thread waits for an event, which another records anew meanwhile, behind a copy on a stream of its own: the wait is not for that. With
- * -DRUNTIME, the little of a runtime that it calls, which copies when the stream is waited for.
+ * A thread waits for an event. Meanwhile another thread records the event again, after a copy on its own stream, which the wait does not
+ * cover. With -DRUNTIME: a minimal runtime, which copies during a wait for the stream.
  */
 #include <pthread.h>
 #include <stdlib.h>

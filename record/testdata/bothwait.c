@@ -1,4 +1,4 @@
-/* Two threads wait for the same copy, and each of them gives its memory another meaning as soon as its own wait has ended. */
+/* Two threads wait for the same copy, and each overwrites the memory when its own wait has ended. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* churn N: threads that come and go, each with some calls and a copy whose result a later thread waits for. */
+/* churn N: threads start and end, each with some calls and a copy whose result a later thread waits for. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

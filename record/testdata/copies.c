@@ -1,4 +1,4 @@
-/* copies: synchronous copies in both directions, and an asynchronous one to pinned memory, whose result is read when the program waits. */
+/* copies: synchronous copies in both directions, and an asynchronous one to pinned memory, whose result is captured at the wait. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* What OpenACC puts on the device, on two streams: arrays, two kernels, one behind the other, and what comes of them. Built with GCC's offloading. */
+/* An OpenACC program with two streams: arrays, two dependent kernels and their results. Built with GCC's offloading. */
 #include <openacc.h>
 #include <stdio.h>
 #include <stdlib.h>

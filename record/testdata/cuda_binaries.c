@@ -1,4 +1,4 @@
-/* Loads modules of PTX of the sizes that it is told, as large as real ones are, and overwrites each afterwards. */
+/* Loads PTX modules with the given sizes, and overwrites each module's text afterwards. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

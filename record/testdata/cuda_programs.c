@@ -1,10 +1,10 @@
-/* What kernels of other people's programs do, as functions of the host for the fake CUDA driver. */
+/* The kernels of third-party programs, as host functions for the fake CUDA driver. */
 #include <fakecuda.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ffmpeg's overlay_cuda, of a picture that lets nothing through: a plane at a time. */
+/* ffmpeg's overlay_cuda for an opaque picture, one plane at a time. */
 EXPORT void Overlay_Cuda(const struct fakecuda_launch *l)
 {
 	enum { X, Y, MAIN, MAIN_PITCH, OVER, OVER_PITCH, WIDTH, HEIGHT };
@@ -27,7 +27,7 @@ EXPORT void Overlay_Cuda(const struct fakecuda_launch *l)
 	}
 }
 
-/* ffmpeg's scale_cuda, where nothing is scaled: planes that are textures, put into one or, one beside the other, into two. */
+/* ffmpeg's scale_cuda without scaling: copies planes from textures into one plane, or interleaved into two. */
 static void planes(const struct fakecuda_launch *l, int from, int to, size_t count)
 {
 	enum { TEXTURES, PICTURES = 4, WIDTH = 8, HEIGHT, PITCH };
@@ -53,7 +53,7 @@ static void planes(const struct fakecuda_launch *l, int from, int to, size_t cou
 EXPORT void Subsample_Nearest_yuv420p_nv12(const struct fakecuda_launch *l) { planes(l, 0, 0, 1); }
 EXPORT void Subsample_Nearest_yuv420p_nv12_uv(const struct fakecuda_launch *l) { planes(l, 1, 1, 2); }
 
-/* An array of cuda_acc.c: the kernel is given the address of a list of addresses. */
+/* An array in cuda_acc.c: the kernel's argument is the address of a list of addresses. */
 static int *array(const struct fakecuda_launch *l, int n)
 {
 	enum { N = 100000 };

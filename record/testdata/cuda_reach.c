@@ -1,6 +1,6 @@
 /*
- * Reaches the CUDA driver by the way that it is told: `dlsym` of a library that it opens, or what cuGetProcAddress answers, of its first or
- * its second version, with the default stream of the thread too. It is linked to nothing.
+ * Gets the CUDA driver's functions in the given way: by dlsym from a library that it opens, or by version 1 or 2 of cuGetProcAddress,
+ * also with a default stream per thread. It is not linked to the driver.
  */
 #define ACLTRACE_EXACT_NAMES
 #include <cuda.h>
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	first = dlsym(library, "cuGetProcAddress");
 	second = dlsym(library, "cuGetProcAddress_v2");
 	if (strcmp(way, "self") == 0) {
-		/* Asked for by itself. */
+		/* Queries cuGetProcAddress itself. */
 		void *f = NULL;
 		if (first("cuGetProcAddress", &f, 12000, 0) != 0)
 			return 3;

@@ -1,4 +1,4 @@
-/* Binaries as text of many lengths, and copies of rows and planes on the host's side, with gaps and without. */
+/* Text binaries with many lengths, and copies of rows and planes in host memory, with and without gaps. */
 #include <cuda.h>
 #include <stdlib.h>
 #include <string.h>

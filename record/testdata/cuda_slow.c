@@ -1,4 +1,4 @@
-/* The kernel of the example, but it takes 4 ms at least. */
+/* The example's kernel, which takes at least 4 ms. */
 #define _GNU_SOURCE
 #define add example_add
 #include "../../examples/cuda/kernels.c"

@@ -1,4 +1,4 @@
-/* Threads that make the same calls in the same order again and again, until they are killed: cycle THREADS. */
+/* cycle THREADS: threads that repeat the same calls in the same order until they are killed. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* A program and, with -DRUNTIME, the little of a runtime that it calls: structures with pointers in them. */
+/* A program that passes structures with pointers. With -DRUNTIME: the minimal runtime that it calls. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #ifdef RUNTIME
 
-/* As the real one does: the arguments' places are filled in, in the memory of the caller. */
+/* Like the real runtime, fills in addresses in the caller's memory. */
 rtError_t rtKernelLaunchWithFlag(const void *stub, uint32_t blocks, rtArgsEx_t *info, rtSmDesc_t *sm, rtStream_t s, uint32_t flags)
 {
 	(void)stub, (void)blocks, (void)sm, (void)s, (void)flags;

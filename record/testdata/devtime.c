@@ -1,6 +1,6 @@
 /*
- * devtime BINARY THREADS: threads with two streams each put kernels of known durations behind one that holds them up, and wait for
- * them. Then the main thread does what measuring must not disturb, and says what it sees of it.
+ * devtime BINARY THREADS: threads with two streams each launch kernels with known durations after one that delays them, and wait for
+ * them. Then the main thread makes calls that measuring must not disturb, and prints their results.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < threads; i++)
 		pthread_join(t[i], NULL);
 
-	/* The thread's last task is the program's. */
+	/* The thread's last task is the program's own. */
 	MUST(aclrtCreateStream(&s));
 	launch(add, s);
 	MUST(aclrtGetThreadLastTaskId(&ids[0]));
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	printf("and the next one another: %d\n", ids[2] != ids[0]);
 	MUST(aclrtSynchronizeEvent(event));
 
-	/* An error that the program has not asked for yet, and its text, outlive launches. */
+	/* An error that the program has not queried yet, and its text, survive launches. */
 	printf("refused: %d\n", aclrtMallocHost(NULL, 1));
 	launch(add, s);
 	MUST(aclrtSynchronizeStream(s));
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	text = aclGetRecentErrMsg();
 	printf("text %s\n", text ? text : "none");
 
-	/* What is captured runs as often as the graph, and nothing else does. */
+	/* Captured tasks run as often as the graph, and no other tasks do. */
 	MUST(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	for (int k = 0; k < 5; k++)
 		launch(add, s);

@@ -1,4 +1,4 @@
-/* Loaded behind the shim, this has the runtime refuse the nth record of an event, counted from the variable REFUSE. */
+/* Loaded after the shim, this library makes the runtime refuse the nth aclrtRecordEvent, where n is the variable REFUSE. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

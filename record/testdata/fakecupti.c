@@ -1,4 +1,4 @@
-/* A CUPTI that tells of the calls in the file that FAKECUPTI names, a line "NAME CALLS" for each function, as soon as it is enabled. */
+/* A fake CUPTI that, when it is enabled, reports the calls in the file FAKECUPTI: a line "NAME CALLS" for each function. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

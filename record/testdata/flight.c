@@ -1,6 +1,6 @@
-/* A graph that is captured first and run last, a buffer and an event from the beginning, and many launches in between. With a second argument the third part of the
-   launches ends with an error of a synchronization (of a stream that is gone), after which the program goes on. With three, it makes the launches three times, and waits for
-   the files that the second and third name before the second and the third time. */
+/* Captures a graph and creates a buffer and an event first, makes many launches, and runs the graph last. With a second argument, a third of the launches is followed by
+   a failed synchronization (the stream is destroyed), after which the program goes on. With three arguments, it repeats the launches three times, and waits for the
+   files of the second and third argument before the second and the third time. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

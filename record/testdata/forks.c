@@ -1,4 +1,4 @@
-/* forks: a child that uses the runtime before its parent does, and one that is forked after and may not. */
+/* forks: a child that uses the runtime before its parent does, and one that is forked later and may not use it. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

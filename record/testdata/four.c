@@ -1,4 +1,4 @@
-/* Calls four functions, each so often. */
+/* Calls four functions, each a given number of times. */
 #include <stdlib.h>
 
 #include "acl/acl.h"

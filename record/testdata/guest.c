@@ -1,13 +1,13 @@
 /*
- * guest MODE: a program that is hard to be a guest in. Writes how many calls it made to stderr, and what it did to stdout.
+ * guest MODE: a program that is hard to record. Writes its number of calls to stderr, and its results to stdout.
  *
  *	plain     four threads call
- *	killed    the same, and SIGKILL
- *	signal    the same, while a timer's handler calls too
- *	seccomp   calls, locks itself in by a filter that kills, and calls on four new threads
- *	prefork   four workers are forked and call; one dies of SIGSEGV, one of SIGKILL, one of abort
- *	scribble  the same as plain, and writes over one of its rings
- *	truncate  a child calls, truncates the file of its ring (as root), and ends; then the same as plain
+ *	killed    the same, then SIGKILL
+ *	signal    the same, while a timer's handler calls, too
+ *	seccomp   calls, sets a seccomp filter that kills, and calls on four new threads
+ *	prefork   four workers are forked and call; one ends by SIGSEGV, one by SIGKILL, one by abort
+ *	scribble  like plain, and overwrites one of its rings
+ *	truncate  a child calls, truncates its ring's file (as root), and ends; then like plain
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -30,7 +30,7 @@
 
 enum { THREADS = 4, ROUNDS = 2000, BYTES = 512 };
 
-static long *calls; /* of all processes */
+static long *calls; /* shared by all processes */
 
 static void call(aclError ret)
 {
@@ -108,7 +108,7 @@ static void prefork(void)
 	}
 }
 
-/* The mapping of one of this process's rings, 0 where it is not recorded. */
+/* The mapping of one of this process's rings, 0 if the process is not recorded. */
 static uintptr_t ring(char *link)
 {
 	char line[4096];

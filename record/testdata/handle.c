@@ -1,6 +1,6 @@
 /*
- * A program that launches kernels by the handle of their binary and a number, as operator libraries do; with -DRUNTIME, the
- * little of a runtime that it calls; with -DKERNELS, the binary.
+ * A program that launches kernels by a binary's handle and a number, as operator libraries do. With -DRUNTIME: the minimal runtime
+ * that it calls. With -DKERNELS: the binary.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #ifdef KERNELS
 
-/* The number of one is the end of its name, that of the other lies in its metadata, with what its arguments are. */
+/* One kernel has its number at the end of its name. The other has it in its metadata, with its arguments' layout. */
 void add_f32_7(void) {}
 void mul_f32_mix_aic(void) {}
 void mul_f32_mix_aiv(void) {}
@@ -22,7 +22,7 @@ void mul_f32_mix_aiv(void) {}
 __attribute__((used, section(".ascend.meta.mul_f32_mix_aic"))) static const uint8_t meta[] = {
 	LE16(1), LE16(4), 4, 0, 0, 0, /* the kind of kernel */
 	LE16(14), LE16(8), 9, 0, 0, 0, 0, 0, 0, 0, /* its number */
-	LE16(4), LE16(4 * 4 + 8 + 16 + 40 + 16), /* what tools are told */
+	LE16(4), LE16(4 * 4 + 8 + 16 + 40 + 16), /* record for tools */
 	BE16(5), BE16(1), BE64(POINTER | 11),
 	BE16(5), BE16(2), BE64(POINTER | 2), BE64(64),
 	BE16(5), BE16(5), BE64(POINTER | 3), BE64(64), BE64(2), BE64(4), BE64(4),
@@ -53,7 +53,7 @@ rtError_t rtKernelLaunchWithHandleV2(void *hdl, uint64_t key, uint32_t blocks, r
 rtError_t rtCreateLaunchArgs(size_t size, size_t host_size, size_t host_num, void *data, rtLaunchArgsHandle *handle)
 {
 	(void)size, (void)host_size, (void)host_num;
-	*handle = data; /* the test knows */
+	*handle = data; /* the test relies on it */
 	return 0;
 }
 
@@ -101,7 +101,7 @@ enum { BLOCKS = 100, WORDS = 3 };
 static uint64_t blocks[BLOCKS][WORDS];
 static rtLaunchArgsHandle lists[BLOCKS];
 
-/* Lists that another thread makes than the one that launches with them. */
+/* Lists that one thread creates and another one launches with. */
 static void *make_lists(void *failed)
 {
 	for (int i = 0; i < BLOCKS; i++)

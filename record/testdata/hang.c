@@ -1,4 +1,4 @@
-/* hang: launches a kernel that does not end, says so with the number of its process, and waits for it. */
+/* hang: launches a kernel that does not end, prints its PID, and waits for the kernel. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 /*
- * A program with collectives and, with -DLIBRARY, the little of a library of them that it calls: one rank, which copies to
- * itself by calls of the runtime.
+ * A program with collectives. With -DLIBRARY: a minimal collectives library with one rank, which copies to itself by runtime calls.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -25,7 +24,7 @@ void (*hccl_escape)(void);
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t *n)
 {
 	int32_t device;
-	/* A question that asks the runtime in turn. */
+	/* A query that calls the runtime. */
 	*n = comm == NULL || aclrtGetDevice(&device) != 0 ? 0 : RANKS;
 	return *n == 0 ? HCCL_E_PTR : HCCL_SUCCESS;
 }
@@ -65,7 +64,7 @@ HcclResult HcclAlltoAllV(const void *send, const void *counts, const void *displ
 	return HCCL_SUCCESS;
 }
 
-/* Very many calls of the runtime inside one. */
+/* Very many runtime calls inside one call. */
 HcclResult HcclGroupEnd(void)
 {
 	int32_t device;

@@ -1,6 +1,6 @@
 /*
- * Functions of the program's that streams call: a host function, which asks the runtime something, a callback on a thread of the
- * program's, and a host function in a graph that runs three times. It prints each run: what, and on which thread.
+ * Functions that streams call: a host function that calls the runtime, a callback on the program's own thread, and a host function in a
+ * graph that runs three times. Prints the function and the thread for each run.
  */
 #include <pthread.h>
 #include <stdint.h>

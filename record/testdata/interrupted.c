@@ -1,6 +1,6 @@
 /*
- * interrupted HANDLERS: calls the runtime while a timer interrupts, whose handler calls it three times. Prints how many calls were made, once so
- * many handlers have run.
+ * interrupted HANDLERS: calls the runtime while a timer interrupts it, whose handler makes three calls. After HANDLERS interrupts it
+ * prints the number of calls.
  */
 #include <signal.h>
 #include <stdio.h>

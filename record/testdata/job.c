@@ -1,6 +1,7 @@
-/* A job whose result and time are known: job RESULT ROUNDS WORK. A round copies to the device and back and computes for WORK steps on the host; the sum over all
-   that came back goes into the file RESULT, at whose end the job is done, and the nanoseconds that it took of the processor, by the clock, and by the clock without those in which it was ready and
-   had no core into RESULT.time before. After half of the rounds it does what a fourth argument says: it ends by crash, also behind a child by vfork, exit or quick_exit, or it puts its number into RESULT.half and waits until there is a file RESULT.go, which is none of its time. */
+/* job RESULT ROUNDS WORK [HALF]: a round copies to the device and back and computes for WORK steps on the host. At the end the job writes the sum over all copied data to
+   the file RESULT. Before, it writes nanoseconds to RESULT.time: processor time, wall time, and wall time without waiting for a core. After half the rounds it does HALF:
+   it ends by crash, by crash after a vfork child, by exit or by quick_exit, or it writes its PID to RESULT.half and waits for the file RESULT.go, which does not count as
+   its time. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static long long now(clockid_t clock)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* ready is for how long the first thread has waited for a core, 0 where the kernel does not tell. */
+/* ready returns how long the first thread has waited for a core, 0 if the kernel does not report it. */
 static long long ready(void)
 {
 	long long ran, waited;

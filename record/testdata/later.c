@@ -1,4 +1,4 @@
-/* A program that opens the runtime by a path when it is told to, and calls it when it is told to: later PATH. */
+/* later PATH: opens the runtime at a path, and calls it, each after a byte on standard input. */
 #include <dlfcn.h>
 #include <stdio.h>
 

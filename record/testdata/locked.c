@@ -1,11 +1,11 @@
 /*
- * locked HOW WHAT MS: makes some calls, sets a filter that kills the program for certain system calls, and makes more calls. Prints their number,
- * and ends with 5.
+ * locked HOW WORK MS: makes some calls, sets a seccomp filter that kills the program for certain system calls, and makes more calls.
+ * Prints their number, and exits with 5.
  *
- * HOW the filter is set: prctl; syscall, for all threads; raw, without the C library, with a wait of MS milliseconds; before, as prctl but before
- * the first call.
- * WHAT is done under it: a number denies that system call, and threads that have waited make calls. "all" denies all system calls of the shim.
- * "threads" starts eight threads, which call for MS milliseconds. "child" forks one that calls.
+ * HOW the filter is set: prctl; syscall, for all threads; raw, without the C library, with a wait for MS milliseconds; before, like prctl
+ * but before the first call.
+ * WORK under the filter: a number denies that system call, and waiting threads make calls. "all" denies all system calls that the shim
+ * uses. "threads" starts eight threads, which call for MS milliseconds. "child" forks a process that calls.
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -45,7 +45,7 @@ static void work(void)
 	call(aclrtSynchronizeStream(NULL));
 }
 
-/* By the clock that needs no system call. */
+/* By a clock that needs no system call. */
 static int64_t now(void)
 {
 	struct timespec t;

@@ -1,4 +1,4 @@
-/* Many events at once, each behind a copy to memory that is given back when the program has waited for the event. */
+/* Many events at once, each after a copy to memory that is freed when the program has waited for the event. */
 #include <stdint.h>
 
 #include "acl/acl.h"

@@ -1,4 +1,4 @@
-/* A program that does something wrong and prints the runtime's own words on it. */
+/* A program that causes an error and prints the runtime's message. */
 #include <stdio.h>
 
 #include "acl/acl.h"
@@ -9,6 +9,6 @@ int main(void)
 		return 1;
 	const char *said = aclGetRecentErrMsg();
 	fputs(said == NULL ? "" : said, stdout);
-	/* Who has fetched it has had it. */
+	/* A message can be fetched once. */
 	return aclGetRecentErrMsg() == NULL && aclFinalize() == ACL_SUCCESS ? 0 : 2;
 }

@@ -1,6 +1,6 @@
 /*
- * A program that says what it is at. -DIMPLEMENTATION: the functions for that, which ask for a tool at the first call, as a library
- * or, with -DPROGRAM too, inside the program. -DTOOL: a tool, which counts. The program takes its functions by dlsym where -DASKS.
+ * A program with named ranges. -DIMPLEMENTATION: the range functions, which look for a tool at the first call, as a library or, with
+ * -DPROGRAM, inside the program. -DTOOL: a tool, which counts. -DASKS: the program gets its functions by dlsym.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -74,7 +74,7 @@ static void first(void)
 		return;
 	*(void **)&init = dlsym(handle, "InitInjectionMstx");
 	if (init != NULL && init(get) == 0) {
-		/* What nobody has taken is nothing. */
+		/* A function that no tool has replaced returns nothing. */
 		if (mark == mark_first)
 			mark = NULL;
 		return;
@@ -133,7 +133,7 @@ int InitInjectionMstx(tables *get)
 static void *library;
 #endif
 
-/* An allocator of the program's, which gives out two parts of its memory and takes them back. False where nobody answers. */
+/* The program's own allocator, which allocates and frees two parts of its memory. Returns false if no tool answers. */
 static int allocator(mstxDomainHandle_t d)
 {
 	mstxMemVirtualRangeDesc_t whole = {.ptr = (void *)0x1000, .size = 4096}, parts[2] = {{.ptr = (void *)0x1000, .size = 64}, {.ptr = (void *)0x1800, .size = 32}};

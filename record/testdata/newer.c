@@ -1,6 +1,6 @@
 /*
- * Threads that copy to the host, one after the other, and another one that waits for what they copy. Before either begins, and when its
- * result is there, the program makes the file DIR/N, and waits for DIR/Ngo.
+ * Threads copy to the host, one after the other, and another thread waits for their copies. Before each thread begins, and when its
+ * result is there, the program creates the file DIR/N and waits for DIR/Ngo.
  */
 #define _DEFAULT_SOURCE
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * OpenMP for a device, as GCC compiles it: the runtime of the compiler calls the driver. What the device has computed is compared with what the host
- * computes. Each function has one region, of which the kernel gets the address of one array. Built with KERNEL as these kernels, for the fake driver.
+ * OpenMP for a device, compiled by GCC, whose runtime calls the driver. The device's results are compared with the host's. Each function
+ * has one region, whose kernel gets the address of one array. Built with KERNEL as these kernels, for the fake driver.
  */
 enum { N = 5000, THREADS = 4, ROUNDS = 5 };
 
@@ -8,7 +8,7 @@ enum { N = 5000, THREADS = 4, ROUNDS = 5 };
 #include <fakecuda.h>
 #include <string.h>
 
-/* The first parameter is where the addresses of what is mapped lie. */
+/* The first parameter points to the addresses of mapped memory. */
 static void *mapped(const struct fakecuda_launch *l, size_t bytes)
 {
 	uint64_t at, *list;
@@ -66,7 +66,7 @@ __attribute__((noinline)) static void count(void)
 	counter += 42;
 }
 
-/* What is mapped once and used often, with a part of it brought back and changed on the way. */
+/* Memory that is mapped once and used often. A part is copied back and changed in between. */
 static void vector(int seed)
 {
 	double *v = malloc(2 * N * sizeof *v), *w = malloc(2 * N * sizeof *w);
@@ -89,7 +89,7 @@ static void vector(int seed)
 	free(v), free(w);
 }
 
-/* Memory that the program manages by itself, and parts of it in two dimensions. */
+/* Memory that the program manages by itself, and two-dimensional parts. */
 static void by_hand(void)
 {
 	enum { ROWS = 20, COLUMNS = 30 };

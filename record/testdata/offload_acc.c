@@ -1,7 +1,7 @@
 /*
- * OpenACC, as GCC compiles it: two queues that wait for each other, parts of an array that go to the device and come back, and memory that the program
- * has by itself. Each function has one region, of which the kernel gets the address of one array. Built with KERNEL as these kernels, for the fake
- * driver.
+ * OpenACC, compiled by GCC: two queues that wait for each other, parts of an array that are copied to the device and back, and memory
+ * that the program manages by itself. Each function has one region, whose kernel gets the address of one array. Built with KERNEL as these
+ * kernels, for the fake driver.
  */
 enum { N = 5000, PART = 1000 };
 

@@ -1,6 +1,6 @@
 /*
- * orphan: writes its number and makes calls for as long as its standard input is open; then more calls, and how many of these its ring has counted
- * as lost.
+ * orphan: prints its PID and makes calls while its standard input is open. Then it makes more calls, and prints how many its ring has
+ * counted as lost.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "acl/acl.h"
 #include "check.h"
 
-enum { LOST = 8 /* where the count of lost calls is in the ring */, CALLS = 100000 };
+enum { LOST = 8 /* offset of the lost calls in the ring */, CALLS = 100000 };
 
 static uint64_t lost(void)
 {

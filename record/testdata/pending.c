@@ -1,11 +1,11 @@
 /*
- * pending WAY: results of asynchronous copies to the host that can't be captured, or can in spite of what went before.
+ * pending WAY: asynchronous copies to the host whose results can't be captured, or can be captured in spite of earlier copies.
  *
- *	full          one more copy than the shim remembers, then again some that it does
- *	many          copies to parts of the memory of some of very many, asynchronous ones and one that is not
+ *	full          one more copy than the shim remembers, then again copies that it remembers
+ *	many          very many asynchronous copies, then asynchronous and synchronous copies to parts of the same memory
  *	again         two copies to the same memory before the program waits
  *	streams       copies on each of very many streams, and a wait for every third
- *	event         copies on two streams before an event and behind it, and a wait for that
+ *	event         copies on two streams before and after an event, and a wait for the event
  *	free          memory that is freed when the program waits
  *	unregister    memory that is no longer registered when the program waits
  *	unmap         memory that is gone when the program waits
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 	memset(fill, 'A', SIZE);
 	MUST(aclrtMemcpy(device, SIZE, fill, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
 #define COPY(to, n) MUST(aclrtMemcpyAsync(to, n, device, n, ACL_MEMCPY_DEVICE_TO_HOST, stream))
-/* Waits for a copy without asking the runtime: for its ends, and a moment for what lies between. */
+/* Waits for a copy without a runtime call: for its first and last bytes, and a moment for the rest. */
 #define COPIED(to) do { while (((volatile char *)to)[0] != 'A' || ((volatile char *)to)[SIZE - 1] != 'A') usleep(1000); usleep(50000); } while (0)
 	if (strcmp(way, "full") == 0) {
 		MUST(aclrtMallocHost((void **)&host, 16 * (TABLE + 1)));
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(way, "streams") == 0) {
-		enum { STREAMS = 1000, EACH = 65 }; /* more than the shim keeps apart, if only just few enough for it to remember */
+		enum { STREAMS = 1000, EACH = 65 }; /* more streams than the shim tracks, just few enough copies for it to remember */
 		static aclrtStream streams[STREAMS];
 		MUST(aclrtMallocHost((void **)&host, 16 * STREAMS * EACH));
 		for (int i = 0; i < STREAMS; i++)

@@ -1,4 +1,4 @@
-/* pipe PIPE BINARY: loads a binary by way of a named pipe, which gives it once. */
+/* pipe PIPE BINARY: loads a binary from a named pipe, which can be read once. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* Functions of a runtime that begin with a prefix for which the kernel puts no uprobe on an instruction: all do with -DALL. */
+/* Runtime functions that begin with a prefix on which the kernel puts no uprobe. With -DALL all functions do. */
 #define FUNCTION(name, first) \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" first "\n\txorl %eax, %eax\n\tret\n.size " #name ", . - " #name "\n")
 

@@ -1,6 +1,6 @@
 /*
- * result: asynchronous copies to the host whose results are there only once the program has waited: by the stream, by an
- * event, by a query, never, and one whose memory was given back before.
+ * result: asynchronous copies to the host whose results arrive after a wait: by stream, by event, by query, never, and one whose memory
+ * is freed before.
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,13 +46,13 @@ int main(void)
 	COPY(4, other);
 	MUST(aclrtSynchronizeDevice());
 	MUST(aclrtMemset(device, SIZE, 0, SIZE));
-	COPY(0, stream); /* nobody waits for this one before the memory is gone */
-	/* It is done by then, but the program has not asked. */
+	COPY(0, stream); /* not awaited before the memory is freed */
+	/* It is done by then, but the program has not queried it. */
 	while (((volatile char *)host[0])[0] != 0 || ((volatile char *)host[0])[SIZE - 1] != 0)
 		usleep(1000);
 	usleep(50000);
 	MUST(aclrtFreeHost(host[0]));
 	MUST(aclrtSynchronizeStream(stream));
-	COPY(1, stream); /* and nobody ever waits for this one */
+	COPY(1, stream); /* never awaited */
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Copies to the device and back, and ends with the code of a shell, which is 3. With "bad" it reads freed memory, which
- * AddressSanitizer and ThreadSanitizer report.
+ * Copies to the device and back, and exits with a shell's exit code, 3. With "bad" it reads freed memory, which AddressSanitizer and
+ * ThreadSanitizer report.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Writes over the ring of its first thread, as a program does that is wrong, while it makes calls, and makes more calls than the ring has
- * room for. Another thread makes calls before that and behind it.
+ * Overwrites its first thread's ring while it makes calls, as a faulty program may, and makes more calls than the ring has room for.
+ * Another thread makes calls before and afterwards.
  */
 #define _DEFAULT_SOURCE
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * signals: calls the runtime, writes "ready", and a line for each signal that it gets: its name, and how often it has come. Ends at SIGTERM with
- * 3. It never stops for a terminal.
+ * signals: calls the runtime, writes "ready", and writes a line for each signal: its name and count. Exits with 3 at SIGTERM. It never
+ * stops for a terminal.
  */
 #include <signal.h>
 #include <stdio.h>

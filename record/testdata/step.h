@@ -1,4 +1,4 @@
-/* Between its parts a program makes the file DIR/N, and waits for DIR/Ngo. */
+/* Between its parts a program creates the file DIR/N, and waits for DIR/Ngo. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /*
- * steps BINARY PROCESSES STEPS [RANGES]: each process launches three kernels to warm up, and three in each step, with one block more than the number of the step. With RANGES a step is
- * a range of that name with a number, has another range in it and waits twice, else it waits once. With -DLIBRARY: the functions for ranges.
+ * steps BINARY PROCESSES STEPS [RANGES]: each process launches three kernels to warm up, and three in each step, with one block more than
+ * the step's number. With RANGES a step is a numbered range with that name, contains another range and waits twice. Otherwise it waits
+ * once. With -DLIBRARY: the range functions.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Threads that bring numbers to the device and back, each into memory that was pinned for a few of them, and write over the results, until there is a file: toggle FILE. */
+/* toggle FILE: threads copy numbers to the device and back, into memory that is pinned for a few copies, and overwrite the results, until the file exists. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * Truncates a file of its own recording, as a program that is wrong may: truncate ring|process|control|lost. The child process truncates, and its parent makes calls
- * before that and after it. lost writes an impossible number of lost calls into the ring's header instead.
+ * truncate ring|process|control|lost: truncates a file in its own session, as a faulty program may. The child truncates, and its parent
+ * makes calls before and afterwards. lost writes an impossible number of lost calls into the ring's header instead.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "acl/acl.h"
 #include "check.h"
 
-enum { CALLS = 1000, LOST = 8 /* where the count of lost calls is in the ring */ };
+enum { CALLS = 1000, LOST = 8 /* offset of the lost calls in the ring */ };
 
 static void call(int times)
 {
@@ -23,7 +23,7 @@ static void call(int times)
 		CHECK(aclrtGetDevice(&id));
 }
 
-/* The first mapping of this process of a file with a name. */
+/* This process's first mapping of a file with a name. */
 static uintptr_t mapped(const char *name, char *link)
 {
 	char line[4096];

@@ -1,10 +1,10 @@
 /*
- * What a program does while its calls are not recorded, and what was recorded before and after that. Between its parts it makes the file DIR/N, and
- * waits for DIR/Ngo.
+ * Calls while recording is off, and related calls before and afterwards. Between its parts it creates the file DIR/N and waits for
+ * DIR/Ngo.
  *
- *	unseen DIR paused KERNELS   recording is off at first, on behind the first part, off and on again
- *	unseen DIR lost             the ring is full, until somebody empties it before the last part
- *	unseen DIR left early       a stream ends whose work is done, which the program has not asked
+ *	unseen DIR paused KERNELS   recording is off at first, on after the first part, off and on again
+ *	unseen DIR lost             the ring is full until it is drained before the last part
+ *	unseen DIR left early       a stream is destroyed whose work is done, which the program has not queried
  */
 #define _DEFAULT_SOURCE
 #include <stdint.h>
@@ -26,13 +26,13 @@ static void gate(void *opened)
 		usleep(1000);
 }
 
-/* Opens the gate before the last copy on a stream, of which a program makes two. */
+/* Opens the gate before the last copy on a stream. A stream has two copies. */
 static aclrtStream second;
 static void go(aclrtStream s) { __atomic_store_n(&gates[s == second], 1, __ATOMIC_RELEASE); }
 
 static void *device;
 
-/* An asynchronous copy of one letter to the host, which is made when the gate is opened. */
+/* An asynchronous copy of one letter to the host, which runs when the gate is open. */
 static void copy(void *to, char letter, aclrtStream s)
 {
 	char fill[SIZE];
@@ -51,7 +51,7 @@ static void *page(void)
 
 static uint64_t handle[4096];
 
-/* A list of arguments in memory of the program's, with a buffer of so many bytes behind the first where that is not 0. */
+/* An argument list in the program's memory, followed by a buffer if its size is not 0. */
 static void list(aclrtFuncHandle f, void *memory, uint64_t bytes)
 {
 	aclrtParamHandle first, param;
@@ -82,13 +82,13 @@ static int paused(aclrtStream s, const char *kernels)
 	CHECK(aclrtHostRegisterV2(registered, 1 << 16, ACL_HOST_REG_PINNED));
 	step(0); /* on */
 
-	copy(early, 'A', s); /* to memory that was made before */
+	copy(early, 'A', s); /* to memory that was allocated before */
 	go(s);
 	CHECK(aclrtSynchronizeStream(s));
 	copy(registered, 'B', s);
 	go(s);
 	CHECK(aclrtSynchronizeStream(s));
-	copy(early, 'C', s); /* it is waited for when nothing is recorded */
+	copy(early, 'C', s); /* awaited while recording is off */
 	list(f, memory, 4096);
 	step(1); /* off */
 
@@ -105,7 +105,7 @@ static int paused(aclrtStream s, const char *kernels)
 	copy(late, 'D', s);
 	go(s);
 	CHECK(aclrtSynchronizeStream(s));
-	copy(late, 'E', s); /* nobody waits for it before recording is off for good */
+	copy(late, 'E', s); /* not awaited before recording ends */
 	step(3); /* off */
 
 	go(s);

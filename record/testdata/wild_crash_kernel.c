@@ -1,4 +1,4 @@
-/* A kernel that takes its process down. */
+/* A kernel that crashes its process. */
 #include "aclsim/kernel.h"
 
 void hang(const aclsim_launch *launch, uint32_t block);

@@ -1,4 +1,4 @@
-/* wild_dlclose LIBRARY: the runtime comes, goes, and comes again at another place. */
+/* wild_dlclose LIBRARY: loads the runtime, unloads it, and loads it again at another address. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 			return 2;
 		if (dlclose(h) != 0 || dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL)
 			return 3;
-		/* The place is taken, so that the next one is elsewhere and an old pointer leads to no function. */
+		/* Map the old range, so that the library moves and old pointers lead to no function. */
 		for (int i = 0; i < 64; i++)
 			(void)mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	}

@@ -1,4 +1,4 @@
-/* wild_process MODE: processes that come, go and change. Each process that uses the runtime makes four calls. */
+/* wild_process MODE: processes that start, end and execute programs. Each process that uses the runtime makes four calls. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -32,13 +32,13 @@ static void ended_well(pid_t child)
 	MUST(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* Stays for who looks from outside. */
+/* Stays alive long enough to be seen from outside. */
 static void linger(void)
 {
 	usleep((useconds_t)atoi(getenv("LINGER")) * 1000);
 }
 
-/* The calls of a thread that goes on after its process's first thread has ended. */
+/* Calls on a thread that goes on after its process's first thread has ended. */
 static void *go_on(void *arg)
 {
 	usleep(300000);
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 		ended_well(child);
 		MUST(aclrtGetDevice(&got) == ACL_SUCCESS);
 	} else if (strcmp(mode, "exec") == 0) {
-		/* The runtime, a shell without it, and the runtime again, all with one pid. */
+		/* The runtime, a shell without it, and the runtime again, all with one PID. */
 		char command[4096];
 		use(0);
 		snprintf(command, sizeof command, "exec %s %s", argv[0], "use");
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 		daemonize();
 		char c;
 		if (argc > 2)
-			(void)!read(0, &c, 1); /* until it is told */
+			(void)!read(0, &c, 1); /* until a byte arrives */
 		else
 			usleep(300000);
 		MUST(aclrtGetDevice(&got) == ACL_SUCCESS);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 		MUST(pthread_create(&t, NULL, go_on_and_exit, NULL) == 0);
 		pthread_exit(NULL);
 	} else if (strcmp(mode, "late-daemon") == 0) {
-		/* Its first call comes after the end of the program that was started. */
+		/* Its first call comes after the started program has ended. */
 		if (fork() != 0)
 			_exit(0);
 		setsid();
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 		MUST(open("/", O_RDONLY) == 0 && open("/", O_RDONLY) == 1 && open("/", O_RDONLY) == 2 && open("/", O_RDONLY) == 3);
 		use(0);
 	} else if (strcmp(mode, "chroot-hidden") == 0) {
-		/* No function of the C library is asked. */
+		/* Without a C library function. */
 		MUST(syscall(SYS_chroot, argv[2]) == 0 && chdir("/") == 0);
 		use(0);
 		linger();

@@ -1,7 +1,7 @@
 /*
- * wild_step: a signal's handler that calls the runtime, after each single instruction of a call: the processor is made to stop at every one,
- * and the handler calls at the first, then at the second, and so on until a call has fewer. After each of these comes a call from a deeper frame, which
- * is made as before. Prints how many calls were stopped in. x86-64 only.
+ * wild_step: a signal handler calls the runtime after each single instruction inside a call. The processor stops at every instruction, and
+ * the handler calls at the first one, then at the second, and so on until a call has fewer. After each stopped call comes a call from a
+ * deeper frame, which works as before. Prints the number of stopped calls. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -24,7 +24,7 @@ static void step(int sig)
 	MUST(aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
 }
 
-/* The processor's flag by which it stops after each instruction. */
+/* The processor flag that makes it stop after each instruction. */
 static inline __attribute__((always_inline)) void stepping(int on)
 {
 	if (on)

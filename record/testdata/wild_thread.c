@@ -28,7 +28,7 @@ static void begin(void)
 	MUST(aclrtCreateStream(&endless) == ACL_SUCCESS);
 }
 
-/* Waits until a thread sleeps, as these do in nothing but a call that waits. */
+/* Waits until a thread sleeps. These threads sleep only in a call that waits. */
 static void sleeping(pid_t tid)
 {
 	char path[64], stat[512] = "";
@@ -43,7 +43,7 @@ static void sleeping(pid_t tid)
 	usleep(20000);
 }
 
-static atomic_int waits[16]; /* the threads of wait_long */
+static atomic_int waits[16]; /* threads in wait_long */
 static atomic_int waiting;
 
 static void *wait_long(void *arg)
@@ -58,11 +58,11 @@ static void *fifty_calls(void *arg)
 	int32_t id;
 	for (int i = 0; i < 50; i++)
 		MUST(aclrtGetDevice(&id) == ACL_SUCCESS);
-	pthread_barrier_wait(arg); /* all at once, so that none takes the ring of another */
+	pthread_barrier_wait(arg); /* all at once, so that no thread takes over a ring */
 	return NULL;
 }
 
-/* Waits until so many threads are in wait_long. */
+/* Waits until n threads are in wait_long. */
 static void all_wait(int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 		MUST(pthread_join(t[0], &end) == 0 && end == PTHREAD_CANCELED);
 		MUST(aclrtGetDevice(&id) == ACL_SUCCESS);
 	} else if (strcmp(mode, "signal") == 0) {
-		/* Once while a call waits, then thousands of times wherever the program is. */
+		/* Once while a call waits, then thousands of times anywhere in the program. */
 		struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
 		struct sigaction a = {.sa_handler = call_in_handler, .sa_flags = SA_RESTART};
 		begin();
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 10; i++)
 			MUST(aclrtGetDevice(&id) == ACL_SUCCESS);
 	} else if (strcmp(mode, "errno") == 0) {
-		/* First calls, later ones, failed ones and ones with memory leave errno as the runtime does: alone. */
+		/* Like the runtime, the shim does not change errno in first, later and failed calls, and in calls with memory. */
 		static char host[100000];
 		void *device;
 		errno = 77;
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 100000; i++)
 			MUST(aclrtGetDevice(&id) == ACL_SUCCESS && errno == 77);
 	} else if (strcmp(mode, "copy") == 0) {
-		/* N copies of bytes that can't be compressed. */
+		/* N copies with incompressible bytes. */
 		static unsigned char host[60000];
 		void *device;
 		unsigned seed = 1;

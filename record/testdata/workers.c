@@ -1,4 +1,4 @@
-/* Workers that end in different ways, after calls of the runtime: killed between calls, killed inside one, by exit and by _exit. */
+/* Workers that end in different ways after runtime calls: killed between calls, killed inside one, by exit and by _exit. */
 #include <acl/acl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A host function that ends the process, while the program waits for the stream. */
+/* A host function that ends the process while the program waits for the stream. */
 static void ends(void *how)
 {
 	(void)how;
