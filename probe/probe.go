@@ -61,24 +61,21 @@ const (
 	Unawaited
 )
 
-// Numbers of pieces that belong to no parameter.
-//
-// TimeParam announces a TaskTime for the call.
-const TimeParam = api.TaskStartParam
-
-// TaskParam is an output: the runtime's ids for the task that the call created, stream id << 32 | task id.
-const TaskParam = api.TaskParam
-
-// MemoryParam is memory that program and device access without a call: In before the call, Out after it. Item numbers the
-// process's memory ranges.
-const MemoryParam = api.MemoryParam
-
-// StackParam is an output with a hash of the caller's stack. The first call with a hash also has an In piece: the return
-// addresses, innermost first.
-const StackParam = api.StackParam
-
-// MapsParam is the content of /proc/PID/maps. It comes with a process's first stack.
-const MapsParam = api.MapsParam
+// Param numbers of pieces that belong to no parameter.
+const (
+	// TimeParam announces a TaskTime for the call.
+	TimeParam = api.TaskStartParam
+	// TaskParam is an output: the runtime's ids for the task that the call created, stream id << 32 | task id.
+	TaskParam = api.TaskParam
+	// MemoryParam is memory that program and device access without a call: In before the call, Out after it. Item numbers the
+	// process's memory ranges.
+	MemoryParam = api.MemoryParam
+	// StackParam is an output with a hash of the caller's stack. The first call with a hash also has an In piece: the return
+	// addresses, innermost first.
+	StackParam = api.StackParam
+	// MapsParam is the content of /proc/PID/maps. It comes with a process's first stack.
+	MapsParam = api.MapsParam
+)
 
 // Piece is memory that belongs to a call, for example an output, a string, an argument block or a payload.
 type Piece struct {
@@ -189,7 +186,7 @@ type End struct {
 	Signal   int           // fatal signal, 0 if none or unknown
 	Seen     int64         // when the end was noticed, CLOCK_MONOTONIC
 	Replaced bool          // became another program by exec
-	Untraced bool          // excluded by the crash guard
+	Excluded bool          // excluded by the crash guard
 }
 
 // NoCode is an unknown exit code.

@@ -166,7 +166,7 @@ func (p *presence) gone(now time.Time, alive, seen func() bool) bool {
 
 // seenEnd returns how programs have ended that were started elsewhere: the exit code, or a description if it is unknown.
 func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
-	ends = slices.DeleteFunc(slices.Clone(ends), func(e probe.End) bool { return e.Untraced || e.Replaced })
+	ends = slices.DeleteFunc(slices.Clone(ends), func(e probe.End) bool { return e.Excluded || e.Replaced })
 	known := true
 	for _, e := range ends {
 		switch {

@@ -27,13 +27,13 @@ const guardedFor = time.Minute
 // begin logs the programs that are not recorded. If the guard is off, they are recorded again.
 func (g *crashGuard) begin() error {
 	if g.off {
-		for program := range g.s.Untraced() {
-			if err := g.s.Untrace(program, ""); err != nil {
+		for program := range g.s.Excluded() {
+			if err := g.s.Exclude(program, ""); err != nil {
 				return err
 			}
 		}
 	}
-	for _, why := range g.s.Untraced() {
+	for _, why := range g.s.Excluded() {
 		g.log(why)
 	}
 	return nil
@@ -41,7 +41,7 @@ func (g *crashGuard) begin() error {
 
 // reaped receives processes that have ended, and new processes that are not recorded.
 func (g *crashGuard) reaped(ends, untraced []probe.End) {
-	why := g.s.Untraced()
+	why := g.s.Excluded()
 	for _, u := range untraced {
 		g.unseen.add(format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
 		g.log(fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
@@ -51,15 +51,15 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 			continue
 		}
 		lived := e.Lived.Round(time.Second / 10)
-		if e.Untraced {
-			if g.s.Untrace(e.Program, "") == nil {
+		if e.Excluded {
+			if g.s.Exclude(e.Program, "") == nil {
 				g.log(fmt.Sprintf("process %d (%s) ended without an exit after %v without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
 			}
 			continue
 		}
 		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %v after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
 			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
-		if err := g.s.Untrace(e.Program, reason); err != nil {
+		if err := g.s.Exclude(e.Program, reason); err != nil {
 			g.log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))
 			continue
 		}

@@ -98,7 +98,7 @@ func (r *recorder) reap(s *ring.Session) error {
 		err = errors.Join(err, r.rows.Ended(&ends[i]))
 	}
 	if r.shared.reaped != nil {
-		r.shared.reaped(ends, s.Untraceds())
+		r.shared.reaped(ends, s.NewlyExcluded())
 	}
 	return err
 }

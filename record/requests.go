@@ -45,9 +45,9 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		return r.flight.Seal("somebody asked for it")
 	case session.ActStart:
 		if q.PID != 0 {
-			s.Wait(q.PID)
+			s.Pause(q.PID)
 		} else {
-			s.Go()
+			s.Resume()
 		}
 		return r.resumed()
 	case session.ActStop:
@@ -58,14 +58,14 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 			r.window.waiting = max(r.now(), 1)
 		}
 		r.rows.Lacks = format.Detached
-		s.Wait(0)
+		s.Pause(0)
 		return nil
 	}
 	return fmt.Errorf("no action %q", q.Do)
 }
 
 func (r *recorder) status(s *ring.Session) session.Status {
-	only, waiting := s.Waiting()
+	only, waiting := s.Paused()
 	st := session.Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
 		Calls: r.rows.Count.Calls, Lost: r.rows.Count.Lost, Output: r.file.name, Seconds: float64(r.now()) / 1e9}
 	slices.Sort(st.Processes)

@@ -129,14 +129,14 @@ func (r *recorder) begin(s *ring.Session) error {
 	switch {
 	case r.shared.succeeds: // keep the state that the previous collector has set
 	case r.o.Capture.Armed:
-		s.Wait(0)
+		s.Pause(0)
 	default:
-		s.Go()
+		s.Resume()
 	}
 	if err := r.limit(s); err != nil { // a trace without calls may exceed the limit already
 		return err
 	}
-	if only, waiting := s.Waiting(); waiting && only == 0 {
+	if only, waiting := s.Paused(); waiting && only == 0 {
 		r.window.waiting = max(r.now(), 1)
 		r.rows.Lacks = format.Detached
 	}
@@ -162,7 +162,7 @@ func heartbeat(s *ring.Session) (end func()) {
 	go func() {
 		defer close(ended)
 		for t := time.NewTicker(100 * time.Millisecond); ; {
-			s.Beat()
+			s.Heartbeat()
 			select {
 			case <-t.C:
 			case <-stop:
@@ -189,7 +189,7 @@ func preferOOM() (restore func()) {
 }
 
 func (r *recorder) ringOptions() *ring.Options {
-	so := &ring.Options{Waiting: r.o.Capture.Armed, RingBytes: r.o.Limits.RingBytes, MemoryLimit: r.o.Limits.MemoryLimit, NoTaskIDs: r.o.Capture.NoTaskIDs, StackFrames: r.o.Capture.Stacks,
+	so := &ring.Options{Paused: r.o.Capture.Armed, RingBytes: r.o.Limits.RingBytes, MemoryLimit: r.o.Limits.MemoryLimit, NoTaskIDs: r.o.Capture.NoTaskIDs, StackFrames: r.o.Capture.Stacks,
 		TimeEvery: r.o.Capture.DeviceTime, TimeGap: r.o.Capture.DeviceTimeGap}
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.target.env, clock+"=virtual") {
 		// Calls have times of the simulator's clock.

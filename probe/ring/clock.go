@@ -29,10 +29,10 @@ type comparison struct {
 
 const (
 	compareEvery = int64(100 * time.Millisecond)
-	rateOver     = int64(time.Second)
+	rateSpan     = int64(time.Second)
 	// The kernel adjusts CLOCK_MONOTONIC by 500 ppm at most. A larger deviation, plus some microseconds of delay, is a jump.
-	mostDrift = 1e-3
-	mostDelay = 20e3 // nanoseconds
+	maxDrift = 1e-3
+	maxDelay = 20e3 // nanoseconds
 )
 
 func (c *clock) kind() uint32 {
@@ -100,7 +100,7 @@ func (c *clock) calibrate(pause func()) bool {
 	c.rate, c.span = rate(c.base, c.now), c.now.ns-c.base.ns
 	c.next = c.now.ns + compareEvery
 	// A comparison whose every try was interrupted is wrong by some microseconds.
-	most := mostDrift*first + 2*mostDelay/float64(middle.counter-c.base.counter)
+	most := maxDrift*first + 2*maxDelay/float64(middle.counter-c.base.counter)
 	return first > 0 && second > first-most && second < first+most
 }
 
@@ -121,17 +121,17 @@ func (c *clock) adjust() {
 
 func (c *clock) observe(n comparison) {
 	c.next = n.ns + compareEvery
-	off, most := float64(n.ns-c.nanoseconds(n.counter)), mostDelay+mostDrift*float64(n.ns-c.now.ns)
+	off, most := float64(n.ns-c.nanoseconds(n.counter)), maxDelay+maxDrift*float64(n.ns-c.now.ns)
 	if off > most || off < -most {
 		c.base, c.now = n, n // the rate is still valid
 		c.jumps++
 		return
 	}
-	if c.now.ns-c.base.ns >= rateOver {
+	if c.now.ns-c.base.ns >= rateSpan {
 		c.base = c.now
 	}
 	c.now = n
-	if over := n.ns - c.base.ns; over >= min(c.span, rateOver) {
+	if over := n.ns - c.base.ns; over >= min(c.span, rateSpan) {
 		c.rate, c.span = rate(c.base, n), over
 	}
 }
@@ -149,7 +149,7 @@ func (c *clock) nanoseconds(v uint64) int64 {
 // after corrects the time of an event that follows one at time last on the same thread. A comparison between the two may
 // have set the clock back a little; then both get the same time. A jump is not corrected.
 func after(at, last int64) int64 {
-	if most := int64(mostDelay + mostDrift*float64(compareEvery)); at < last && last-at <= 2*most {
+	if most := int64(maxDelay + maxDrift*float64(compareEvery)); at < last && last-at <= 2*most {
 		return last
 	}
 	return at

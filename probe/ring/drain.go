@@ -35,7 +35,7 @@ func (s *Session) drain(sink probe.Sink) (Load, error) {
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
-	s.refill()
+	s.refillPools()
 	load := Idle
 	for _, r := range s.rings.bySlot {
 		if r == nil {
@@ -131,9 +131,9 @@ type pace struct {
 // the recorder's core may wait for milliseconds.
 const quantum = 16 << 10
 
-// share counts n bytes and yields the core after each quantum, so that recording uses idle time. A recorder that falls
+// yieldAfter counts n bytes and yields the core after each quantum, so that recording uses idle time. A recorder that falls
 // behind does not yield.
-func (s *Session) share(n uint64) {
+func (s *Session) yieldAfter(n uint64) {
 	if s.pace.work += n; s.pace.work < quantum || s.pace.busy {
 		return
 	}

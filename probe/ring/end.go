@@ -20,7 +20,7 @@ func (s *Session) Reap(sink probe.Sink) (ends []probe.End, err error) {
 }
 
 func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
-	s.look()
+	s.findProcesses()
 	for _, m := range s.processes.members {
 		if m.file == nil {
 			continue
@@ -38,7 +38,7 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 			s.release(i)
 		}
 		s.dropPool(m)
-		if m.said != nil {
+		if m.info != nil {
 			*ends = append(*ends, s.ended(m))
 		}
 		m.unmap()
@@ -57,20 +57,20 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 
 func (s *Session) ended(m *member) probe.End {
 	p := m.describe()
-	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Untraced: m.said.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
-	if m.live != nil {
-		e.Clean, e.Code = m.live.ended.Load() != 0, int(m.live.code.Load())-1 // 0: NoCode
+	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.info.program, Excluded: m.info.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
+	if m.shared != nil {
+		e.Clean, e.Code = m.shared.ended.Load() != 0, int(m.shared.code.Load())-1 // 0: NoCode
 	}
-	if lived := probe.Now() - s.clock.nanoseconds(m.said.start); lived > 0 {
+	if lived := probe.Now() - s.clock.nanoseconds(m.info.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
 	// After exec the process appears once more, with the same PID.
 	for _, o := range s.processes.members[m.number:] {
-		if o.said != nil && o.file != nil && o.ns == m.ns && o.said.pid == m.said.pid {
+		if o.info != nil && o.file != nil && o.namespace == m.namespace && o.info.pid == m.info.pid {
 			e.Clean, e.Replaced = true, true
 		}
 	}
-	if st := stat(m.local); m.local != 0 && !e.Clean && st.startedBefore(s.clock.nanoseconds(m.said.start)) && !st.gone() {
+	if st := stat(m.local); m.local != 0 && !e.Clean && st.startedBefore(s.clock.nanoseconds(m.info.start)) && !st.gone() {
 		e.Clean, e.Replaced = true, true
 	}
 	if status, known := m.status(s); known && !e.Replaced {
@@ -91,14 +91,14 @@ func (s *Session) release(i int) {
 		return
 	}
 	for k := range untimedReasons {
-		s.losses.untimed[k] += r.unmeasured(s, k)
+		s.losses.untimed[k] += r.untimed(s, k)
 	}
 	r.close()
 	if r.slot.rng == 0 {
 		os.Remove(s.files.path("ring.", uint32(i)))
 	}
 	s.files.ctl.memoryUsed.Add(-r.size)
-	r.done, r.given = true, true
+	r.done, r.released = true, true
 	s.rings.opened = min(s.rings.opened, i)
 	r.slot.state.Store(slotGiven)
 }
@@ -141,7 +141,7 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 			return syscall.WaitStatus(info.code), true
 		}
 	}
-	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.said.start)) {
+	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.info.start)) {
 		code, err := strconv.Atoi(st[49])
 		return syscall.WaitStatus(code), err == nil
 	}

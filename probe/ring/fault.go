@@ -68,7 +68,7 @@ func (s *Session) replace(addr uintptr) bool {
 		}
 	}
 	for _, m := range s.processes.members {
-		if within(unsafe.Pointer(m.live), processBytes) {
+		if within(unsafe.Pointer(m.shared), processBytes) {
 			return true
 		}
 	}

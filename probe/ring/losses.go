@@ -29,7 +29,7 @@ func (s *Session) Damage() []Damage {
 	if s.files.controlGone.Load() {
 		d := Damage{What: "the control file of the recording truncated"}
 		for _, m := range s.processes.members {
-			if m.said != nil {
+			if m.info != nil {
 				d.PID, d.Exe = m.pid, m.describe().Exe
 				break
 			}
@@ -46,7 +46,7 @@ func (s *Session) Untimed() map[probe.Untimed]uint64 {
 		n[i] = s.losses.untimed[i]
 		for _, r := range s.rings.bySlot {
 			if r != nil && r.mem != nil {
-				n[i] += r.unmeasured(s, i)
+				n[i] += r.untimed(s, i)
 			}
 		}
 	}
@@ -78,17 +78,17 @@ func (s *Session) ShutOut() (o ShutOut) {
 	return o
 }
 
-// leastCall is a lower bound for the time of a call, in nanoseconds.
-const leastCall = 5
+// minCallTime is a lower bound for the time of a call, in nanoseconds.
+const minCallTime = 5
 
 // possible reports whether one thread can have made so many calls since the session began. If not, the counter is damaged.
 func (s *Session) possible(calls uint64) bool {
-	return calls <= uint64(probe.Now()-s.losses.since)/leastCall
+	return calls <= uint64(probe.Now()-s.losses.since)/minCallTime
 }
 
 // clamp limits a counter that all threads share to the events that the machine can have produced.
 func (s *Session) clamp(n uint64) uint64 {
-	return min(n, uint64(probe.Now()-s.losses.since)/leastCall*uint64(runtime.NumCPU()))
+	return min(n, uint64(probe.Now()-s.losses.since)/minCallTime*uint64(runtime.NumCPU()))
 }
 
 // PassedBy returns the functions that the shim does not wrap, with the number of calls and requests by dlsym.

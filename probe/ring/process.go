@@ -14,35 +14,35 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// stillborn is the age at which a process without a complete file and without a lock on it counts as dead.
-const stillborn = 10 * time.Second
+// startTimeout is the age at which a process without a complete file and without a lock on it counts as dead.
+const startTimeout = 10 * time.Second
 
 // processes holds the data about each process.
 type processes struct {
 	members       []*member // by number
 	unread        int       // index of the first member whose file was not read
 	ids           map[identity]int
-	taken         map[int]bool // values of ids
+	used          map[int]bool // values of ids
 	filtered      []*member    // members that filter system calls
 	filterReports uint32       // control.filtered at the last look
-	untraced      []probe.End  // members that the crash guard excluded, until Untraceds returns them
+	excluded      []probe.End  // members that the crash guard excluded, until NewlyExcluded returns them
 }
 
 // member is a process of a session. It may run in another PID namespace and be invisible here.
 type member struct {
-	number uint32 // 1 + number of its file
-	file   *os.File
-	live   *processFile // the file, mapped; nil: not yet
-	said   *processFile // a copy of the complete file; nil: not yet complete
-	pid    int          // in the trace
-	local  int          // PID in this process's namespace, 0 if not visible
-	ns     uint64
-	rings  []int
-	since  time.Time // first seen
-	shown  bool      // delivered to the sink
-	gone   bool
-	filter filter
-	handle *os.File // pidfd, nil if there is none
+	number    uint32 // 1 + number of its file
+	file      *os.File
+	shared    *processFile // the file, mapped; nil: not yet
+	info      *processFile // a copy of the complete file; nil: not yet complete
+	pid       int          // in the trace
+	local     int          // PID in this process's namespace, 0 if not visible
+	namespace uint64
+	rings     []int
+	since     time.Time // first seen
+	announced bool      // delivered to the sink
+	gone      bool
+	filter    filter
+	handle    *os.File // pidfd, nil if there is none
 }
 
 var ownNamespace = namespace("/proc/self/ns/pid")
@@ -55,17 +55,17 @@ func namespace(path string) uint64 {
 	return st.Ino
 }
 
-// look finds new processes.
-func (s *Session) look() {
+// findProcesses finds new processes.
+func (s *Session) findProcesses() {
 	for n := uint32(len(s.processes.members)); n < min(s.files.ctl.nextProcess.Load(), maxProcesses); n++ {
 		s.processes.members = append(s.processes.members, &member{number: n + 1, since: time.Now(), gone: n < s.files.ctl.reaped})
 	}
-	for s.processes.unread < len(s.processes.members) && s.processes.members[s.processes.unread].said != nil {
+	for s.processes.unread < len(s.processes.members) && s.processes.members[s.processes.unread].info != nil {
 		s.processes.unread++
 	}
 	for _, m := range s.processes.members[s.processes.unread:] {
-		if m.said == nil && !m.gone {
-			s.read(m)
+		if m.info == nil && !m.gone {
+			s.readProcess(m)
 		}
 	}
 }
@@ -76,67 +76,67 @@ func (s *Session) member(number uint32) *member {
 		return nil
 	}
 	if int(number) > len(s.processes.members) {
-		s.look()
+		s.findProcesses()
 	}
 	if int(number) > len(s.processes.members) {
 		return nil
 	}
 	m := s.processes.members[number-1]
-	if m.said == nil && !m.gone {
-		s.read(m)
+	if m.info == nil && !m.gone {
+		s.readProcess(m)
 	}
 	return m
 }
 
-// read maps the process's file and copies it once it is complete.
-func (s *Session) read(m *member) {
+// readProcess maps the process's file and copies it once it is complete.
+func (s *Session) readProcess(m *member) {
 	if m.file == nil {
 		f, err := os.OpenFile(s.files.path("process.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
-			m.gone = time.Since(m.since) > stillborn // younger: being created
+			m.gone = time.Since(m.since) > startTimeout // younger: being created
 			return
 		}
 		m.file = f
 	}
 	if st, err := m.file.Stat(); err != nil || st.Size() < processBytes {
-		m.gone = time.Since(m.since) > stillborn && !locked(m.file)
+		m.gone = time.Since(m.since) > startTimeout && !locked(m.file)
 		return
 	}
-	if m.live == nil {
+	if m.shared == nil {
 		p, err := unix.MmapPtr(int(m.file.Fd()), 0, nil, processBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			return
 		}
-		m.live = (*processFile)(p)
+		m.shared = (*processFile)(p)
 	}
-	if m.live.ready.Load() == 0 {
-		m.gone = time.Since(m.since) > stillborn && !locked(m.file)
+	if m.shared.ready.Load() == 0 {
+		m.gone = time.Since(m.since) > startTimeout && !locked(m.file)
 		return
 	}
 	said := new(processFile)
-	copy(said.bytes(), m.live.bytes())
+	copy(said.bytes(), m.shared.bytes())
 	s.join(m, said)
 }
 
 // join completes a member from its file.
 func (s *Session) join(m *member, said *processFile) {
-	m.said, m.ns = said, said.namespace
-	m.local = localPID(m.ns, int(said.pid))
+	m.info, m.namespace = said, said.namespace
+	m.local = localPID(m.namespace, int(said.pid))
 	m.pid = s.identify(m)
 	if m.local != 0 {
 		m.handle = handle(m.local)
 	}
 	if said.untraced != 0 {
-		s.processes.untraced = append(s.processes.untraced, s.ended(m))
+		s.processes.excluded = append(s.processes.excluded, s.ended(m))
 	}
 }
 
 func (p *processFile) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), processBytes) }
 
 func (m *member) unmap() {
-	if m.live != nil {
-		unix.MunmapPtr(unsafe.Pointer(m.live), processBytes)
-		m.live = nil
+	if m.shared != nil {
+		unix.MunmapPtr(unsafe.Pointer(m.shared), processBytes)
+		m.shared = nil
 	}
 }
 
@@ -148,7 +148,7 @@ func locked(f *os.File) bool {
 
 // alive reports whether the process runs. A process holds a lock on its file until it ends, in every namespace.
 func (m *member) alive() bool {
-	if !m.gone && m.said != nil {
+	if !m.gone && m.info != nil {
 		m.gone = !locked(m.file)
 	}
 	return !m.gone
@@ -164,17 +164,17 @@ type identity struct {
 func (s *Session) identify(m *member) int {
 	pid := m.local
 	if pid == 0 {
-		pid = int(m.said.pid)
+		pid = int(m.info.pid)
 	}
-	k := identity{m.ns, int(m.said.pid)}
+	k := identity{m.namespace, int(m.info.pid)}
 	if id, ok := s.processes.ids[k]; ok {
 		return id
 	}
 	const beyond = 1 << 22
-	for s.processes.taken[pid] {
+	for s.processes.used[pid] {
 		pid += beyond
 	}
-	s.processes.ids[k], s.processes.taken[pid] = pid, true
+	s.processes.ids[k], s.processes.used[pid] = pid, true
 	return pid
 }
 
@@ -203,7 +203,7 @@ func localPID(ns uint64, pid int) int {
 }
 
 func (m *member) describe() *probe.Process {
-	said := m.said
+	said := m.info
 	text := said.text[:]
 	cut := func(n uint32) string {
 		n = min(n, uint32(len(text)))
@@ -225,7 +225,7 @@ func (m *member) describe() *probe.Process {
 
 // Alive reports whether any process still runs.
 func (s *Session) Alive() bool {
-	s.touch(s.look)
+	s.touch(s.findProcesses)
 	alive := false
 	for _, m := range s.processes.members {
 		alive = m.alive() || alive
@@ -235,11 +235,11 @@ func (s *Session) Alive() bool {
 
 // Processes returns the session's PIDs, dead processes included.
 func (s *Session) Processes() []int {
-	s.touch(s.look)
+	s.touch(s.findProcesses)
 	var pids []int
 	seen := map[int]bool{}
 	for _, m := range s.processes.members {
-		if m.said != nil && !seen[m.pid] {
+		if m.info != nil && !seen[m.pid] {
 			seen[m.pid] = true
 			pids = append(pids, m.pid)
 		}

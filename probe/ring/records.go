@@ -24,7 +24,7 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		if err != nil {
 			return err
 		}
-		if err := r.leave(sink); err != nil {
+		if err := r.endOuter(sink); err != nil {
 			return err
 		}
 		outer := copyCall(c) // c shares memory with the next records
@@ -62,12 +62,12 @@ func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
 	}
-	c.End, c.Ret = max(after(s.clock.nanoseconds(le.Uint64(b[16:])), r.last), c.Start, 1), le.Uint64(b[24:])
-	r.last, r.recording = c.End, 0 // the payload time is part of the call
+	c.End, c.Ret = max(after(s.clock.nanoseconds(le.Uint64(b[16:])), r.lastTime), c.Start, 1), le.Uint64(b[24:])
+	r.lastTime, r.recording = c.End, 0 // the payload time is part of the call
 	if err := readPieces(c, s.model.Func(c.Func), b[callHeader:]); err != nil {
 		return err
 	}
-	return r.leave(sink)
+	return r.endOuter(sink)
 }
 
 // call decodes a call record. The call refers to the memory of b.
@@ -81,15 +81,15 @@ func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 		return nil, errRing
 	}
 	_, seq := r.number(r.seq)
-	c := &r.at
-	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.last), Recording: r.recording, Pieces: c.Pieces[:0]}
-	r.last, r.recording = c.Start, 0
+	c := &r.current
+	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.lastTime), Recording: r.recording, Pieces: c.Pieces[:0]}
+	r.lastTime, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
 		if c.End == 0 {
 			c.End = 1
 		}
-		r.last = c.End
+		r.lastTime = c.End
 	}
 	r.seq++
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
@@ -146,7 +146,7 @@ func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
 	if slot >= maxSlots {
 		return nil, errRing
 	}
-	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || s.rings.bySlot[slot].given {
+	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || s.rings.bySlot[slot].released {
 		if err := s.open(sink); err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
 		return nil, errRing
 	}
 	r := s.rings.bySlot[slot]
-	if err := r.change(s, sink); err != nil || seq < r.taken {
+	if err := r.checkOwner(s, sink); err != nil || seq < r.firstSeq {
 		return nil, err
 	}
 	return r, nil
@@ -175,7 +175,7 @@ func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
 		s.rings.part = append(s.rings.part[:0], s.files.arena[chunk*arenaChunk:][:n]...)
 		bytes = s.rings.part
 		s.files.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
-		defer s.share(uint64(n))
+		defer s.yieldAfter(uint64(n))
 	}
 	if n > len(bytes) {
 		return errRing

@@ -31,11 +31,11 @@ func (s *Session) open(sink probe.Sink) error {
 	for n := int(min(s.files.ctl.nextSlot.Load(), maxSlots)); len(s.rings.bySlot) < n; {
 		s.rings.bySlot = append(s.rings.bySlot, nil)
 	}
-	for s.rings.opened < len(s.rings.bySlot) && s.rings.bySlot[s.rings.opened] != nil && !s.rings.bySlot[s.rings.opened].given {
+	for s.rings.opened < len(s.rings.bySlot) && s.rings.bySlot[s.rings.opened] != nil && !s.rings.bySlot[s.rings.opened].released {
 		s.rings.opened++
 	}
 	for i := s.rings.opened; i < len(s.rings.bySlot); i++ {
-		if r := s.rings.bySlot[i]; r != nil && !r.given {
+		if r := s.rings.bySlot[i]; r != nil && !r.released {
 			continue
 		}
 		sl := &s.files.ctl.slots[i]
@@ -51,11 +51,11 @@ func (s *Session) open(sink probe.Sink) error {
 		if m == nil || m.file == nil {
 			continue
 		}
-		if m.said == nil {
+		if m.info == nil {
 			// A process writes its file before it makes a ring. The file was truncated since.
 			s.join(m, &processFile{pid: sl.pid, ppid: sl.ppid, start: sl.start})
 		}
-		if err := s.show(m, sink); err != nil {
+		if err := s.announce(m, sink); err != nil {
 			return err
 		}
 		r, err := s.mapRing(i, m)
@@ -72,20 +72,20 @@ func (s *Session) open(sink probe.Sink) error {
 	return nil
 }
 
-// show delivers a process to the sink, once.
-func (s *Session) show(m *member, sink probe.Sink) error {
-	if m.shown {
+// announce delivers a process to the sink, once.
+func (s *Session) announce(m *member, sink probe.Sink) error {
+	if m.announced {
 		return nil
 	}
-	m.shown = true
+	m.announced = true
 	for _, o := range s.processes.members {
-		if o != m && o.shown && o.pid == m.pid {
+		if o != m && o.announced && o.pid == m.pid {
 			return nil // the same process after exec
 		}
 	}
 	p := m.describe()
-	p.Start = s.clock.nanoseconds(m.said.start)
-	if n := m.said.forkedFrom; n > 0 && int(n) <= len(s.processes.members) {
+	p.Start = s.clock.nanoseconds(m.info.start)
+	if n := m.info.forkedFrom; n > 0 && int(n) <= len(s.processes.members) {
 		p.ForkedFrom = s.processes.members[n-1].pid
 	}
 	return sink.Process(p)
@@ -111,11 +111,11 @@ type ring struct {
 	// truncated is set when the program has truncated the file. seen is the value of seq in the header at the last drain.
 	truncated bool
 	seen      uint64
-	taken     uint64     // seq when this recorder began to read
-	handed    uint64     // calls counted in control.handed
-	given     bool       // given back: another thread may take the slot
-	last      int64      // start or end of the latest call, as delivered
-	at        probe.Call // current call, reused for its memory
+	firstSeq  uint64     // seq when this recorder began to read
+	counted   uint64     // calls counted in control.handed
+	released  bool       // given back: another thread may take the slot
+	lastTime  int64      // start or end of the latest call, as delivered
+	current   probe.Call // current call, reused for its memory
 	// recording is the time in nanoseconds that the thread spent on payloads since its latest call.
 	recording int64
 }
@@ -139,15 +139,15 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 	return o, o.base + seq - o.first
 }
 
-// change checks whether an empty ring has a new owner.
-func (r *ring) change(s *Session, sink probe.Sink) error {
+// checkOwner checks whether an empty ring has a new owner.
+func (r *ring) checkOwner(s *Session, sink probe.Sink) error {
 	if r.mem == nil || r.done || r.generation(s) == r.owners[len(r.owners)-1].generation {
 		return nil
 	}
-	if err := r.leave(sink); err != nil {
+	if err := r.endOuter(sink); err != nil {
 		return err
 	}
-	r.own(s)
+	r.setOwner(s)
 	return nil
 }
 
@@ -160,8 +160,8 @@ func (r *ring) generation(s *Session) uint32 {
 	return n
 }
 
-// own registers the current owner of the slot.
-func (r *ring) own(s *Session) {
+// setOwner registers the current owner of the slot.
+func (r *ring) setOwner(s *Session) {
 	r.pid, r.tid, r.recording = uint32(r.member.pid), r.slot.tid, 0
 	key := threadID{r.pid, r.tid}
 	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
@@ -212,9 +212,9 @@ func (r *ring) start(s *Session) {
 			r.seq, r.lost = k.seq, k.lost
 		}
 	}
-	r.taken = r.seq
-	r.handed = r.seq
-	r.own(s)
+	r.firstSeq = r.seq
+	r.counted = r.seq
+	r.setOwner(s)
 }
 
 func (r *ring) close() {
@@ -234,7 +234,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	}
 	head := r.head.head.Load()
 	r.seen = r.head.seq.Load()
-	if err := r.change(s, sink); err != nil {
+	if err := r.checkOwner(s, sink); err != nil {
 		return 0, err
 	}
 	if first := &r.owners[0]; r.pos == 0 && head > 0 {
@@ -261,11 +261,11 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 			return 0, err
 		}
 		r.pos += size
-		s.share(size)
+		s.yieldAfter(size)
 		// Programs that wait for room must not wait until the whole ring is read.
 		if r.pos-r.head.tail.Load() > r.size/8 {
-			r.giveBack(s)
-			s.Beat()
+			r.advanceTail(s)
+			s.Heartbeat()
 		}
 		if r.pos >= head {
 			// A ring that was empty for a moment may have a new owner.
@@ -274,19 +274,19 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 			}
 		}
 	}
-	r.giveBack(s)
+	r.advanceTail(s)
 	if r.pos != start {
 		o, next := r.number(r.seq)
 		s.rings.nextSeq[threadID{o.pid, o.tid}] = next
 	}
 	if final {
-		return r.pos - start, r.leave(sink)
+		return r.pos - start, r.endOuter(sink)
 	}
 	return r.pos - start, nil
 }
 
-// giveBack frees the space of the records that were read, and leaves marks for a later recorder.
-func (r *ring) giveBack(s *Session) {
+// advanceTail frees the space of the records that were read, and leaves marks for a later recorder.
+func (r *ring) advanceTail(s *Session) {
 	if r.pos == r.head.tail.Load() {
 		return
 	}
@@ -298,12 +298,12 @@ func (r *ring) giveBack(s *Session) {
 	atomic.StoreUint64(&r.head.mark[i].lost, r.lost)
 	atomic.StoreUint64(&r.head.mark[i].pos, r.pos)
 	r.head.tail.Store(r.pos)
-	atomic.AddUint64(&s.files.ctl.handed, r.seq-r.handed)
-	r.handed = r.seq
+	atomic.AddUint64(&s.files.ctl.handed, r.seq-r.counted)
+	r.counted = r.seq
 }
 
-// leave delivers the enclosing call as one that never returned.
-func (r *ring) leave(sink probe.Sink) error {
+// endOuter delivers the enclosing call as one that never returned.
+func (r *ring) endOuter(sink probe.Sink) error {
 	c := r.outer
 	if r.outer = nil; c == nil {
 		return nil
@@ -333,8 +333,8 @@ func (r *ring) giveUp(s *Session, sink probe.Sink, why string) error {
 	return sink.Gap(&g)
 }
 
-// unmeasured returns how many tasks of a ring's threads were not measured for a reason.
-func (r *ring) unmeasured(s *Session, why probe.Untimed) uint64 {
+// untimed returns how many tasks of a ring's threads were not measured for a reason.
+func (r *ring) untimed(s *Session, why probe.Untimed) uint64 {
 	return s.clamp(touched(s, func() uint64 { return r.head.untimed[why].Load() }))
 }
 

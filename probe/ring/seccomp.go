@@ -16,11 +16,11 @@ import (
 const (
 	// readyRings is the number of rings kept ready for a process's next threads.
 	readyRings = 4
-	// filterEvery is the interval of looks for filters that the shim did not notice, on Linux 5.9 and later. It is longer for
+	// filterInterval is the interval of looks for filters that the shim did not notice, on Linux 5.9 and later. It is longer for
 	// processes with many threads, where a look takes long.
-	filterEvery = 250 * time.Millisecond
-	// leftEvery is the interval of looks for threads that have ended.
-	leftEvery = 20 * time.Millisecond
+	filterInterval = 250 * time.Millisecond
+	// leftInterval is the interval of looks for threads that have ended.
+	leftInterval = 20 * time.Millisecond
 )
 
 // filter is the filter state of a process.
@@ -35,20 +35,20 @@ func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.rings.bytes)
 
 // watchFilter checks whether a process has set a filter, and informs its shim.
 func (s *Session) watchFilter(m *member) {
-	if m.filter.known || m.live == nil || m.said == nil || m.said.untraced != 0 {
+	if m.filter.known || m.shared == nil || m.info == nil || m.info.untraced != 0 {
 		return
 	}
-	if m.live.filtered.Load() == 0 {
+	if m.shared.filtered.Load() == 0 {
 		began := time.Now()
 		if m.local == 0 || began.Before(m.filter.next) {
 			return
 		}
 		now := filters(m.local)
-		m.filter.next = time.Now().Add(max(filterEvery, 100*time.Since(began)))
-		if m.said.filters == 0 || now < int(m.said.filters) {
+		m.filter.next = time.Now().Add(max(filterInterval, 100*time.Since(began)))
+		if m.info.filters == 0 || now < int(m.info.filters) {
 			return
 		}
-		m.live.filtered.Store(1)
+		m.shared.filtered.Store(1)
 	}
 	m.filter.known = true
 	s.processes.filtered = append(s.processes.filtered, m)
@@ -71,8 +71,8 @@ func filters(pid int) int {
 	return most
 }
 
-// refill makes rings ahead for processes with filters.
-func (s *Session) refill() {
+// refillPools makes rings ahead for processes with filters.
+func (s *Session) refillPools() {
 	if n := s.files.ctl.filtered.Load(); n != s.processes.filterReports {
 		s.processes.filterReports = n
 		for _, m := range s.processes.members {
@@ -87,7 +87,7 @@ func (s *Session) refill() {
 		}
 		look := m.local != 0 && time.Now().After(m.filter.next)
 		if look {
-			m.filter.next = time.Now().Add(leftEvery)
+			m.filter.next = time.Now().Add(leftInterval)
 		}
 		ready, next := 0, uint32(0)
 		for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
@@ -100,7 +100,7 @@ func (s *Session) refill() {
 			case slotReady:
 				ready++
 			case slotLive:
-				if look && ready < readyRings && s.left(int(i), m) && sl.state.CompareAndSwap(slotLive, slotReady) {
+				if look && ready < readyRings && s.threadGone(int(i), m) && sl.state.CompareAndSwap(slotLive, slotReady) {
 					ready++
 					s.files.ctl.offered.Add(1)
 				}
@@ -112,8 +112,8 @@ func (s *Session) refill() {
 	}
 }
 
-// left reports whether the owner of a ring has ended and all its records were read.
-func (s *Session) left(i int, m *member) bool {
+// threadGone reports whether the owner of a ring has ended and all its records were read.
+func (s *Session) threadGone(i int, m *member) bool {
 	if i >= len(s.rings.bySlot) || s.rings.bySlot[i] == nil || s.rings.bySlot[i].mem == nil || s.rings.bySlot[i].done {
 		return false
 	}
@@ -143,7 +143,7 @@ func (s *Session) makeReady(m *member, number uint32) bool {
 	}
 	s.files.ctl.memoryUsed.Add(s.rings.bytes)
 	sl := &s.files.ctl.slots[n]
-	sl.pid, sl.process, sl.ringBytes, sl.rng = m.said.pid, m.number, s.rings.bytes, number+1
+	sl.pid, sl.process, sl.ringBytes, sl.rng = m.info.pid, m.number, s.rings.bytes, number+1
 	sl.state.Store(slotReady)
 	s.files.ctl.offered.Add(1)
 	return true

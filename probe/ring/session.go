@@ -64,12 +64,12 @@ type Options struct {
 	Dir string
 	// Mode is the file mode; 0 means 0600.
 	Mode os.FileMode
-	// Waiting starts with recording paused, until Go.
-	Waiting bool
+	// Paused starts with recording paused, until Resume.
+	Paused bool
 }
 
 // Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
-// Close. Others may call Beat and Waiting.
+// Close. Others may call Heartbeat and Paused.
 type Session struct {
 	// Handed is the number of calls that earlier recorders had read when Open returned.
 	Handed uint64
@@ -90,7 +90,7 @@ func newSession(m *api.Model, dir string, o *Options) *Session {
 		s.files.mode = 0o600
 	}
 	s.rings.names, s.rings.nextSeq = map[threadID]string{}, map[threadID]uint64{}
-	s.processes.ids, s.processes.taken = map[identity]int{}, map[int]bool{}
+	s.processes.ids, s.processes.used = map[identity]int{}, map[int]bool{}
 	return s
 }
 
@@ -199,8 +199,8 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 	s.clock.start()
 	c.clock = s.clock.kind()
 	s.configure(o)
-	if o.Waiting {
-		s.Wait(0)
+	if o.Paused {
+		s.Pause(0)
 	}
 	c.heartbeat.Store(probe.Now())
 	c.magic = layoutMagic
@@ -302,34 +302,34 @@ func (s *Session) Off() {
 	})
 }
 
-// Wait pauses recording in all processes except the one with PID but (0: in all). Calls in progress are still recorded.
-// Wait and Go must not run concurrently.
-func (s *Session) Wait(but int) {
+// Pause stops recording in all processes except the one with PID but (0: in all). Calls in progress are still recorded.
+// Pause and Resume must not run concurrently.
+func (s *Session) Pause(but int) {
 	s.touch(func() {
 		s.files.ctl.only.Store(uint32(but))
 		s.files.ctl.off.CompareAndSwap(0, offWaiting)
-		s.still()
+		s.publishPause()
 	})
 }
 
-// Go resumes recording after Wait.
-func (s *Session) Go() {
+// Resume ends a pause.
+func (s *Session) Resume() {
 	s.touch(func() {
 		s.files.ctl.off.CompareAndSwap(offWaiting, 0)
 		s.files.ctl.only.Store(0)
-		s.still()
+		s.publishPause()
 	})
 }
 
-// Waiting reports whether recording is paused, and the PID that is exempt.
-func (s *Session) Waiting() (but int, waiting bool) {
+// Paused reports whether recording is paused, and the PID that is exempt.
+func (s *Session) Paused() (but int, waiting bool) {
 	s.touch(func() { but, waiting = int(s.files.ctl.only.Load()), s.files.ctl.off.Load() == offWaiting })
 	return but, waiting
 }
 
-// still updates the flags that running threads read.
-func (s *Session) still() {
-	only, waiting := s.Waiting()
+// publishPause updates the flags that running threads read.
+func (s *Session) publishPause() {
+	only, waiting := s.Paused()
 	quiet := uint32(quietNo)
 	switch {
 	case waiting && only == 0:
@@ -351,8 +351,8 @@ func (s *Session) still() {
 	s.files.ctl.quiet.Store(quiet)
 }
 
-// Beat is the recorder's heartbeat. Call it at least four times a second, or programs stop waiting for room in their rings.
-func (s *Session) Beat() { s.touch(func() { s.files.ctl.heartbeat.Store(probe.Now()) }) }
+// Heartbeat is the recorder's heartbeat. Call it at least four times a second, or programs stop waiting for room in their rings.
+func (s *Session) Heartbeat() { s.touch(func() { s.files.ctl.heartbeat.Store(probe.Now()) }) }
 
 // Keep ends the recording and lets Close leave the files, for a later Open.
 func (s *Session) Keep() {
@@ -401,11 +401,11 @@ var ErrVersion = errors.New("it was made by another version of acltrace, or for 
 // Begun returns the earliest possible time of a record, CLOCK_MONOTONIC: the first process's start, or the earlier
 // recorder's last heartbeat.
 func (s *Session) Begun() int64 {
-	s.touch(s.look)
+	s.touch(s.findProcesses)
 	first := probe.Now()
 	for _, m := range s.processes.members {
-		if m.said != nil && m.file != nil {
-			first = min(first, max(s.clock.nanoseconds(m.said.start), s.quiet))
+		if m.info != nil && m.file != nil {
+			first = min(first, max(s.clock.nanoseconds(m.info.start), s.quiet))
 		}
 	}
 	return first

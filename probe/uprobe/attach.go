@@ -20,9 +20,9 @@ type probed struct {
 	enters, leaves []link.Link
 }
 
-// put attaches the programs at sites in a file.
-func (u *Probes) put(path string, sites []site) error {
-	if err := u.room(len(sites)); err != nil {
+// attachSites attaches the programs at sites in a file.
+func (u *Probes) attachSites(path string, sites []site) error {
+	if err := u.raiseFileLimit(len(sites)); err != nil {
 		return err
 	}
 	ex, err := link.OpenExecutable(path)
@@ -42,8 +42,8 @@ func (u *Probes) put(path string, sites []site) error {
 	return err
 }
 
-// room raises the file limit for more probes. Without uprobe_multi each entry takes two files, and each return two.
-func (u *Probes) room(functions int) error {
+// raiseFileLimit raises the file limit for more probes. Without uprobe_multi each entry takes two files, and each return two.
+func (u *Probes) raiseFileLimit(functions int) error {
 	var limit unix.Rlimit
 	if u.programs.multi || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return nil

@@ -55,26 +55,26 @@ func probeOffsetAMD64(code []byte) uint64 {
 	if len(code) >= 5 && binary.LittleEndian.Uint32(code) == 0xfa1e0ff3 { // endbr64
 		begin = 4
 	}
-	if rest := code[begin:]; len(rest) > 5 && string(rest[:5]) == "\x0f\x1f\x44\x00\x00" && actedOut(rest[5:]) {
+	if rest := code[begin:]; len(rest) > 5 && string(rest[:5]) == "\x0f\x1f\x44\x00\x00" && emulated(rest[5:]) {
 		return uint64(begin + 5)
 	}
-	if actedOut(code[begin:]) {
+	if emulated(code[begin:]) {
 		return uint64(begin)
 	}
 	for at := begin; ; {
-		n := harmless(code[at:])
+		n := harmlessLen(code[at:])
 		if n == 0 {
 			return uint64(begin)
 		}
 		at += n
-		if pushes(code[at:]) {
+		if isPush(code[at:]) {
 			return uint64(at)
 		}
 	}
 }
 
-// actedOut reports whether the kernel emulates the instruction.
-func actedOut(code []byte) bool {
+// emulated reports whether the kernel emulates the instruction.
+func emulated(code []byte) bool {
 	if len(code) == 0 {
 		return false
 	}
@@ -82,20 +82,20 @@ func actedOut(code []byte) bool {
 	case 0x90, 0xe8, 0xe9, 0xeb: // nop, call, jump
 		return true
 	}
-	return pushes(code)
+	return isPush(code)
 }
 
-// pushes reports whether the instruction pushes a register.
-func pushes(code []byte) bool {
+// isPush reports whether the instruction pushes a register.
+func isPush(code []byte) bool {
 	if len(code) > 1 && code[0] == 0x41 {
 		code = code[1:]
 	}
 	return len(code) > 0 && code[0] >= 0x50 && code[0] <= 0x57
 }
 
-// harmless returns the length of an instruction that changes no argument and no memory, 0 for any other. Such an instruction
+// harmlessLen returns the length of an instruction that changes no argument and no memory, 0 for any other. Such an instruction
 // sets another register from a register or a number, or compares.
-func harmless(code []byte) int {
+func harmlessLen(code []byte) int {
 	rex, n := byte(0), 0
 	if len(code) > 0 && code[0]&0xf0 == 0x40 {
 		rex, n = code[0], 1

@@ -159,7 +159,7 @@ func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (sto
 			}
 			return
 		}
-		if !u.wants(m.PID) || u.hasFile(m.file) {
+		if !u.selects(m.PID) || u.hasFile(m.file) {
 			return
 		}
 		err := os.ErrNotExist

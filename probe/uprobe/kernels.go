@@ -18,15 +18,15 @@ import (
 type kernels struct {
 	handles   *ebpf.Map // by process and handle: the key, and the handle that it was made from
 	layouts   *ebpf.Map // by key
-	binaries  map[handleOf]*deviceBinary
-	functions map[handleOf]*kernelFunction
-	given     map[uint64]*kernelFunction // by key
+	binaries  map[processHandle]*deviceBinary
+	functions map[processHandle]*kernelFunction
+	byCall    map[uint64]*kernelFunction // by key
 	loading   map[int]*loading           // by thread
 	tidied    int64
 	noLayouts bool // write none
 }
 
-type handleOf struct{ pid, handle uint64 }
+type processHandle struct{ pid, handle uint64 }
 
 // deviceBinary is a binary that a program loaded.
 type deviceBinary struct {
@@ -36,14 +36,14 @@ type deviceBinary struct {
 
 // kernelFunction is a kernel of a process.
 type kernelFunction struct {
-	of       handleOf
-	by       uint64        // key
+	handle   processHandle
+	call     uint64        // key
 	from     uint64        // the handle that it was made from
 	binary   *deviceBinary // nil if unknown
 	sizes    []uint32
 	known    bool
 	reported []uint32 // sizes from paramInfo so far
-	ends     int64    // when its binary was unloaded, 0 if loaded
+	unloaded int64    // when its binary was unloaded, 0 if loaded
 }
 
 // loading is a binary whose content has not arrived in full.
@@ -60,8 +60,8 @@ type loading struct {
 const forgetAfter = 60e9
 
 func newKernels(handles, layouts *ebpf.Map) *kernels {
-	return &kernels{handles: handles, layouts: layouts, binaries: map[handleOf]*deviceBinary{}, functions: map[handleOf]*kernelFunction{},
-		given: map[uint64]*kernelFunction{}, loading: map[int]*loading{}}
+	return &kernels{handles: handles, layouts: layouts, binaries: map[processHandle]*deviceBinary{}, functions: map[processHandle]*kernelFunction{},
+		byCall: map[uint64]*kernelFunction{}, loading: map[int]*loading{}}
 }
 
 // call updates binaries and kernels after a call.
@@ -71,15 +71,15 @@ func (k *kernels) call(f *api.Func, c *probe.Call) {
 		return
 	}
 	pid, ok := uint64(c.PID), !f.RetError || c.Ret == 0
-	var from handleOf
+	var from processHandle
 	var source api.Object
 	for i := range f.Params {
 		switch p := &f.Params[i]; {
 		case p.Object != api.Binary && p.Object != api.Function:
 		case p.Role == api.Use && source == "":
-			from, source = handleOf{pid, c.Words[p.Word]}, p.Object
+			from, source = processHandle{pid, c.Words[p.Word]}, p.Object
 		case p.Role == api.End && p.Object == api.Binary && ok:
-			k.unload(handleOf{pid, c.Words[p.Word]}, c.Start)
+			k.unload(processHandle{pid, c.Words[p.Word]}, c.Start)
 		}
 	}
 	for i := range f.Params {
@@ -91,13 +91,13 @@ func (k *kernels) call(f *api.Func, c *probe.Call) {
 		switch {
 		case !stored:
 		case p.Object == api.Function:
-			k.give(f, c, handleOf{pid, h}, from, source)
+			k.add(f, c, processHandle{pid, h}, from, source)
 		case source == api.Binary:
 			if b := k.binaries[from]; b != nil {
-				k.binaries[handleOf{pid, h}] = b
+				k.binaries[processHandle{pid, h}] = b
 			}
 		case source == "":
-			k.load(f, c, handleOf{pid, h})
+			k.load(f, c, processHandle{pid, h})
 		}
 	}
 	if f.ParamSizes {
@@ -116,7 +116,7 @@ func storedWord(c *probe.Call, param int) (uint64, bool) {
 }
 
 // load adds a binary. Its content arrives with the call or later.
-func (k *kernels) load(f *api.Func, c *probe.Call, h handleOf) {
+func (k *kernels) load(f *api.Func, c *probe.Call, h processHandle) {
 	l := &loading{binary: &deviceBinary{}, seq: c.Seq}
 	k.binaries[h] = l.binary
 	for i := range f.Params {
@@ -155,20 +155,20 @@ func (k *kernels) content(tid int, seq uint64, p *probe.Piece, offset uint64) {
 	}
 }
 
-// give adds a kernel that a program got from a binary by name, or from another handle.
-func (k *kernels) give(f *api.Func, c *probe.Call, h, from handleOf, source api.Object) {
+// add adds a kernel that a program got from a binary by name, or from another handle.
+func (k *kernels) add(f *api.Func, c *probe.Call, h, from processHandle, source api.Object) {
 	by := uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))
 	if old := k.functions[h]; old != nil && old.from == from.handle {
 		// The BPF programs may have added this call too: two threads got the kernel at once, or an ended kernel with this handle
 		// was removed in between.
 		var g [2]uint64
 		if k.handles.Lookup(h, &g) == nil && g[0] == by {
-			k.given[by] = old
-			_ = k.handles.Put(h, [2]uint64{old.by, old.from})
+			k.byCall[by] = old
+			_ = k.handles.Put(h, [2]uint64{old.call, old.from})
 		}
 		return
 	}
-	fn := &kernelFunction{of: h, by: by, from: from.handle}
+	fn := &kernelFunction{handle: h, call: by, from: from.handle}
 	switch source {
 	case api.Binary:
 		if fn.binary = k.binaries[from]; fn.binary == nil || f.Names < 0 {
@@ -184,16 +184,16 @@ func (k *kernels) give(f *api.Func, c *probe.Call, h, from handleOf, source api.
 			fn.binary, fn.sizes, fn.known = other.binary, other.sizes, other.known
 		}
 	}
-	k.add(fn)
+	k.put(fn)
 }
 
 // paramInfo notes a parameter size that the runtime reported to the program. Programs query all parameters in order; the query
 // after the last one fails.
-func (k *kernels) paramInfo(f *api.Func, c *probe.Call, h handleOf, ok bool) {
+func (k *kernels) paramInfo(f *api.Func, c *probe.Call, h processHandle, ok bool) {
 	fn := k.functions[h]
 	if fn == nil {
-		fn = &kernelFunction{of: h, by: uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))}
-		k.functions[h], k.given[fn.by] = fn, fn
+		fn = &kernelFunction{handle: h, call: uint64(uint32(c.TID))<<32 | uint64(uint32(c.Seq))}
+		k.functions[h], k.byCall[fn.call] = fn, fn
 	}
 	last := len(f.Params) - 1
 	if fn.known || last < 1 || c.Words[f.Params[1].Word] != uint64(len(fn.reported)) {
@@ -207,11 +207,11 @@ func (k *kernels) paramInfo(f *api.Func, c *probe.Call, h handleOf, ok bool) {
 	}
 }
 
-func (k *kernels) add(fn *kernelFunction) {
-	if old := k.functions[fn.of]; old != nil {
-		_ = k.layouts.Delete(old.by)
+func (k *kernels) put(fn *kernelFunction) {
+	if old := k.functions[fn.handle]; old != nil {
+		_ = k.layouts.Delete(old.call)
 	}
-	k.functions[fn.of], k.given[fn.by] = fn, fn
+	k.functions[fn.handle], k.byCall[fn.call] = fn, fn
 	if fn.binary != nil {
 		fn.binary.functions = append(fn.binary.functions, fn)
 	}
@@ -229,49 +229,49 @@ func (k *kernels) publish(fn *kernelFunction) {
 		binary.NativeEndian.PutUint16(b[2+2*i:], uint16(min(size, 1<<16-1)))
 	}
 	if !k.noLayouts {
-		_ = k.layouts.Put(fn.by, b)
+		_ = k.layouts.Put(fn.call, b)
 	}
 	// The entry is missing if the kernel was got before the recording, or if a kernel with the same handles was withdrawn.
-	_ = k.handles.Update(fn.of, [2]uint64{fn.by, fn.from}, ebpf.UpdateNoExist)
+	_ = k.handles.Update(fn.handle, [2]uint64{fn.call, fn.from}, ebpf.UpdateNoExist)
 }
 
 // withdraw removes a kernel from the maps, unless another kernel has its handle.
 func (k *kernels) withdraw(fn *kernelFunction) {
-	_ = k.layouts.Delete(fn.by)
+	_ = k.layouts.Delete(fn.call)
 	var g [2]uint64
-	if k.handles.Lookup(fn.of, &g) == nil && g[0] == fn.by {
-		_ = k.handles.Delete(fn.of)
+	if k.handles.Lookup(fn.handle, &g) == nil && g[0] == fn.call {
+		_ = k.handles.Delete(fn.handle)
 	}
 }
 
 // unload ends a binary and its kernels.
-func (k *kernels) unload(h handleOf, now int64) {
+func (k *kernels) unload(h processHandle, now int64) {
 	b := k.binaries[h]
 	if b == nil {
 		return
 	}
 	delete(k.binaries, h)
 	for _, fn := range b.functions {
-		k.end(fn, now)
+		k.endKernel(fn, now)
 	}
 	b.functions = nil
 }
 
-func (k *kernels) end(fn *kernelFunction, now int64) {
-	if fn.ends == 0 {
-		fn.ends = now
+func (k *kernels) endKernel(fn *kernelFunction, now int64) {
+	if fn.unloaded == 0 {
+		fn.unloaded = now
 	}
-	if k.functions[fn.of] == fn {
-		delete(k.functions, fn.of)
+	if k.functions[fn.handle] == fn {
+		delete(k.functions, fn.handle)
 	}
 	k.withdraw(fn)
 }
 
-// leave forgets a process that has ended or called exec.
-func (k *kernels) leave(pid int, now int64) {
+// endProcess forgets a process that has ended or called exec.
+func (k *kernels) endProcess(pid int, now int64) {
 	for _, fn := range k.functions {
-		if fn.of.pid == uint64(pid) {
-			k.end(fn, now)
+		if fn.handle.pid == uint64(pid) {
+			k.endKernel(fn, now)
 		}
 	}
 	for h := range k.binaries {
@@ -289,19 +289,19 @@ func (k *kernels) tidy(now int64) {
 	k.tidied = now
 	lives := map[uint64]bool{}
 	for _, fn := range k.functions {
-		lives[fn.of.pid] = true
+		lives[fn.handle.pid] = true
 	}
 	for h := range k.binaries {
 		lives[h.pid] = true
 	}
 	for pid := range lives {
 		if errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
-			k.leave(int(pid), now)
+			k.endProcess(int(pid), now)
 		}
 	}
-	for by, fn := range k.given {
-		if fn.ends != 0 && now-fn.ends > forgetAfter {
-			delete(k.given, by)
+	for by, fn := range k.byCall {
+		if fn.unloaded != 0 && now-fn.unloaded > forgetAfter {
+			delete(k.byCall, by)
 		}
 	}
 }
@@ -309,11 +309,11 @@ func (k *kernels) tidy(now int64) {
 // params splits the piece p with a launch's arguments into one piece for each parameter, numbered from p.Item on. p.Addr is the
 // kernel's key. p.Len has the number of parameters in its upper half, and the number with content in its lower half.
 func (k *kernels) params(p probe.Piece, began int64, list uint64, b []byte) []probe.Piece {
-	fn, done, n := k.given[p.Addr], int(uint32(p.Len)), int(p.Len>>32)
+	fn, done, n := k.byCall[p.Addr], int(uint32(p.Len)), int(p.Len>>32)
 	p.Addr, p.Len = list, 0
 	switch {
 	case p.Missing != probe.Present:
-	case fn == nil || !fn.known || fn.ends != 0 && began > fn.ends || len(b) < (10*n+7)&^7:
+	case fn == nil || !fn.known || fn.unloaded != 0 && began > fn.unloaded || len(b) < (10*n+7)&^7:
 		p.Missing = probe.UnknownSize
 	}
 	if p.Missing != probe.Present {

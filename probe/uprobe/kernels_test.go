@@ -58,7 +58,7 @@ func (c *target) told(t *testing.T, waits int, silent bool) bool {
 	t.Helper()
 	handle := uint64(0xf300) + uint64("mnlsumo"[waits-1])
 	var given [2]uint64
-	known := c.probes.decoder.kernels.handles.Lookup(handleOf{uint64(c.Process.Pid), handle}, &given) == nil
+	known := c.probes.decoder.kernels.handles.Lookup(processHandle{uint64(c.Process.Pid), handle}, &given) == nil
 	if waits == 1 {
 		c.first = given[0]
 	}

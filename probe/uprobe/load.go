@@ -84,11 +84,11 @@ func (u *Probes) loadAs(sleepable bool) error {
 	spec.Maps[bpf.UprobeMapEvents].MaxEntries = u.ringBytes()
 	for name, v := range map[string]any{
 		bpf.UprobeVarCookies:     toByte(u.programs.cookies),
-		bpf.UprobeVarFilter:      u.whose.filter,
+		bpf.UprobeVarFilter:      u.selection.filter,
 		bpf.UprobeVarByName:      toByte(u.opts.Name != ""),
-		bpf.UprobeVarName:        u.whose.name,
-		bpf.UprobeVarCgroup:      u.whose.cgroup,
-		bpf.UprobeVarCgroupLevel: u.whose.level,
+		bpf.UprobeVarName:        u.selection.name,
+		bpf.UprobeVarCgroup:      u.selection.cgroup,
+		bpf.UprobeVarCgroupLevel: u.selection.level,
 		bpf.UprobeVarSample:      toByte(u.opts.Sample),
 		bpf.UprobeVarRingSize:    uint64(u.ringBytes()),
 		bpf.UprobeVarWakeAt:      uint64(u.ringBytes() / 8),
@@ -127,7 +127,7 @@ func (u *Probes) loadAs(sleepable bool) error {
 		}
 	}
 	want = append(want, bpf.UprobeProgExited, bpf.UprobeProgExeced)
-	if u.whose.filter == filterPIDs {
+	if u.selection.filter == filterPIDs {
 		want = append(want, bpf.UprobeProgBorn)
 	}
 	for name := range spec.Programs {
@@ -177,7 +177,7 @@ func (u *Probes) fill() error {
 		}
 	}
 	// Processes are added before the tracepoints are attached and again after it. This covers processes created in between.
-	if err := u.choose(); err != nil {
+	if err := u.addSelected(); err != nil {
 		return fail(err)
 	}
 	for _, p := range []struct{ program, at string }{
@@ -190,7 +190,7 @@ func (u *Probes) fill() error {
 			u.programs.life = append(u.programs.life, l)
 		}
 	}
-	if err := u.choose(); err != nil {
+	if err := u.addSelected(); err != nil {
 		return fail(err)
 	}
 	if !u.programs.cookies {

@@ -65,15 +65,15 @@ type Options struct {
 
 // Probes are uprobes on the functions of a runtime's libraries. They record from Add until Run ends or Close.
 type Probes struct {
-	model    *api.Model
-	opts     Options
-	whose    selection
-	programs programs
-	probed   probed
-	reader   *ringbuf.Reader // nil with CountOnly
-	decoder  decoder
-	tidied   time.Time // last run of tidy
-	ended    int64     // see Ended
+	model     *api.Model
+	opts      Options
+	selection selection
+	programs  programs
+	probed    probed
+	reader    *ringbuf.Reader // nil with CountOnly
+	decoder   decoder
+	tidied    time.Time // last run of tidy
+	ended     int64     // see Ended
 }
 
 // Load loads the programs and maps. Add attaches them.
@@ -95,7 +95,7 @@ func newProbes(m *api.Model, opts *Options) (*Probes, error) {
 	}
 	u.probed.files, u.probed.functions, u.probed.refused = map[fileID]bool{}, map[api.ID]bool{}, map[string][]site{}
 	var err error
-	u.whose, err = u.opts.selection()
+	u.selection, err = u.opts.selection()
 	return u, err
 }
 
@@ -127,7 +127,7 @@ func (u *Probes) Add(library string) error {
 	if err != nil {
 		return err
 	}
-	if err := u.put(library, sites); err != nil {
+	if err := u.attachSites(library, sites); err != nil {
 		return kernelError(fmt.Errorf("attach to %s: %w", library, err))
 	}
 	for _, s := range sites {
@@ -158,12 +158,12 @@ func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 
 // Pause stops recording until Resume. The kernel takes a while to attach or detach all probes, also with uprobe_multi. A pause
 // keeps a half-attached set from recording.
-func (u *Probes) Pause() error { return u.shut(true) }
+func (u *Probes) Pause() error { return u.setPaused(true) }
 
 // Resume ends a pause.
-func (u *Probes) Resume() error { return u.shut(false) }
+func (u *Probes) Resume() error { return u.setPaused(false) }
 
-func (u *Probes) shut(yes bool) error {
+func (u *Probes) setPaused(yes bool) error {
 	if err := u.programs.coll.Variables[bpf.UprobeVarShut].Set(toByte(yes)); err != nil {
 		return fmt.Errorf("pause uprobes: %w", err)
 	}

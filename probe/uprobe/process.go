@@ -38,7 +38,7 @@ func (d *decoder) process(pid int, comm string, now int64) error {
 			return nil
 		}
 		old.close()
-		d.kernels.leave(pid, probe.Now())
+		d.kernels.endProcess(pid, probe.Now())
 	}
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {

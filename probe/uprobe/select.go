@@ -82,12 +82,12 @@ func (s *selection) group(folder string) error {
 	}
 }
 
-// choose adds the selected processes to the map of recorded PIDs.
-func (u *Probes) choose() error {
-	if u.whose.filter != filterPIDs {
+// addSelected adds the selected processes to the map of recorded PIDs.
+func (u *Probes) addSelected() error {
+	if u.selection.filter != filterPIDs {
 		return nil
 	}
-	chosen, err := u.chosen()
+	chosen, err := u.selected()
 	if err != nil {
 		return err
 	}
@@ -99,12 +99,12 @@ func (u *Probes) choose() error {
 	return nil
 }
 
-func (u *Probes) chosen() ([]int, error) {
+func (u *Probes) selected() ([]int, error) {
 	switch {
 	case u.opts.Name != "":
 		return named(u.opts.Name)
-	case u.whose.folder != "":
-		return inGroup(u.whose.folder)
+	case u.selection.folder != "":
+		return inGroup(u.selection.folder)
 	}
 	return u.opts.PIDs, nil
 }
@@ -115,24 +115,24 @@ func (o *Options) Processes() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&Probes{opts: *o, whose: whose}).Candidates()
+	return (&Probes{opts: *o, selection: whose}).Candidates()
 }
 
 // Candidates returns the processes that are selected now.
 func (u *Probes) Candidates() ([]int, error) {
-	switch u.whose.filter {
+	switch u.selection.filter {
 	case filterCgroup:
 		return inGroup(u.opts.Cgroup)
 	case filterAll:
 		return named("")
 	}
-	return u.chosen()
+	return u.selected()
 }
 
-// wants reports whether a process is selected, as far as this process can see.
-func (u *Probes) wants(pid int) bool {
+// selects reports whether a process is selected, as far as this process can see.
+func (u *Probes) selects(pid int) bool {
 	switch {
-	case u.whose.filter == filterAll:
+	case u.selection.filter == filterAll:
 		return true
 	case u.opts.PIDs != nil:
 		// The process or an ancestor.
@@ -212,7 +212,7 @@ func inGroup(folder string) (pids []int, err error) {
 
 // tidy removes ended processes from the map, at most once a second. The BPF programs only notice when the first thread ends.
 func (u *Probes) tidy() {
-	if u.whose.filter != filterPIDs || time.Since(u.tidied) < time.Second {
+	if u.selection.filter != filterPIDs || time.Since(u.tidied) < time.Second {
 		return
 	}
 	u.tidied = time.Now()

@@ -76,7 +76,7 @@ func try(m *api.Model, oneByOne bool) (float64, error) {
 	if !oneByOne && !u.programs.multi {
 		return 0, fmt.Errorf("attach many at once: %w", ErrNotSupported)
 	}
-	if err := u.put(path, []site{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {
+	if err := u.attachSites(path, []site{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {
 		return 0, err
 	}
 	s := &trialSink{want: program}

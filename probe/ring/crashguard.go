@@ -10,9 +10,9 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// Untrace excludes later runs of a program from recording, for a reason, or includes them again if why is "". The program is
+// Exclude excludes later runs of a program from recording, for a reason, or includes them again if why is "". The program is
 // an End.Program.
-func (s *Session) Untrace(program uint64, why string) error {
+func (s *Session) Exclude(program uint64, why string) error {
 	path := filepath.Join(s.files.dir, "guard."+strconv.FormatUint(program, 10))
 	if why == "" {
 		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
@@ -26,8 +26,8 @@ func (s *Session) Untrace(program uint64, why string) error {
 	return os.Chmod(path, s.files.mode) // despite the umask
 }
 
-// Untraced returns the excluded programs and the reasons.
-func (s *Session) Untraced() map[uint64]string {
+// Excluded returns the excluded programs and the reasons.
+func (s *Session) Excluded() map[uint64]string {
 	files, _ := filepath.Glob(filepath.Join(s.files.dir, "guard.*"))
 	why := map[uint64]string{}
 	for _, f := range files {
@@ -40,10 +40,10 @@ func (s *Session) Untraced() map[uint64]string {
 	return why
 }
 
-// Untraceds returns the excluded processes that have started since the last call.
-func (s *Session) Untraceds() []probe.End {
-	s.touch(s.look)
-	p := s.processes.untraced
-	s.processes.untraced = nil
+// NewlyExcluded returns the excluded processes that have started since the last call.
+func (s *Session) NewlyExcluded() []probe.End {
+	s.touch(s.findProcesses)
+	p := s.processes.excluded
+	s.processes.excluded = nil
 	return p
 }
