@@ -96,7 +96,7 @@ int aclmdlRIAddCondTask(struct condition c, void *stream, uint32_t flags)
 		c.graphs[i] = (void *)(0x6000 + (size_t)i);
 	return 0;
 }
-/* Begins with a push, as functions that do something do. */
+/* Begins with a push, like most functions. */
 int aclrtRecordEvent(void *event, void *stream) { __asm__ volatile("" ::: PUSHED); return 0; }
 int aclrtSynchronizeStream(void *s) { if (s == (void *)0xdead) pause(); return 0; }
 `
@@ -123,7 +123,7 @@ const testProgram = `
 
 typedef struct { uint32_t x, y, z; } dim3;
 int aclrtMemcpy(void *, size_t, const void *, size_t, int);
-int aclrtMemset(void *, size_t, int64_t, size_t); /* wider than it is: what lies above a value is nobody's business */
+int aclrtMemset(void *, size_t, int64_t, size_t); /* wider than the real type: bits above the value must not be recorded */
 int aclrtMemcpy2d(void *, size_t, const void *, size_t, size_t, size_t, int);
 int aclrtMalloc(void **, size_t, int);
 int aclrtMemcpyBatchAsync(void **, size_t *, void **, size_t *, size_t, void *, size_t *, size_t, size_t *, void *);
@@ -178,7 +178,7 @@ static void memory(void)
 	aclrtMemcpy(p, 4, "host", 4, -1);
 	void *graphs[3] = {0};
 	aclmdlRIAddCondTask((struct condition){(void *)0xc0, 1, 3, graphs}, (void *)0x57, 0);
-	/* Never touched by the program: the page has to come from the file. */
+	/* Not touched before: the page must be read from the file. */
 	FILE *file = tmpfile();
 	char page[4096];
 	memset(page, 'x', sizeof page);
@@ -201,7 +201,7 @@ static void payload(void)
 	aclrtMemcpy(dst, sizeof dst, (void *)0x124000000000, 0, 2);
 }
 
-/* Gives a kernel 100 parameters, whose bytes are their number, that and 1, and 2, and waits before that where asked to. */
+/* Launches a kernel with 100 parameters. Byte k of parameter i is i + k. If asked to, waits for input before the launch. */
 static void launch_with(void *f, int wait)
 {
 	static unsigned char values[100][6000];
@@ -242,11 +242,11 @@ static void arrays(void)
 			launch_array(names[i], wait);
 	aclrtBinaryUnLoad(bin);
 	void *some[2] = {"1234", "1234"};
-	aclrtLaunchKernelWithArgsArray((void *)(0xf300 + 'm'), 1, 0, 0, some); /* nobody has given it since */
+	aclrtLaunchKernelWithArgsArray((void *)(0xf300 + 'm'), 1, 0, 0, some); /* unloaded, and not returned again */
 	aclrtBinaryLoadFromData(other, sizeof other, 0, &bin);
 	for (int wait = 0; wait < 2; wait++)
 		launch_array("mixed", wait);
-	/* Older than the recording, and asked for. */
+	/* A handle from before the recording, whose parameters the program queries. */
 	void *old = (void *)(0xf300 + 'o');
 	launch_with(old, 0);
 	for (size_t i = 0, at, size; aclrtFunctionGetParamInfo(old, i, &at, &size) == 0; i++)
@@ -256,7 +256,7 @@ static void arrays(void)
 
 static int launches;
 
-/* One call of many: a launch where asked for. */
+/* One of many calls: a launch if launches is set. */
 static int call(long i)
 {
 	uint64_t block = (uint64_t)i;
@@ -289,7 +289,7 @@ static void *find(void *name)
 	return 0;
 }
 
-/* A thread calls with a name whose page is not there until another thread, on the same processor, has called too. */
+/* A thread calls with a name whose page stays absent until another thread on the same processor has called, too. */
 static void asleep(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_NONBLOCK);
