@@ -103,9 +103,11 @@ type CaptureRules struct {
 	// Last is the fact about the thread's own last calls that the call returns: LastTask, LastError or LastErrorOnce. The shim
 	// makes calls itself, so it corrects the result.
 	Last string
-	// Finds is the parameter with the function name that the call looks up. Passes is the parameter with the id of a table
-	// that holds functions without names.
+	// Finds is the parameter with the function name that the call looks up. The result, the version and the flags follow it.
+	// Passes is the parameter with the id of a table that holds functions without names.
 	Finds, Passes string
+	// Contextless: the call returns a kernel that belongs to no context. Its parameters have a query of their own.
+	Contextless bool
 	// Answers is PARAM=VALUE: outputs after PARAM are valid only if the call has stored VALUE there.
 	Answers string
 	// Inject is the function's module and slot in an injection's tables, nil if it has none.

@@ -1028,7 +1028,8 @@ var Model = (&api.Model{
 				{Name: "name", Type: "const char*", Word: 2, Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "12.0", Doc: "finds a kernel of a library by name", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 2}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 2},
+			CaptureRules: api.CaptureRules{Modelled: true, Contextless: true},
 		},
 		{
 			ID: 5075, Name: "cuLibraryGetKernelCount", Layer: "cuda", Return: "CUresult",

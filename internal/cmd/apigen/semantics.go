@@ -327,6 +327,9 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 			return fmt.Errorf("no parameter %s", p)
 		}
 	}
+	if s.Finds != "" && f.Param(s.Finds)+4 > len(f.Params) {
+		return errors.New("finds: the result, the version and the flags must follow the name")
+	}
 	if s.Inject != nil && len(s.Inject) != 2 {
 		return errors.New("inject: want a module and a slot")
 	}

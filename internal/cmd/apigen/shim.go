@@ -193,7 +193,8 @@ func (m *model) owns(f *api.Func) string {
 	}
 	switch {
 	case f.Finds != "":
-		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_found(%s, pfn, cudaVersion, flags);", f.Finds)
+		p := f.Params[f.Param(f.Finds):]
+		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_found(%s, %s, %s, %s);", p[0].Name, p[1].Name, p[2].Name, p[3].Name)
 	case f.Passes != "":
 		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_passed(\"%s\");", f.Name)
 	}
@@ -229,9 +230,7 @@ func (m *model) parameters(f *api.Func) string {
 	case loaded != "" && file != "":
 		return fmt.Sprintf("shim_binary_file(*%s, %s);", loaded, file)
 	case found != "" && from != "" && f.Names >= 0:
-		// A context-free kernel handle is queried by other functions.
-		loose := slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Name == found && p.Type == "CUkernel*" })
-		return fmt.Sprintf("shim_kernel(*%s, %s, %s, %t);", found, from, f.Params[f.Names].Name, loose)
+		return fmt.Sprintf("shim_kernel(*%s, %s, %s, %t);", found, from, f.Params[f.Names].Name, f.Contextless)
 	case from != "" && role(api.Find, api.Binary) != "":
 		return fmt.Sprintf("shim_binary_as(*%s, %s);", role(api.Find, api.Binary), from)
 	case found != "" && role(api.Use, api.Function) != "":
