@@ -123,8 +123,8 @@ func shown(v any) string {
 	return "nothing"
 }
 
-// ties sets a row's connection.
-func (r *row) ties(v any) {
+// connect sets a row's connection.
+func (r *row) connect(v any) {
 	r.conn = -1
 	if c, ok := whole(v); ok && c >= 0 && c < none {
 		r.conn = c
@@ -210,7 +210,7 @@ func (d *dbReader) calls() error {
 		if err := r.times(v[0], v[1]); err != nil {
 			return err
 		}
-		r.ties(v[4])
+		r.connect(v[4])
 		thread, _ := whole(v[3])
 		if d.pid == 0 {
 			d.pid = int(uint64(thread) >> 32)
@@ -273,7 +273,7 @@ func (d *dbReader) tasks() error {
 		if n.task >= 0 && n.task < none {
 			r.task, r.known = uint32(n.task), true
 		}
-		r.ties(v[6])
+		r.connect(v[6])
 		if err := r.times(v[7], v[8]); err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func (d *dbReader) collectives() error {
 		if err := r.times(v[0], v[1]); err != nil {
 			return err
 		}
-		r.ties(v[3])
+		r.connect(v[3])
 		device, _ := whole(v[5])
 		group, _ := whole(v[4])
 		r.lane = d.lane(lane{process: collectiveLanes + device, id: group, name: "Communication " + d.text(v[4])})

@@ -95,13 +95,13 @@ type Follower struct {
 	mu    sync.Mutex // protects the fields below
 	rs    *otlp.Resources
 	meter *meter.Meter
-	feed  *timeline.LiveWalk
+	walk  *timeline.LiveWalk
 	held  []*heldCall // an earlier call may still arrive
 	spent []*batch
 	gaps  []format.Gap // of no known process yet
 	at    int64        // everything before is counted
 	timed map[uint64]int
-	now   *heldCall // the call passed to feed
+	now   *heldCall // the call passed to walk
 	res   Result
 
 	spans *spanSampler
@@ -172,9 +172,9 @@ func New(o *Options) (*Follower, error) {
 		}
 		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
 	}
-	l.feed = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
+	l.walk = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
 	if l.spans != nil {
-		l.spans.x.Follow(&l.feed.Walk)
+		l.spans.x.Follow(&l.walk.Walk)
 	}
 	if o.Metrics {
 		if l.push, err = newMetricPusher(l); err != nil {
@@ -314,7 +314,7 @@ func (l *Follower) End(at int64) {
 func (l *Follower) Result() (*Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.res.Calls, l.res.StepsSource = l.feed.Calls, l.feed.StepRule().Source
+	l.res.Calls, l.res.StepsSource = l.walk.Calls, l.walk.StepRule().Source
 	return &l.res, l.err
 }
 
@@ -345,7 +345,7 @@ func (l *Follower) take(b *batch) error {
 		l.rs.Add(&b.procs[i])
 	}
 	for _, t := range b.threads {
-		l.feed.Thread(t)
+		l.walk.Thread(t)
 		l.meter.AddThread(t)
 		if l.spans != nil {
 			l.spans.x.AddThread(&t)
@@ -375,7 +375,7 @@ func (l *Follower) take(b *batch) error {
 		l.spent = append(l.spent, b)
 	}
 	if b.end {
-		return l.feed.Finish(b.until)
+		return l.walk.Finish(b.until)
 	}
 	for _, b := range l.spent {
 		l.again(b)
@@ -399,7 +399,7 @@ func (l *Follower) count(until int64, all bool) error {
 	n := 0
 	for ; n < len(l.held) && (all || l.held[n].End <= until); n++ {
 		l.now = l.held[n]
-		if err := l.feed.Call(&l.now.Call); err != nil {
+		if err := l.walk.Call(&l.now.Call); err != nil {
 			return err
 		}
 		if b := l.now.of; b.left == 1 {
