@@ -55,7 +55,7 @@ struct shim_process {
 	_Atomic uint32_t ready; /* PROCESS_*; NEW also after a fork */
 	uint32_t generation; /* 1 + number of its file process.N, unique in the session */
 	uint32_t pid;
-	uint32_t told_maps; /* the recorder knows where code is mapped */
+	uint32_t maps_written; /* a record has the mappings of the process */
 	uint32_t drop; /* a thread has waited in vain for the recorder: none waits any more */
 	uint32_t plain; /* generation, or 0 while no call may be written as a plain one */
 	uint32_t inside; /* atomic; system calls of the shim in progress */

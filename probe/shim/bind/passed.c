@@ -57,7 +57,7 @@ static struct passed *passed_area(void)
 	return (struct passed *)m;
 }
 
-static bool is(const struct passed *e, const char *name)
+static bool named(const struct passed *e, const char *name)
 {
 	for (uint32_t i = 0; i < sizeof e->name - 1; i++) {
 		if (e->name[i] != name[i])
@@ -86,7 +86,7 @@ uint64_t *passed_counter(const char *name)
 			return &e->count;
 		}
 		/* A thread that was naming the entry may have died. The reader adds up entries with the same name. */
-		if (state == PASSED_NAMED && is(e, name))
+		if (state == PASSED_NAMED && named(e, name))
 			return &e->count;
 	}
 	return &nowhere;

@@ -108,7 +108,7 @@ static uint32_t parameter(struct text *t, char *end)
 	}
 }
 
-static void params_of_ptx(struct text t, params_told *told, void *to)
+static void params_of_ptx(struct text t, params_found *found, void *to)
 {
 	for (struct text w = word(&t); w.at < w.end; w = word(&t)) {
 		if (!same(w, ".entry"))
@@ -133,7 +133,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 				s.size[s.count++] = (uint16_t)size;
 		}
 		if (known)
-			told(to, name.at, (uint64_t)(name.end - name.at), &s);
+			found(to, name.at, (uint64_t)(name.end - name.at), &s);
 	}
 }
 
@@ -164,7 +164,7 @@ static bool params_of_info(const uint8_t *p, uint64_t size, struct params *s)
 	return seen == s->count;
 }
 
-static void params_of_cubin(const uint8_t *p, uint64_t size, params_told *told, void *to)
+static void params_of_cubin(const uint8_t *p, uint64_t size, params_found *found, void *to)
 {
 	static const char prefix[] = ".nv.info.";
 	Elf64_Ehdr e;
@@ -190,7 +190,7 @@ static void params_of_cubin(const uint8_t *p, uint64_t size, params_told *told, 
 			stop++;
 		struct params s = {0};
 		if (n == sizeof prefix - 1 && stop > name && stop < end && params_of_info(p + h.sh_offset, h.sh_size, &s))
-			told(to, name, (uint64_t)(stop - name), &s);
+			found(to, name, (uint64_t)(stop - name), &s);
 	}
 }
 
@@ -233,23 +233,23 @@ static bool unpack(const uint8_t *p, uint64_t packed, uint8_t *to, uint64_t size
 	return false;
 }
 
-struct count { params_told *told; void *to; uint64_t kernels; };
+struct count { params_found *found; void *to; uint64_t kernels; };
 
 static void count(void *to, const char *name, uint64_t length, const struct params *params)
 {
 	struct count *c = to;
 	c->kernels++;
-	c->told(c->to, name, length, params);
+	c->found(c->to, name, length, params);
 }
 
 /* A fat binary has the same kernels for several devices. The first entry with readable kernels is enough. */
-static void params_of_fat(const uint8_t *p, uint64_t size, params_told *told, void *to)
+static void params_of_fat(const uint8_t *p, uint64_t size, params_found *found, void *to)
 {
 	enum { PTX = 1, CUBIN = 2, LZ4 = 0x2000, OTHER = 0x8000 }; /* OTHER: the packing of newer drivers, not supported */
 	struct { uint32_t magic; uint16_t version, header; uint64_t size; } fat;
 	struct { uint16_t kind, version; uint32_t header; uint64_t size; uint32_t packed, unknown[5]; uint64_t flags, reserved, unpacked; } e;
 	_Static_assert(sizeof fat == 16 && sizeof e == 64, "headers of a fat binary");
-	struct count c = {told, to, 0};
+	struct count c = {found, to, 0};
 	if (size < sizeof fat)
 		return;
 	__builtin_memcpy(&fat, p, sizeof fat);
@@ -277,13 +277,13 @@ static void params_of_fat(const uint8_t *p, uint64_t size, params_told *told, vo
 	}
 }
 
-void params_of(const void *binary, uint64_t size, params_told *told, void *to)
+void params_of(const void *binary, uint64_t size, params_found *found, void *to)
 {
 	static const uint8_t fat[4] = {0x50, 0xed, 0x55, 0xba};
 	if (size >= sizeof fat && __builtin_memcmp(binary, fat, sizeof fat) == 0)
-		params_of_fat(binary, size, told, to);
+		params_of_fat(binary, size, found, to);
 	else if (size >= SELFMAG && __builtin_memcmp(binary, ELFMAG, SELFMAG) == 0)
-		params_of_cubin(binary, size, told, to);
+		params_of_cubin(binary, size, found, to);
 	else
-		params_of_ptx((struct text){binary, (const char *)binary + size}, told, to);
+		params_of_ptx((struct text){binary, (const char *)binary + size}, found, to);
 }

@@ -99,7 +99,7 @@ static bool hash_of(const struct visible_range *r, uint64_t hash[2])
 }
 
 /* Records the ranges that have changed as data of the call with a number. The caller holds the lock. */
-static void look(uint64_t seq, uint8_t flags)
+static void record_changes(uint64_t seq, uint8_t flags)
 {
 	const bool over = total > shim_control->visible_limit;
 	for (uint32_t i = 0; i < RANGES; i++) {
@@ -139,7 +139,7 @@ void shim_visible_before(bool async)
 	if (open && __atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) == 0 && lock()) {
 		if (t->lost != 0 && shim_room(sizeof(struct lost_record)))
 			shim_write_lost();
-		look(t->ring->seq, 0);
+		record_changes(t->ring->seq, 0);
 		/* After a call that blocks the program may store again. */
 		if (async)
 			__atomic_store_n(&stored, 0, __ATOMIC_RELAXED);
@@ -153,7 +153,7 @@ void visible_after(void)
 	struct shim_thread *t = &shim_t;
 	if (t->base == NULL || t->ring->seq == 0 || !lock())
 		return;
-	look(t->ring->seq - 1, PIECE_OUT);
+	record_changes(t->ring->seq - 1, PIECE_OUT);
 	__atomic_store_n(&stored, 1, __ATOMIC_RELAXED);
 	unlock();
 }

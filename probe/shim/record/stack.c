@@ -4,6 +4,7 @@
  */
 #include <asm/fcntl.h>
 
+#include "base/maps.h"
 #include "base/sys.h"
 #include "record/piece.h"
 
@@ -13,39 +14,10 @@ _Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
 #define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
 static __thread uint64_t stack_end __attribute__((tls_model("initial-exec")));
 
-/* Returns where the mapping that has an address ends, 0 if it is not found. */
-static uint64_t mapping_end(uint64_t addr)
-{
-	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	uint64_t from = 0, number = 0, found = 0;
-	enum { FROM, TO, REST } at = FROM;
-	char text[512];
-	for (long n; found == 0 && (n = sys3(__NR_read, fd, text, sizeof text)) > 0;)
-		for (long i = 0; i < n && found == 0; i++) {
-			char c = text[i];
-			if (c == '\n')
-				at = FROM, number = 0;
-			else if (at == REST)
-				continue;
-			else if (c == '-')
-				from = number, number = 0, at = TO;
-			else if (c == ' ') {
-				at = REST;
-				if (addr >= from && addr < number)
-					found = number;
-			} else
-				number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-		}
-	sys1(__NR_close, fd);
-	return found;
-}
-
 /* Adds the process's mappings to its first stack: it may be gone before the recorder reads them. The recorder reads later ones itself. */
-static void tell_maps(struct shim_call *c)
+static void add_maps(struct shim_call *c)
 {
-	if (__atomic_exchange_n(&shim_p->told_maps, 1, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&shim_p->maps_written, 1, __ATOMIC_RELAXED))
 		return;
 	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -74,7 +46,7 @@ void shim_stack(struct shim_call *c)
 	uint64_t most = shim_control->stack_frames < STACK_FRAMES ? shim_control->stack_frames : STACK_FRAMES;
 	/* Frames on another stack, as in signal handlers and coroutines, are not followed. */
 	if (stack_end == 0)
-		stack_end = mapping_end((uint64_t)fp);
+		stack_end = find_mapping((uint64_t)fp).end;
 	while (n < most) {
 		if ((uint64_t)fp % 8 != 0 || (uint64_t)(fp + 2) > stack_end || stack_end - (uint64_t)fp > 1ULL << 30)
 			break;
@@ -90,8 +62,8 @@ void shim_stack(struct shim_call *c)
 	}
 	if (n == 0)
 		return;
-	if (!shim_p->told_maps && grow(c, sizeof(struct piece)))
-		tell_maps(c);
+	if (!shim_p->maps_written && grow(c, sizeof(struct piece)))
+		add_maps(c);
 	if (!grow(c, 2 * sizeof(struct piece) + 8 + 8 * n))
 		return;
 	/* A set of STACK_WAYS hashes, the newest first. The oldest is dropped. */

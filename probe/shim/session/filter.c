@@ -15,7 +15,7 @@
 enum { PR_SECCOMP = 22, STRICT = 0, FILTER = 1 };
 
 /* The thread is about to set a filter. Returns whether it is the first. */
-static bool lock_in(void)
+static bool before_filter(void)
 {
 	const uint64_t PATIENCE_NS = 100000000;
 	if (shim_filtered())
@@ -38,7 +38,7 @@ static bool lock_in(void)
 }
 
 /* The kernel has set the filter (ok), or refused it. */
-static void locked_in(bool first, bool ok)
+static void after_filter(bool first, bool ok)
 {
 	struct process *p = shim_own_process();
 	if (!first)
@@ -57,9 +57,9 @@ SHIM_EXPORT long syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	long (*next)(long, long, long, long, long, long, long) = (long (*)(long, long, long, long, long, long, long))shim_real(&real_syscall, "syscall");
 	if (__builtin_expect((n == __NR_seccomp && (a == STRICT || a == FILTER)) || (n == __NR_prctl && a == PR_SECCOMP), 0)) {
-		bool first = lock_in();
+		bool first = before_filter();
 		long r = next(n, a, b, c, d, e, f);
-		locked_in(first, r == 0);
+		after_filter(first, r == 0);
 		return r;
 	}
 	return next(n, a, b, c, d, e, f);
@@ -70,9 +70,9 @@ SHIM_EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned lon
 	int (*next)(int, unsigned long, unsigned long, unsigned long, unsigned long) =
 		(int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long))shim_real(&real_prctl, "prctl");
 	if (__builtin_expect(option == PR_SECCOMP, 0)) {
-		bool first = lock_in();
+		bool first = before_filter();
 		int r = next(option, a, b, c, d);
-		locked_in(first, r == 0);
+		after_filter(first, r == 0);
 		return r;
 	}
 	return next(option, a, b, c, d);

@@ -53,16 +53,20 @@ static void put_file(struct text *t, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/* Adds the variables that the recorder has listed, one a line: names, or prefixes that end with a _. */
+/* Reads a list of the recorder's, one name a line. Empty without a file. */
+static void read_list(const char *file, char *names, size_t size)
+{
+	long fd = open_in_session(file, 0, false, O_RDONLY), n = fd < 0 ? 0 : sys3(__NR_read, fd, names, size - 1);
+	if (fd >= 0)
+		sys1(__NR_close, fd);
+	names[n > 0 ? n : 0] = 0;
+}
+
+/* Adds the variables that the recorder has listed: names, or prefixes that end with a _. */
 static void put_variables(struct text *t)
 {
 	char names[1024];
-	long fd = open_in_session("variables", 0, false, O_RDONLY);
-	if (fd < 0)
-		return;
-	long n = sys3(__NR_read, fd, names, sizeof names - 1);
-	sys1(__NR_close, fd);
-	names[n > 0 ? n : 0] = 0;
+	read_list("variables", names, sizeof names);
 	if (&environ == NULL || environ == NULL)
 		return;
 	for (char **e = environ; *e; e++)
@@ -80,16 +84,11 @@ static void put_variables(struct text *t)
 		}
 }
 
-/* Adds those symbols that exist, from the recorder's list, one a line. */
+/* Adds those symbols that exist, from the recorder's list. */
 static void put_symbols(struct text *t)
 {
 	char names[256];
-	long fd = open_in_session("symbols", 0, false, O_RDONLY);
-	if (fd < 0)
-		return;
-	long n = sys3(__NR_read, fd, names, sizeof names - 1);
-	sys1(__NR_close, fd);
-	names[n > 0 ? n : 0] = 0;
+	read_list("symbols", names, sizeof names);
 	for (char *s = names, *next; *s; s = next) {
 		for (next = s; *next && *next != '\n'; next++)
 			;
@@ -109,7 +108,7 @@ static void put_libraries(struct text *t)
 }
 
 /* Returns 1 + the number of seccomp filters of the process, 0 if the kernel does not report it. */
-static uint32_t filters(char *room, size_t size)
+static uint32_t count_filters(char *room, size_t size)
 {
 	static const char field[] = "\nSeccomp_filters:\t";
 	struct text t = {room, room + size};
@@ -130,7 +129,7 @@ static uint32_t filters(char *room, size_t size)
 }
 
 /* Returns a hash that stands for the program: of its file, and of its first argument without a dash, which may be a script. */
-static uint64_t program(const char *exe, const char *args, const char *end)
+static uint64_t program_hash(const char *exe, const char *args, const char *end)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
 	for (; *exe; exe++)
@@ -156,7 +155,7 @@ static bool refused(void)
 	return false;
 }
 
-static void coded(int code, void *none)
+static void note_code(int code, void *none)
 {
 	struct process *p = shim_own_process();
 	(void)none;
@@ -165,14 +164,14 @@ static void coded(int code, void *none)
 }
 
 /* Only functions registered by on_exit get the exit code. A C library without on_exit leaves it unknown. Children inherit the registration. */
-static void follow_exit(void)
+static void watch_exit(void)
 {
-	static uint32_t followed;
-	if (__atomic_exchange_n(&followed, 1, __ATOMIC_RELAXED))
+	static uint32_t watched;
+	if (__atomic_exchange_n(&watched, 1, __ATOMIC_RELAXED))
 		return;
 	int (*on_exit)(void (*)(int, void *), void *) = (int (*)(void (*)(int, void *), void *))shim_next("on_exit");
 	if (on_exit != NULL)
-		on_exit(coded, NULL);
+		on_exit(note_code, NULL);
 }
 
 static bool register_process(void)
@@ -201,7 +200,7 @@ static bool register_process(void)
 	p->forked_from = __atomic_load_n(&caller, __ATOMIC_RELAXED);
 	if (sys4(__NR_newfstatat, -100, "/proc/self/ns/pid", &st, 0) == 0)
 		p->pid_namespace = st.st_ino;
-	p->filters = filters(p->text, sizeof p->text);
+	p->filters = count_filters(p->text, sizeof p->text);
 	struct text t = {p->text, p->text + sizeof p->text};
 	long got = sys4(__NR_readlinkat, -100, "/proc/self/exe", t.at, 1024);
 	t.at += got > 0 ? got : 0;
@@ -211,7 +210,7 @@ static bool register_process(void)
 	t.end = t.at + 4096;
 	put_file(&t, "/proc/self/cmdline");
 	p->args = (uint32_t)(t.at - mark);
-	p->program = program(p->text, mark, t.at);
+	p->program = program_hash(p->text, mark, t.at);
 	mark = t.at;
 	t.end = t.at + 4096;
 	put_variables(&t);
@@ -230,7 +229,7 @@ static bool register_process(void)
 	self_number = n + 1;
 	__atomic_store_n(&p->ready, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&shim_self, p, __ATOMIC_RELEASE);
-	follow_exit();
+	watch_exit();
 	return !p->untraced;
 }
 
@@ -265,7 +264,7 @@ bool open_process(void)
 }
 
 /* Notes that the process ends by itself. A process that is gone without this note has crashed, or was killed. */
-__attribute__((destructor)) static void said(void)
+__attribute__((destructor)) static void note_end(void)
 {
 	struct process *p = shim_own_process();
 	if (p != NULL)
@@ -277,7 +276,7 @@ SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 	struct process *p = shim_own_process();
 	/* Without a code. A child of vfork shares its parent's memory and must not note its own end there. */
 	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid))
-		said();
+		note_end();
 	for (;;)
 		sys_raw(__NR_exit_group, code, 0, 0, 0, 0, 0);
 }
@@ -288,8 +287,8 @@ SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }
 SHIM_EXPORT __attribute__((noreturn)) void quick_exit(int code)
 {
 	void (*real)(int) = (void (*)(int))shim_next("quick_exit");
-	coded(code, NULL);
-	said();
+	note_code(code, NULL);
+	note_end();
 	if (real != NULL)
 		real(code);
 	_exit(code);

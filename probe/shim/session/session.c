@@ -4,6 +4,7 @@
 #include <asm/stat.h>
 #include <linux/mman.h>
 
+#include "base/maps.h"
 #include "base/sys.h"
 #include "runtime.h"
 
@@ -164,42 +165,9 @@ bool attach_session(void)
 	return attached;
 }
 
-/* Whether the line for shim_control in /proc/self/maps ends with "(deleted)". */
-static bool control_deleted(void)
-{
-	static const char end[] = "(deleted)";
-	uint64_t number = 0, from = 0;
-	size_t matched = 0;
-	enum { FROM, TO, REST, OTHER } at = FROM;
-	char text[512];
-	bool deleted = false, over = false;
-	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	for (long n; fd >= 0 && !over && (n = sys3(__NR_read, fd, text, sizeof text)) > 0;)
-		for (long i = 0; i < n && !over; i++) {
-			char c = text[i];
-			if (c == '\n') {
-				over = at == REST;
-				deleted = over && matched == sizeof end - 1;
-				at = FROM, number = 0;
-			} else if (at == FROM && c == '-') {
-				from = number, number = 0, at = TO;
-			} else if (at == TO && c == ' ') {
-				at = (uint64_t)shim_control >= from && (uint64_t)shim_control < number ? REST : OTHER;
-				matched = 0;
-			} else if (at == FROM || at == TO) {
-				number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-			} else {
-				matched = matched < sizeof end - 1 && c == end[matched] ? matched + 1 : c == end[0];
-			}
-		}
-	if (fd >= 0)
-		sys1(__NR_close, fd);
-	return deleted;
-}
-
 void look_for_session(void)
 {
-	if (!control_deleted())
+	if (!find_mapping((uint64_t)shim_control).deleted)
 		return;
 	__atomic_store_n(&shim_control->off, OFF_ENDED, __ATOMIC_RELAXED);
 	__atomic_store_n(&shim_control->quiet, QUIET_ALL, __ATOMIC_RELAXED);

@@ -70,7 +70,7 @@ static int32_t last_task(uint32_t *id) { return has(TASK) ? ((int32_t (*)(uint32
 
 static void unmeasured(enum untimed why) { __atomic_store_n(&shim_t.ring->untimed[why], shim_t.ring->untimed[why] + 1, __ATOMIC_RELEASE); }
 
-static bool able(void)
+static bool can_time(void)
 {
 	for (int f = 0; f < TIMING_REQUIRED; f++)
 		if (!has(f))
@@ -228,7 +228,7 @@ static void forget_parent(void)
 SHIM_HOOKS(.process = forget_parent, .thread = begin_thread);
 
 /* Whether to measure this task. At random intervals, since programs repeat themselves. */
-static bool chosen(struct timing *m)
+static bool time_this(struct timing *m)
 {
 	uint32_t every = shim_control->time_every;
 	if (every > 1) {
@@ -301,7 +301,7 @@ static struct pair *take_new(void)
 static bool ready(struct timing *m, void **context)
 {
 	for (;;) {
-		if (able()) {
+		if (can_time()) {
 			m->error = peek();
 			if (current_context(context) == 0)
 				return true;
@@ -326,7 +326,7 @@ void shim_time_begin(struct shim_call *c, void *on)
 		m->open = NULL; /* the call has failed */
 		give(p);
 	}
-	if (ended || !chosen(m))
+	if (ended || !time_this(m))
 		return;
 	if (__atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0) {
 		unmeasured(UNTIMED_CAPTURE);
@@ -408,7 +408,7 @@ static bool write_time(const struct time_record *time)
 }
 
 /* Writes the time of a finished task. False if it is not finished, or on an error. */
-static bool tell(struct pair *p, uint64_t seen, int32_t error)
+static bool write_pair(struct pair *p, uint64_t seen, int32_t error)
 {
 	bool done = false;
 	float ms = 0;
@@ -452,7 +452,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 		if (!shim_reached(&p->place, which, stream, until) || !taken(p, PAIR_PENDING))
 			continue;
 		/* The pair may have been reused. */
-		if (!shim_reached(&p->place, which, stream, until) || !tell(p, seen, error)) {
+		if (!shim_reached(&p->place, which, stream, until) || !write_pair(p, seen, error)) {
 			__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
 			continue;
 		}
@@ -462,7 +462,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 }
 
 /* Whether a pair must go: its events end, or its task's stream or device does. */
-static bool goes(const struct pair *p, enum leave which, const void *what, int32_t device)
+static bool affected(const struct pair *p, enum leave which, const void *what, int32_t device)
 {
 	switch (which) {
 	case STREAM_ENDS: return p->place.stream == what && what != NULL;
@@ -476,7 +476,7 @@ void shim_times_leave(enum leave which, const void *what, int32_t device)
 {
 	void *context = NULL;
 	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
-	if (shim_control->time_every == 0 || used == 0 || !able())
+	if (shim_control->time_every == 0 || used == 0 || !can_time())
 		return;
 	uint64_t seen = shim_now();
 	int32_t error = peek();
@@ -486,10 +486,10 @@ void shim_times_leave(enum leave which, const void *what, int32_t device)
 	for (uint32_t i = 0; i < used; i++) {
 		struct pair *p = &pairs[i];
 		uint32_t was = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
-		if (!goes(p, which, what, device) || (was == PAIR_FREE && which == STREAM_ENDS) || (was != PAIR_FREE && was != PAIR_PENDING) || !taken(p, was))
+		if (!affected(p, which, what, device) || (was == PAIR_FREE && which == STREAM_ENDS) || (was != PAIR_FREE && was != PAIR_PENDING) || !taken(p, was))
 			continue;
 		__atomic_sub_fetch(was == PAIR_FREE ? &pairs_free : &pairs_pending, 1, __ATOMIC_ACQ_REL);
-		if (was == PAIR_PENDING && asks && !ended && tell(p, seen, error) && which == STREAM_ENDS) {
+		if (was == PAIR_PENDING && asks && !ended && write_pair(p, seen, error) && which == STREAM_ENDS) {
 			give(p);
 			continue;
 		}

@@ -31,9 +31,9 @@ uint64_t shim_query(const char *function, const void *handle)
 	}
 	int (*f)(const void *, uint32_t *) = shim_optional(&shim_own[4], function);
 	shim_t.depth++; /* its inner calls are not the program's */
-	bool told = f != NULL && f(handle, &v) == 0;
+	bool answered = f != NULL && f(handle, &v) == 0;
 	shim_t.depth--;
-	if (told && handle != NULL && !__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) {
+	if (answered && handle != NULL && !__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) {
 		__atomic_store_n(&a->handle, NULL, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_RELEASE);
 		a->function = function;
@@ -41,7 +41,7 @@ uint64_t shim_query(const char *function, const void *handle)
 		__atomic_store_n(&a->handle, handle, __ATOMIC_RELEASE);
 		__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	}
-	return told ? v : 0;
+	return answered ? v : 0;
 }
 
 /*

@@ -27,14 +27,14 @@ void shim_functions_end(void)
 		__atomic_add_fetch(&epoch, 1, __ATOMIC_ACQ_REL);
 }
 
-uint32_t shim_epoch(void) { return __atomic_load_n(&epoch, __ATOMIC_ACQUIRE); }
+static uint32_t current_epoch(void) { return __atomic_load_n(&epoch, __ATOMIC_ACQUIRE); }
 
 static struct line *way(uint64_t key, unsigned i) { return &lines[((key * 0x9e3779b97f4a7c15ULL >> 32) + i) % LINES]; }
 
-static bool counts(const struct line *l, uint64_t key)
+static bool valid(const struct line *l, uint64_t key)
 {
 	uint32_t e = __atomic_load_n(&l->epoch, __ATOMIC_RELAXED);
-	return __atomic_load_n(&l->key, __ATOMIC_RELAXED) == key && (e == 0 || e == shim_epoch());
+	return __atomic_load_n(&l->key, __ATOMIC_RELAXED) == key && (e == 0 || e == current_epoch());
 }
 
 bool shim_sizes_known(uint64_t key, struct shim_sizes *s)
@@ -43,7 +43,7 @@ bool shim_sizes_known(uint64_t key, struct shim_sizes *s)
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct line *l = way(key, i);
 		uint32_t version = __atomic_load_n(&l->version, __ATOMIC_ACQUIRE);
-		if ((version & 1) != 0 || !counts(l, key))
+		if ((version & 1) != 0 || !valid(l, key))
 			continue;
 		for (unsigned k = 0; k < sizeof *s / 8; k++)
 			((word *)s)[k] = __atomic_load_n((word *)&l->sizes + k, __ATOMIC_RELAXED);
@@ -61,7 +61,7 @@ void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s)
 		struct line *l = way(key, i);
 		uint32_t e = __atomic_load_n(&l->epoch, __ATOMIC_RELAXED);
 		uint64_t k = __atomic_load_n(&l->key, __ATOMIC_RELAXED);
-		if (k == key || (to == NULL && (k == 0 || (e != 0 && e != shim_epoch()))))
+		if (k == key || (to == NULL && (k == 0 || (e != 0 && e != current_epoch()))))
 			to = l;
 	}
 	if (to == NULL)
@@ -80,7 +80,7 @@ void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s)
 /* Asks the runtime for the sizes from parameter n on. False if there are none. */
 static bool ask(const void *func, uint32_t n, uint64_t key, struct shim_sizes *s)
 {
-	uint32_t since = shim_epoch();
+	uint32_t since = current_epoch();
 	size_t size;
 	*s = (struct shim_sizes){0};
 	while (s->count < SHIM_PARAMS && shim_param_size(func, n + s->count, &size) && size <= UINT16_MAX)

@@ -16,7 +16,6 @@ static inline uint64_t shim_part(uint64_t key, uint32_t part) { return key ^ (ui
 bool shim_sizes_known(uint64_t key, struct shim_sizes *s);
 /* `since` is the epoch in which the sizes were asked for; 0: they are valid until others are kept. */
 void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s);
-uint32_t shim_epoch(void);
 /* Called before functions are unloaded: another function may then have the handle. Begins a new epoch. */
 void shim_functions_end(void);
 /* Adds the arguments of a kernel as items, from `item` on. */
