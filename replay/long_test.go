@@ -12,7 +12,7 @@ func TestLongPlan(t *testing.T) {
 	tw.malloc(dev, n)
 	tw.malloc(dev+n, n)
 	for i := range rounds {
-		a := pattern(n, byte(i))
+		a := pattern(n, byte(2*i)) // all payloads differ
 		tw.toDevice(dev, a)
 		for range 4 {
 			tw.launch(dev+n, dev, n) // with relocations that spoils end
